@@ -1,4 +1,4 @@
-"""What a server does beside answering requests: one task per duty, from bootstrap to the end."""
+"""Runs the duties of a server beside answering requests: one task per duty, from bootstrap to the end."""
 
 import asyncio
 import logging

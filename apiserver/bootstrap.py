@@ -1,4 +1,4 @@
-"""What a server makes by itself when a cluster is new; nothing happens where it is there already.
+"""Makes the objects that a new cluster needs; those that exist already are left alone.
 
 Source: k8s.io/kubernetes pkg/controlplane (controllers systemnamespaces, kubernetesservice) and
 pkg/registry/{scheduling,rbac}/rest, 1.36.

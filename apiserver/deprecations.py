@@ -1,4 +1,4 @@
-"""What the server says to whoever uses a version of a kind that is on its way out.
+"""Makes the warning about a version of a kind that is deprecated.
 
 Source: k8s.io/apiserver/pkg/endpoints/deprecation/deprecation.go, and the prerelease-lifecycle markers of
 k8s.io/api: where nothing else is said, a beta is deprecated three minors after it came, and removed three

@@ -1,4 +1,4 @@
-"""What the server counts, in a registry of its own."""
+"""Counts requests and flows, in a Prometheus registry of the server's own."""
 
 from bisect import bisect_left
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What one API server is started with."""
+"""Defines the options that one API server is started with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One API server: built from its options, called in process or over a socket, stopped in order."""
+"""Builds an API server from its options, for calls in process or over a socket, and stops it in order."""
 
 import asyncio
 import logging

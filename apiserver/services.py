@@ -1,4 +1,4 @@
-"""What the handlers of one server share: its world, its resources, its store."""
+"""Holds the services that the handlers of one server share: its world, its resources, its store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

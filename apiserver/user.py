@@ -1,4 +1,4 @@
-"""Who asks: the identity that authentication finds and that authorization, admission and strategies read."""
+"""Defines the identity that authentication finds and that authorization, admission and strategies read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

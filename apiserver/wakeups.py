@@ -1,4 +1,4 @@
-"""When a duty of the server looks again: something has changed, or it failed and a while has passed.
+"""Wakes a duty of the server when something has changed, or when it failed and a while has passed.
 
 A write that was refused (the database is full, a webhook does not answer) comes with no change that would
 wake anybody up: without this it would not be tried again before the server starts anew.

@@ -1,4 +1,4 @@
-"""Nobody grants what they do not hold, unless they may `escalate` roles or `bind` that one.
+"""Refuses to let users grant rights that they do not hold, without `escalate` on roles or `bind` on that one.
 
 Source: k8s.io/kubernetes/pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased and
 pkg/registry/rbac/validation/rule.go, 1.36. Upstream does this in the registry, between mutating admission

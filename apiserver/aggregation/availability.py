@@ -1,4 +1,4 @@
-"""Whether the servers behind APIServices answer: the condition Available, kept by each server.
+"""Keeps the condition Available of APIServices; each server finds out whether the servers behind them answer.
 
 Source: k8s.io/kube-aggregator/pkg/controllers/status/remote/remote_available_controller.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What the stored APIServices say: who serves what, and how groups are ordered.
+"""Reads the stored APIServices: the server of each group version, and the order of groups.
 
 Source: k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What keeps definitions going: their names and conditions, and at their end all their objects.
+"""Keeps definitions going: their names and conditions, and at their end the deletion of all their objects.
 
 Upstream's five controllers of apiextensions, as one duty. Establishing waits five seconds there where several
 servers run; here each server asks the store at every request, and nothing needs to wait.

@@ -1,4 +1,4 @@
-"""What the registry does with the objects of a definition.
+"""Holds the strategies of the objects of a definition.
 
 Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy,validator}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Which names a definition gets: what it asks for, unless another of its group has them.
+"""Gives a definition the names that it requests, unless another definition of its group has them.
 
 Source: apiextensions-apiserver pkg/controller/status/naming_controller.go, 1.36.
 """

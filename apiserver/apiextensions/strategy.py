@@ -1,4 +1,4 @@
-"""What is particular to CustomResourceDefinitions as objects.
+"""Holds the strategies of CustomResourceDefinitions as objects.
 
 Source: apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,etcd}.go, 1.36.
 """
@@ -44,7 +44,7 @@ class DefinitionStrategy(Strategy):
 
     allow_unconditional_update = False
     core_metadata = False
-    keeps_itself = True
+    has_own_delete = True
     weight = 16
     status: ClassVar[type[Strategy]] = DefinitionStatusStrategy
 
@@ -76,7 +76,7 @@ class DefinitionStrategy(Strategy):
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return schema.warnings(obj, schema.Rules.of(ctx.gates))
 
-    def is_kept(self, obj: Object) -> bool:
+    def stays_after_delete(self, obj: Object) -> bool:
         """The first delete marks; from then on its finalizers keep a definition."""
         return not obj["metadata"].get("deletionTimestamp")
 

@@ -1,4 +1,4 @@
-"""What a server serves at a moment: the built-in resources and those of its definitions.
+"""Holds the table of resources served at a moment: the built-in ones and those of the server's definitions.
 
 Source: apiextensions-apiserver pkg/apiserver/customresource_{discovery_controller,handler}.go, and
 kube-aggregator (order of groups and versions), 1.36.

@@ -1,4 +1,4 @@
-"""Who asks: authenticators, each from one kind of proof."""
+"""Defines authenticators, each of which identifies users by one kind of proof."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""Who may do what: the question and its answer, and the words of a refusal.
+"""Defines the question and the answer of an authorizer, and the words of a refusal.
 
 An authorizer answers from memory; it never waits. Source of the texts:
 k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, 1.36.

@@ -1,4 +1,4 @@
-"""Which component a user is, and so what the user may put on the time line of the components.
+"""Derives a user's component from its name, and lets it put events on the time line of the components.
 
 Upstream has no such path, hence no role for it. As the node authorizer, this goes by the user's name, so
 that a component can announce its start before the roles of a new cluster are written. Roles decide who reads.

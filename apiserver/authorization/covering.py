@@ -1,4 +1,4 @@
-"""Whether rules grant no more than others: for escalation checks, and for what default roles lack.
+"""Decides whether rules grant no more than others: for escalation checks, and for what default roles lack.
 
 Source: k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go and
 k8s.io/kubernetes/pkg/registry/rbac/validation/policy_compact.go, 1.36.

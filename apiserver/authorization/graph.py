@@ -1,4 +1,4 @@
-"""Which node has to do with which object, kept up to date with the store.
+"""Keeps the relations of nodes to objects, up to date with the store.
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/{graph,graph_populator}.go, 1.36. Upstream walks a
 graph; here each object knows how many pods of which node refer to it.

@@ -1,4 +1,4 @@
-"""What a kubelet may do: what its node's pods need, and the rest of the role system:node.
+"""Authorizes kubelets: for what the pods of their node need, and for the rest of the role system:node.
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/node_authorizer.go and
 pkg/auth/nodeidentifier/default.go, 1.36.

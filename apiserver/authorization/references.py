@@ -1,4 +1,4 @@
-"""Which objects a pod needs on its node.
+"""Lists the objects that a pod needs on its node.
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/graph.go (AddPod, AddPV), 1.36.
 """

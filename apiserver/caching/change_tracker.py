@@ -1,4 +1,4 @@
-"""What has changed among the objects of some resources since it was last looked at."""
+"""Collects the changes among the objects of some resources since they were last taken."""
 
 from collections.abc import Iterator, Sequence
 

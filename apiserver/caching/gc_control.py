@@ -1,4 +1,4 @@
-"""When the collector of garbage may look at large objects.
+"""Decides when the garbage collector may look at large objects.
 
 It looks at everything that is alive, some half a second for the hundreds of thousands of values of a body of
 3 MiB, and holds up every thread meanwhile. So it rests while large requests are under way, and looks after

@@ -1,4 +1,4 @@
-"""What is made of stored objects, anew only when they have changed: webhooks, policies, flow schemas."""
+"""Keeps values derived from stored objects (webhooks, policies, flow schemas) until those objects change."""
 
 import logging
 from collections.abc import Callable, Sequence

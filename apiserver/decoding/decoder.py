@@ -1,4 +1,4 @@
-"""From the bytes of a request to an object: JSON, YAML or protobuf, typed along the schema, strict on demand.
+"""Decodes the body of a request: JSON, YAML or protobuf, typed along the schema, strict on demand.
 
 What comes out is normalised and in the version it was sent in; defaults and conversion follow. Errors are the
 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.

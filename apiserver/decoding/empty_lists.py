@@ -1,4 +1,4 @@
-"""What protobuf, in which upstream stores built-in objects, does not tell apart: an empty list and none.
+"""Turns empty lists into absent ones, as protobuf does, in which upstream stores built-in objects.
 
 Only fields without `omitempty` show it: `rules: []` of a role is read again as `rules: null`.
 """

@@ -1,4 +1,4 @@
-"""What decoding does to a custom resource: fields that its schema does not have go, the rest stays as sent.
+"""Prunes custom resources as decoding does: fields that the schema does not have go, the rest stays as sent.
 
 Types are not looked at (validation does), except those of metadata, which is a Go struct here too.
 Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (unstructuredSchemaCoercer), 1.36.

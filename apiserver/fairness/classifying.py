@@ -1,4 +1,4 @@
-"""Which flow schema a request belongs to, and with it which priority level.
+"""Classifies requests: the flow schema of each, and with it the priority level.
 
 Source: k8s.io/apiserver/pkg/util/flowcontrol/{rule,formatting}.go and match in apf_controller.go, 1.36.
 """

@@ -1,1 +1,1 @@
-"""What every request passes before its handler, one filter per module; `apiserver.pipeline` orders them."""
+"""Holds the filters that requests pass before a handler, one per module; `apiserver.pipeline` orders them."""

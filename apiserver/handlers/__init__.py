@@ -1,1 +1,1 @@
-"""What the server does with a request that is allowed: one module per verb."""
+"""Holds the handlers of allowed requests: one module per verb."""

@@ -1,4 +1,4 @@
-"""What upstream's router asks of a request's media types before any handler sees it.
+"""Checks the media types of a request as upstream's router does before any handler sees it.
 
 Source: github.com/emicklei/go-restful/v3 jsr311.go (detectRoute) and route.go, and what
 k8s.io/apiserver/pkg/endpoints/installer.go tells it of a route, 1.36. Custom resources are not routed by it.

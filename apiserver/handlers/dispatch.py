@@ -1,4 +1,4 @@
-"""From what a request is about to the function that serves it."""
+"""Finds the function that serves a request, from its request info."""
 
 from collections.abc import Awaitable, Callable
 

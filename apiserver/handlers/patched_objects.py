@@ -1,4 +1,4 @@
-"""What a JSON or merge patch makes of an object, read as if a client had sent it.
+"""Makes the object that results from a JSON or merge patch, read as if a client had sent it.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (jsonPatcher) and apiextensions-apiserver
 pkg/registry/customresource/validator.go (ValidateTypeMeta), 1.36.

@@ -1,4 +1,4 @@
-"""One connection: requests in, one after the other, answers out.
+"""Serves one connection: reads requests one after the other, and writes their answers.
 
 A task per connection answers in order. What a client may hold up is bounded: its head by size and time, its
 body by `Body`, a stream by how long nothing of it is taken.

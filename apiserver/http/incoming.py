@@ -1,4 +1,4 @@
-"""From bytes to requests: what the parser calls."""
+"""Makes requests from the bytes of a connection: the callbacks of the HTTP parser."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a client sends and what it wants back.
+"""Negotiates media types: the type of a request's body, and the one its answer shall have.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36. Nothing is answered
 in protobuf or CBOR: a client that offers them among others gets JSON. Typed Go clients send protobuf all the

@@ -1,4 +1,4 @@
-"""What a request is about, read from its method, path and query once.
+"""Reads a request's verb, resource and names from its method, path and query, once.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a backend answers: its head, and its body as it comes."""
+"""Reads the answer of a backend: its head, and its body as it comes."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Where a node's kubelet listens, and with which certificates one speaks to it.
+"""Finds the address at which a node's kubelet listens, and the certificates for connections to it.
 
 Source: pkg/kubelet/client/kubelet_client.go (GetConnectionInfo) and pkg/util/node/node.go
 (GetPreferredNodeAddress), 1.36.

@@ -1,4 +1,4 @@
-"""Which container of a pod a request means.
+"""Finds the container of a pod that a request means.
 
 Source: pkg/registry/core/pod/strategy.go (validateContainer), 1.36.
 """

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 request over a connection of its own, and its answer: streamed, or turned into a pipe.
+"""Sends one HTTP/1.1 request over a connection of its own; its answer is streamed, or turned into a pipe.
 
 A connection per request is what upgrades need; logs and proxies are rare enough to do the same.
 """

@@ -1,4 +1,4 @@
-"""Which definitions a document has beside those that operations name: lists, options, machinery."""
+"""Adds the definitions that a document has beside those that operations name: lists, options, machinery."""
 
 from collections.abc import Iterable
 

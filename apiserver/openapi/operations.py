@@ -1,4 +1,4 @@
-"""What can be done on each path, independent of the document's dialect.
+"""Lists the operations of each path, independent of the document's dialect.
 
 Paths, ids, actions and parameters: upstream's published OpenAPI of 1.28 to 1.36.
 """

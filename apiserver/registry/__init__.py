@@ -1,1 +1,1 @@
-"""What a resource does with a write beside storing it: the generic registry and the strategies of kinds."""
+"""Holds the rules by which resources are written: the generic registry and the strategies of kinds."""

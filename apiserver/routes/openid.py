@@ -1,4 +1,4 @@
-"""What others need to check this cluster's service account tokens.
+"""Makes the OpenID documents with which others check this cluster's service account tokens.
 
 Source: k8s.io/kubernetes/pkg/serviceaccount/openidmetadata.go and pkg/routes/openidmetadata.go, 1.36.
 """

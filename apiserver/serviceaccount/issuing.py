@@ -1,4 +1,4 @@
-"""What a token says.
+"""Makes the claims of a service account token.
 
 Source: k8s.io/kubernetes/pkg/serviceaccount/claims.go, 1.36.
 """

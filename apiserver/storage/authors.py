@@ -1,4 +1,4 @@
-"""Who is written down as the author of a write: the user, and the component that its user agent names."""
+"""Derives the author of a write: the user, and the component that its user agent names."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the event store refuses, and what it could not do. HTTP has its own words for it, elsewhere."""
+"""Defines the errors of the event store: refusals and failures. HTTP words them elsewhere."""
 
 from kubeskew.apiserver.storage.records import Entry, Key
 

@@ -1,4 +1,4 @@
-"""Where the address of a Service leads on this machine.
+"""Resolves the address of a Service to an address on this machine.
 
 Source: k8s.io/apiserver/pkg/util/proxy/proxy.go (ResolveCluster, ResolveEndpoint), 1.36. Cluster addresses
 lead nowhere here, so a service is reached in one of four ways: the server's option, an annotation of the

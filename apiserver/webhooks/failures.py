@@ -1,4 +1,4 @@
-"""What Go's HTTP client and Kubernetes' REST client say when a call fails.
+"""Makes the error texts of Go's HTTP client and of Kubernetes' REST client for a call that failed.
 
 Source: Go's net/http, net, crypto/tls and crypto/x509; k8s.io/client-go/rest/request.go and
 k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36. (from memory)

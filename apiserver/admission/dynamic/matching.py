@@ -1,4 +1,4 @@
-"""Whether a request is one that a webhook or a policy wants to see, and as which resource.
+"""Decides whether a webhook or a policy concerns a request, and as which resource it is shown the request.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/{rules,namespace,object} and
 plugin/webhook/generic/webhook.go (ShouldCallHook), 1.36.

@@ -1,4 +1,4 @@
-"""Only who may approve or sign for a signer does; masters are not made by certificate.
+"""Lets only users with rights on a signer approve or sign for it; no certificate makes anybody a master.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/{approval,signing,subjectrestriction}, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What one limit range allows: least, most and ratio per container, pod and volume claim.
+"""Checks one limit range: minimum, maximum and ratio per container, pod and volume claim.
 
 Where upstream walks a map in no order, names are in theirs.
 Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.

@@ -1,4 +1,4 @@
-"""Nothing is created in a namespace that does not exist or is ending; the system's namespaces stay.
+"""Refuses creations in namespaces that do not exist or are ending, and deletions of the system's namespaces.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Who may not delete an object cannot have it deleted with another, nor hold that other's end up.
+"""Refuses owner references by which users could delete, or keep from deletion, what they have no right to.
 
 Off unless a flag turns it on.
 Source: k8s.io/kubernetes/plugin/pkg/admission/gc/gc_admission.go, 1.36.

@@ -1,4 +1,4 @@
-"""Which secrets a pod refers to.
+"""Lists the names of the secrets that a pod refers to.
 
 Source: k8s.io/kubernetes/pkg/api/pod/util.go (VisitPodSecretNames), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Whether a write fits the quotas of its namespace, and what they would hold after it.
+"""Checks whether a write fits the quotas of its namespace, and computes what they would hold after it.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go (CheckRequest), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Nothing is written that would use more than a namespace's quotas allow.
+"""Refuses writes that would use more than the quotas of a namespace allow.
 
 Writes of one namespace that come together are decided together, in their order, and charged with one change
 per quota. That change is made only to the quota that was looked at: whoever was faster makes us look again.

@@ -1,4 +1,4 @@
-"""For whom the volumes of a pod need tokens of its service account.
+"""Lists the audiences for which the volumes of a pod need tokens of its service account.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go (podReferencesAudience), 1.36,
 as we remember it.

@@ -1,4 +1,4 @@
-"""Only who may attest for a signer says what its trust bundle is.
+"""Lets only users with the right to attest for a signer write its trust bundles.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/ctbattest/admission.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a check is, and what the checks have in common.
+"""Defines a Pod Security check, and holds what the checks have in common.
 
 Source: k8s.io/pod-security-admission/policy (checks.go, visitor.go, helpers.go), 1.36.
 """

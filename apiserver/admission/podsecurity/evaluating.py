@@ -1,4 +1,4 @@
-"""Whether a pod keeps to a level.
+"""Checks a pod against a level of the Pod Security Standards.
 
 Source: k8s.io/pod-security-admission/policy/registry.go, 1.36.
 """

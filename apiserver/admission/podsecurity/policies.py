@@ -1,4 +1,4 @@
-"""Which level a namespace asks for, per mode, by its labels.
+"""Reads from the labels of a namespace the Pod Security level of each mode.
 
 Source: k8s.io/pod-security-admission/api/helpers.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a ValidatingAdmissionPolicy decides about one request.
+"""Evaluates a ValidatingAdmissionPolicy for one request.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What the mutations of a MutatingAdmissionPolicy do to an object.
+"""Applies the mutations of a MutatingAdmissionPolicy to an object.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_patch}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Which old value a new one was, and whether it changed.
+"""Finds the old value that a new one was made from, and compares the two.
 
 Fields are found by name, items of map lists by their keys; items of other lists have no past of their own.
 Source: apiserver pkg/cel/common/{equality,maplist}.go, 1.36.

@@ -1,4 +1,4 @@
-"""How often a rule may run and what a definition's rules may cost together.
+"""Bounds the number of times that a rule may run, and the cost of all rules of a definition together.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/cel_validation.go, 1.36.
 """

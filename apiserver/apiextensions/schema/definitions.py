@@ -1,4 +1,4 @@
-"""What must hold of the schemas of a definition when it is created or changed.
+"""Validates the schemas of a definition when it is created or changed.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""How messages name and show JSON values."""
+"""Names and shows JSON values as messages do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an OpenAPI schema of a definition may use, apart from being structural.
+"""Checks the parts that an OpenAPI schema of a definition may use, apart from being structural.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go
 (ValidateCustomResourceDefinitionOpenAPISchema, specStandardValidatorV3), 1.36.

@@ -1,4 +1,4 @@
-"""Where in an object a check is: a linked list that costs nothing until an error shows it.
+"""Holds the place of a check in an object: a linked list that costs nothing until an error shows it.
 
 Two spellings exist upstream: OpenAPI validation writes every step as `.name` (`spec.labels.a`), everything
 else writes the keys of maps as `[key]`.

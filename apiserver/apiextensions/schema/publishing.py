@@ -1,4 +1,4 @@
-"""What OpenAPI publishes of a definition's schema.
+"""Makes the schema that OpenAPI publishes for a definition's schema.
 
 Source: apiextensions-apiserver pkg/controller/openapi/{builder/builder,v2/conversion}.go, 1.36. v3 says
 everything; v2, with which clients validate, leaves out what it cannot say, often with all that is below.

@@ -1,4 +1,4 @@
-"""What must hold of the expressions of a definition: that they compile, and what they may cost.
+"""Checks the expressions of a definition: they must compile, and their cost is limited.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """

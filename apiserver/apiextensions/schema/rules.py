@@ -1,4 +1,4 @@
-"""What of schemas depends on the release and its gates."""
+"""Holds the decisions about schemas that depend on the release and its gates."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Whether a schema is structural: every field is specified, with a type, outside of value validation.
+"""Checks whether a schema is structural: every field is specified, with a type, outside of value validation.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{validation,complete}.go, 1.36.
 """

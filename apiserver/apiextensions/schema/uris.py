@@ -1,4 +1,4 @@
-"""What Go's url.ParseRequestURI takes."""
+"""Decides whether Go's url.ParseRequestURI accepts a text."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which floats OpenAPI validation takes for integers."""
+"""Decides whether OpenAPI validation takes a float for an integer."""
 
 import math
 

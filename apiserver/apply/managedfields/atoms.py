@@ -1,4 +1,4 @@
-"""What a schema makes of a value for ownership: a map, a list or a scalar, and how its parts are told apart.
+"""Tells maps, lists and scalars apart for ownership, by the schema, and the parts of each by their keys.
 
 Source: sigs.k8s.io/structured-merge-diff/v6 (typed/helpers.go, typed/validate.go) and the conversion of
 OpenAPI types into its schemas (k8s.io/kube-openapi/pkg/schemaconv), 1.36.

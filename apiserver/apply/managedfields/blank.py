@@ -1,4 +1,4 @@
-"""What Go writes of an object in which nothing is set: structs, and nulls and zeros of what it never omits.
+"""Makes the JSON that Go writes of an empty object: structs, and nulls and zeros that are never omitted.
 
 A create is compared with that, so its creator owns what a struct holds but not the struct. Custom resources
 have no Go type: nothing is there before them.

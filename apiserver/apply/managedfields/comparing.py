@@ -1,4 +1,4 @@
-"""Which fields differ between two values of one schema.
+"""Compares two values of one schema, and returns the sets of fields that differ.
 
 Unlike the set a configuration owns, an added or removed struct counts itself beside its leaves: that is where
 the `.` in the entries of updaters comes from.

@@ -1,4 +1,4 @@
-"""What an entry may hold and how many there may be.
+"""Limits the contents of an entry of managedFields and the number of entries.
 
 Source: k8s.io/apimachinery/pkg/util/managedfields/internal (stripmeta.go, capmanagers.go), 1.36.
 """

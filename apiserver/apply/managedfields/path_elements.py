@@ -1,4 +1,4 @@
-"""One step of a field path, in the form FieldsV1 writes it.
+"""Writes and reads one step of a field path, in the form of FieldsV1.
 
 `f:name` a field, `k:{"name":"a"}` the element of a list by its keys, `v:"x"` the element of a set by its
 value, `i:0` by its position. Equal elements have equal text: keys sorted, JSON compact, whole numbers as

@@ -1,4 +1,4 @@
-"""Who owns what after an update or an apply, over all versions that managers speak.
+"""Computes the owners of fields after an update or an apply, over all versions that managers use.
 
 Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
 """

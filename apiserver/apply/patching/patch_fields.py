@@ -1,4 +1,4 @@
-"""What a schema says of a field's patches: whether its list merges, and by which key.
+"""Reads from a schema how a field is patched: whether its list merges, and by which key.
 
 Errors are those of Go's reflection, which upstream looks fields up with.
 Source: k8s.io/apimachinery/third_party/forked/golang/json/fields.go, 1.36.

@@ -1,4 +1,4 @@
-"""How a map becomes a Go struct without being written as JSON first: what a strategic merge patch has made.
+"""Converts a map into a Go struct, not by way of JSON: upstream does so with strategic merge patches.
 
 Numbers convert as Go's do (2.0 is a whole number, what is too large wraps), and what does not fit is told in
 other words than a JSON decoder's. Source: k8s.io/apimachinery/pkg/runtime/converter.go, 1.36.

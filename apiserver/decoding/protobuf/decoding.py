@@ -1,4 +1,4 @@
-"""From an envelope to an object: `k8s\\0`, a runtime.Unknown, and in it the message of the kind's Go type.
+"""Decodes protobuf: `k8s\\0`, a runtime.Unknown, and in it the message of the kind's Go type.
 
 Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go, 1.36. What comes out is Go's JSON but
 for zero values: protobuf has them for every field that is no pointer, and normalising drops them.

@@ -1,4 +1,4 @@
-"""Who writes a policy or a binding must be allowed to read the parameters it refers to.
+"""Requires the writer of a policy or a binding to have the right to read the parameters that it refers to.
 
 Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/authz.go, 1.36.
 """

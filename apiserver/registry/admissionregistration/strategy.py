@@ -1,4 +1,4 @@
-"""What configures admission: webhooks, policies, bindings.
+"""Holds the strategies of the kinds that configure admission: webhooks, policies, bindings.
 
 Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go, 1.36.
 """
@@ -30,8 +30,8 @@ _GROUP = "admissionregistration.k8s.io"
 class ValidatingWebhooksStrategy(CountedConditional):
     """ValidatingWebhookConfiguration."""
 
-    asks_of_changes = False
-    asks_as_new = 1
+    metadata_checked_on_change = False
+    metadata_checked_as_new = 1
     core_metadata = False
     mutating = False
     weight = 16

@@ -1,4 +1,4 @@
-"""What a default may depend on beside the object, and the two or three moves every defaulter makes."""
+"""Defines the context of defaulting functions, and the helpers that every one of them uses."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -11,7 +11,7 @@ from kubeskew.apiserver.storage.encoding import copied
 class ConditionsOnly(OwnRules, StatusStrategy):
     """All of the metadata stays as it was, whatever is sent."""
 
-    asks_of_changes = False
+    metadata_checked_on_change = False
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)

@@ -1,4 +1,4 @@
-"""What several kinds have in common: a generation, and which metadata a status write leaves alone."""
+"""Holds strategies that several kinds share: a generation, and metadata that a status write leaves alone."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What every kind is checked for before its own rules: metadata, structure, and fields whose gate is off."""
+"""Checks objects of every kind: metadata, structure, and fields whose gate is off."""
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.field import FieldError
@@ -38,7 +38,7 @@ def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: Strategy
     _raise(registry, obj, strategy.check_new(obj, ctx, found))
     # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
     metadata, segment, namespaced = obj["metadata"], names.path_segment, registry.resource.namespaced
-    if not found and strategy.looks_at_metadata(ctx):  # kinds have stricter rules for everything but names
+    if not found and strategy.checks_metadata(ctx):  # kinds have stricter rules for everything but names
         _raise(registry, obj, object_meta.validate_object_name(metadata, segment))
     else:
         _raise(registry, obj, object_meta.validate_object_meta(metadata, namespaced, segment, core=False))
@@ -51,8 +51,9 @@ def check_change(
     changed = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
     namespaced = registry.resource.namespaced
     common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
-    own = strategy.metadata_errors(new, ctx) * strategy.asks_as_new if strategy.asks_as_new else []
-    if strategy.asks_of_changes:
+    times = strategy.metadata_checked_as_new
+    own = strategy.metadata_errors(new, ctx) * times if times else []
+    if strategy.metadata_checked_on_change:
         own += changed
         if strategy.core_metadata:
             own += object_meta.validate_standard_finalizers(new["metadata"])

@@ -45,7 +45,7 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
         attributes.collection = write.collection
         await services.admission.admit(attributes)
         await services.admission.validate(attributes)
-    if strategy.is_kept(new):
+    if strategy.stays_after_delete(new):
         return await _mark_kept(registry, entry, new, write)
     _set_finalizers(strategy, new, options)
     finalizers = bool(new["metadata"].get("finalizers"))
@@ -66,7 +66,7 @@ def check_preconditions(registry: Registry, entry: Entry, options: Object) -> No
     wanted = options.get("preconditions") or {}
     what = GroupResource(registry.resource.group, registry.resource.kind)  # upstream names the kind here
     uid, revision = wanted.get("uid"), wanted.get("resourceVersion")
-    if registry.strategy.keeps_itself:
+    if registry.strategy.has_own_delete:
         found = {"UID": (uid, entry.uid), "ResourceVersion": (revision, str(entry.revision))}
         for part, (meant, is_) in found.items():
             if meant is not None and meant != is_:

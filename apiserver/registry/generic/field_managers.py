@@ -1,4 +1,4 @@
-"""Who owns which field of an object: a resource's field manager, over the schemas of all its versions."""
+"""Makes the field manager of a resource, over the schemas of all its versions."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""One resource, whatever its kind: keys, strategies, contexts, and reading it from the store.
+"""Holds the registry of one resource, of any kind: keys, strategies, contexts, and reads from the store.
 
 The verbs that write are functions in `creating`, `updating` and `deleting`.
 """

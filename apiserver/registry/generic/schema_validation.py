@@ -1,4 +1,4 @@
-"""What a schema alone demands of an object: required fields and enumerations.
+"""Checks what a schema alone demands of an object: required fields and enumerations.
 
 Built-in kinds whose strategy checks the whole object are left to it: upstream has no such generic step, and
 the same fault would be told twice. Custom resources are checked along their definition's schema elsewhere.

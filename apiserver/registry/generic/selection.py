@@ -1,4 +1,4 @@
-"""Which objects of a list or watch a client wants: its selectors, over labels and selectable fields."""
+"""Selects the objects of a list or watch by the client's selectors, over labels and selectable fields."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is particular to a kind: the hooks that the generic registry calls, all of them optional.
+"""Defines the hooks that the generic registry calls for a kind, all of them optional.
 
 A strategy never does I/O and never reads a clock: what it needs comes in its context. Objects are dicts in
 the *hub* version: the version this server stores (`ctx.resource.storage`), already decoded, defaulted,
@@ -77,9 +77,9 @@ class Strategy:
     exclusive: ClassVar[bool] = False  # what one object has no other may: those under way count as stored
     weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
-    asks_of_changes: ClassVar[bool] = True  # a kind's rules of changes look at metadata as all kinds' do
-    asks_as_new: ClassVar[int] = 0  # and so often as the metadata of a new object, too: causes count
-    keeps_itself: ClassVar[bool] = False  # its own storage marks what is deleted, see `is_kept`
+    metadata_checked_on_change: ClassVar[bool] = True  # the kind repeats the metadata rules of updates
+    metadata_checked_as_new: ClassVar[int] = 0  # times an update runs the rules of creates: causes repeat
+    has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
@@ -117,7 +117,7 @@ class Strategy:
         """The kind's rules for a change. The default checks the new object as a new one."""
         return self.validate(new, ctx)
 
-    def looks_at_metadata(self, ctx: StrategyContext) -> bool:
+    def checks_metadata(self, ctx: StrategyContext) -> bool:
         """Whether `metadata_errors` says all that is wrong."""
         return True
 
@@ -175,7 +175,7 @@ class Strategy:
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         """Change `obj`, which has got its deletionTimestamp but stays (a namespace's phase)."""
 
-    def is_kept(self, obj: Object) -> bool:
+    def stays_after_delete(self, obj: Object) -> bool:
         """Whether more than metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
         return False
 

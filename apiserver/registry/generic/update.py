@@ -147,7 +147,9 @@ def ends(registry: Registry, new: Object, old: Object) -> bool:
     """Whether the change lets go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
     if new["metadata"].get("finalizers") or not old["metadata"].get("deletionTimestamp"):
         return False
-    return not old["metadata"].get("deletionGracePeriodSeconds") and not registry.strategy.is_kept(new)
+    if old["metadata"].get("deletionGracePeriodSeconds"):
+        return False
+    return not registry.strategy.stays_after_delete(new)
 
 
 async def _delete(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:

@@ -1,4 +1,4 @@
-"""What a write is given and what it gives back, between handlers and registry."""
+"""Defines the input and the result of a write, between handlers and registry."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -15,7 +15,7 @@ from kubeskew.apiserver.registry.rbac import validation as rbac_validation
 class RoleStrategy(_OwnRules, CreatedByUpdate):
     """Names need only be one segment of a path. A change is checked twice, so each fault is told twice."""
 
-    asks_as_new = 2
+    metadata_checked_as_new = 2
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)
@@ -30,7 +30,7 @@ class RoleStrategy(_OwnRules, CreatedByUpdate):
 class BindingStrategy(_OwnRules, CreatedByUpdate):
     """As roles; what a binding leads to stays."""
 
-    asks_as_new = 2
+    metadata_checked_as_new = 2
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)

@@ -1,4 +1,4 @@
-"""What claims, classes and slices of resource.k8s.io have in common: lists, names, selectors, configurations.
+"""Holds rules that claims, classes and slices share: lists, names, selectors, configurations.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """

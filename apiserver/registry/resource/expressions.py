@@ -1,4 +1,4 @@
-"""What is wrong with the expression of a device selector.
+"""Validates the expression of a device selector.
 
 Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36.
 """

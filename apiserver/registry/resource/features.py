@@ -1,4 +1,4 @@
-"""What the version and the gates change about the rules of resource.k8s.io.
+"""Holds the decisions about the rules of resource.k8s.io that depend on the version and the gates.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37. Since 1.35 the hand-written rules say what
 the declarative ones say (in which minor each of those texts changed is from memory).

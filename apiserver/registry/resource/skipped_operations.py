@@ -1,4 +1,4 @@
-"""Which calls of a driver a slice or result may say are not needed (1.37).
+"""Validates the list of driver calls that a slice or result declares unneeded (1.37).
 
 Source: pkg/apis/resource/validation/validation.go (validateSkipNodeOperations), 1.37.
 """

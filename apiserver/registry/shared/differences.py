@@ -1,4 +1,4 @@
-"""What differs between two structs, in the manner of go-cmp (upstream's layout, not its every line)."""
+"""Prints the difference of two structs, in the manner of go-cmp (upstream's layout, not its every line)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""How long something took or is ago, in the few characters that fit a table.
+"""Prints durations and ages in the few characters that fit a table.
 
 Source: k8s.io/apimachinery/pkg/util/duration/duration.go (HumanDuration), 1.36.
 """

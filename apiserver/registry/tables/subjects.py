@@ -1,4 +1,4 @@
-"""What a row is about: an object as served, and the moment it is printed; how its parts become cells."""
+"""Holds the subject of a row, an object as served at the moment of printing, and makes cells of its parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

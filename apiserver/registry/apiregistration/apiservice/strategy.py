@@ -32,7 +32,7 @@ class APIServiceStrategy(BuiltIn):
     """A local APIService is available from the start."""
 
     allow_unconditional_update = False
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     core_metadata = False
     status: ClassVar[type[Strategy]] = APIServiceStatus
 

@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.shared import workloads
 class ControllerRevisionStrategy(BuiltIn):
     """What was once the template of a set; never changes."""
 
-    asks_as_new = 1
+    metadata_checked_as_new = 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]

@@ -20,7 +20,7 @@ class DaemonSetStrategy(RecheckedStrategy):
     """The number of the template stands in an annotation since the field for it has gone."""
 
     status = DaemonSetStatus
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     spec_errors = staticmethod(workloads.daemon_set_errors)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

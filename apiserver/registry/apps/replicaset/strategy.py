@@ -10,6 +10,6 @@ from kubeskew.apiserver.registry.shared.workload_strategy import RecheckedStrate
 
 class ReplicaSetStrategy(RecheckedStrategy):
     status = ReplicaStatus
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     spec_errors = staticmethod(workloads.replica_set_errors)
     scale = ScalePaths()

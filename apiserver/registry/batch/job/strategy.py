@@ -58,7 +58,7 @@ class JobStrategy(Counted):
     """A job selects its pods by its own uid, unless it says otherwise."""
 
     status = JobStatus
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     field_labels = ("status.successful",)
     default_propagation = "Orphan"
 

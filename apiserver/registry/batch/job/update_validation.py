@@ -1,4 +1,4 @@
-"""What may change in a job. Source: pkg/apis/batch/validation (ValidateJobSpecUpdate), 1.36."""
+"""Validates changes of a job. Source: pkg/apis/batch/validation (ValidateJobSpecUpdate), 1.36."""
 
 from collections.abc import Iterator
 from copy import deepcopy

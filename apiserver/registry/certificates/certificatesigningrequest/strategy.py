@@ -21,7 +21,7 @@ from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyConte
 class _Signing(_OwnRules):
     """Any name will do."""
 
-    asks_as_new = 1
+    metadata_checked_as_new = 1
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return []

@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class ConfigMapStrategy(BuiltIn):
-    asks_as_new = 1
+    metadata_checked_as_new = 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = []

@@ -15,7 +15,7 @@ _ENDPOINT_WARNINGS_SINCE = 33
 
 
 class EndpointsStrategy(CreatedByUpdate):
-    asks_as_new = 1
+    metadata_checked_as_new = 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)

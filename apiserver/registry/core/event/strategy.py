@@ -28,11 +28,11 @@ class EventStrategy(Checked):
         "reportingController",
     )
 
-    def looks_at_metadata(self, ctx: StrategyContext) -> bool:
+    def checks_metadata(self, ctx: StrategyContext) -> bool:
         return ctx.request_group == _NEWER
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        if not self.looks_at_metadata(ctx):
+        if not self.checks_metadata(ctx):
             return []
         check = names.dns1123_subdomain
         return object_meta.validate_object_meta(obj["metadata"], ctx.resource.namespaced, check)

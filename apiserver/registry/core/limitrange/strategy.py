@@ -13,8 +13,8 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 class LimitRangeStrategy(CreatedByUpdate):
     """One without a name gets a uid for it."""
 
-    asks_of_changes = False
-    asks_as_new = 1
+    metadata_checked_on_change = False
+    metadata_checked_as_new = 1
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

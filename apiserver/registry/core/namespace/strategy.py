@@ -53,8 +53,8 @@ class NamespaceFinalize(Strategy):
 class NamespaceStrategy(BuiltIn):
     status = NamespaceStatus
     subresources = {"finalize": NamespaceFinalize}
-    asks_as_new = 1
-    keeps_itself = True
+    metadata_checked_as_new = 1
+    has_own_delete = True
     returns_deleted_object = True
     field_labels = ("status.phase",)
 
@@ -83,6 +83,6 @@ class NamespaceStrategy(BuiltIn):
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         obj.setdefault("status", {})["phase"] = "Terminating"
 
-    def is_kept(self, obj: Object) -> bool:
+    def stays_after_delete(self, obj: Object) -> bool:
         """A first deletion only marks, whatever there is to wait for."""
         return bool((obj.get("spec") or {}).get("finalizers")) or not obj["metadata"].get("deletionTimestamp")

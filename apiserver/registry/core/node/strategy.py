@@ -22,7 +22,7 @@ class NodeStatus(SpecKeptStatus):
 
 class NodeStrategy(BuiltIn):
     status = NodeStatus
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     field_labels = ("spec.unschedulable",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

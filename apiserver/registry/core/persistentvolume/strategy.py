@@ -14,8 +14,8 @@ from kubeskew.apiserver.registry.shared.volumes.warnings import (
 
 
 class VolumeStrategy(Returned):
-    asks_of_changes = False
-    asks_as_new = 2
+    metadata_checked_on_change = False
+    metadata_checked_as_new = 2
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}

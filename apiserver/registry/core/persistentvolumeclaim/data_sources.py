@@ -1,4 +1,4 @@
-"""What volumes of claims are made from: `dataSource`, and `dataSourceRef`, which came after it.
+"""Settles the sources that claims' volumes are made from: `dataSource`, and the newer `dataSourceRef`.
 
 Source: pkg/api/persistentvolumeclaim/util.go, 1.36.
 """

@@ -28,7 +28,7 @@ class VolumeClaimStatus(SpecKeptStatus):
 
 class VolumeClaimStrategy(Returned):
     status = VolumeClaimStatus
-    asks_as_new = 2
+    metadata_checked_as_new = 2
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}

@@ -1,4 +1,4 @@
-"""How the placement of a pod with scheduling gates may still be narrowed.
+"""Checks that a change of the placement of a pod with scheduling gates only narrows it.
 
 Source: core validation (validateNodeSelectorMutation, validateNodeAffinityMutation), 1.36.
 """

@@ -1,4 +1,4 @@
-"""What holds for pods and not for their templates, and what a new pod gets filled in.
+"""Holds rules for pods that templates are exempt from, and fills in new pods.
 
 Source: pkg/registry/core/pod/strategy.go and pkg/apis/core/validation/validation.go
 (validatePodMetadataAndSpec), 1.36.

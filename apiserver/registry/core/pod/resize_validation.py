@@ -1,4 +1,4 @@
-"""What may change through a pod's resize subresource.
+"""Validates changes through a pod's resize subresource.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodResize), 1.36.
 """

@@ -170,7 +170,7 @@ class ResizeStrategy(PodPartStrategy):
 
 
 class PodStrategy(BuiltIn):
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     returns_deleted_object = True
     is_graceful = True
     status = PodStatusStrategy

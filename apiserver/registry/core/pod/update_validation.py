@@ -1,4 +1,4 @@
-"""What may change in the spec of a pod.
+"""Validates changes of the spec of a pod.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateContainerUpdates), 1.36.
 """

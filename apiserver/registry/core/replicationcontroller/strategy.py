@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.shared.workload_strategy import ReplicaStatus, 
 
 class ReplicationControllerStrategy(WorkloadStrategy):
     status = ReplicaStatus
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"

@@ -18,7 +18,7 @@ class SecretStrategy(BuiltIn):
     """`stringData` is only a way to write `data`."""
 
     field_labels = ("type",)
-    asks_as_new = 1
+    metadata_checked_as_new = 1
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         self._merge(obj)

@@ -1,4 +1,4 @@
-"""What secrets of the known types must hold. Source: core validation (ValidateSecret), 1.36."""
+"""Validates the data of secrets of the known types. Source: core validation (ValidateSecret), 1.36."""
 
 import base64
 from collections.abc import Iterator

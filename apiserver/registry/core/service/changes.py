@@ -1,4 +1,4 @@
-"""How an update of a service meets what the server gave the old one.
+"""Merges an update of a service with what the server gave the old one.
 
 Source: pkg/registry/core/service (storage/storage.go, strategy.go), 1.36. All functions change `new`.
 """

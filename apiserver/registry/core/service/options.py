@@ -1,4 +1,4 @@
-"""Which of the rules of services hold: chosen once from the version and the gates."""
+"""Holds the options of service validation, chosen once from the version and the gates."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -30,7 +30,7 @@ class ServiceStatusStrategy(SpecKeptStatus):
 class ServiceStrategy(BuiltIn):
     exclusive = True
     status = ServiceStatusStrategy
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     allow_create_on_update = True
     returns_deleted_object = True
     field_labels = ("spec.clusterIP", "spec.type")

@@ -1,4 +1,4 @@
-"""What is worth a warning in services and endpoints. Source: pkg/api/service/warnings.go, 1.36."""
+"""Makes the warnings for services and endpoints. Source: pkg/api/service/warnings.go, 1.36."""
 
 from collections.abc import Iterator
 

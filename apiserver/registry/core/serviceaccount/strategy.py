@@ -20,7 +20,7 @@ _ENFORCED = (
 class ServiceAccountStrategy(BuiltIn):
     """Of the secrets that it may mount, only names are kept."""
 
-    asks_as_new = 1
+    metadata_checked_as_new = 1
     returns_deleted_object = True
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

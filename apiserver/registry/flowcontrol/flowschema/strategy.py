@@ -18,8 +18,8 @@ class FlowSchemaStrategy(Counted):
     """FlowSchema."""
 
     status: ClassVar[type[Strategy]] = ConditionsOnly
-    asks_of_changes = False
-    asks_as_new = 1
+    metadata_checked_on_change = False
+    metadata_checked_as_new = 1
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -22,8 +22,8 @@ class PriorityLevelStrategy(Counted):
     """PriorityLevelConfiguration."""
 
     status: ClassVar[type[Strategy]] = ConditionsOnly
-    asks_of_changes = False
-    asks_as_new = 1
+    metadata_checked_on_change = False
+    metadata_checked_as_new = 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(priority_level_errors(obj))

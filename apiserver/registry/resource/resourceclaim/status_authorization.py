@@ -1,4 +1,4 @@
-"""Who may write which part of a claim's status, from 1.36 on.
+"""Checks the rights of the writer of a claim's status, part by part, from 1.36 on.
 
 Source: k8s.io/kubernetes/pkg/registry/resource (AuthorizedForBinding, AuthorizedForDeviceStatus), 1.36. The
 field path of the former is from memory, and so is that the status of devices which the same update gives back

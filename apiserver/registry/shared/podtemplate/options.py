@@ -1,4 +1,5 @@
-"""Which of the rules of pods hold: chosen once from the version and the gates, and wider where an old pod is.
+"""Holds the options of pod validation, chosen once from version and gates, and widened by those an old pod
+has.
 
 Source: pkg/api/pod/util.go (GetValidationOptionsFromPodSpecAndMeta), 1.36, without what it allows because
 pods may be older than the releases that are here.

@@ -1,4 +1,4 @@
-"""What is worth a warning in a pod or a template of one.
+"""Makes the warnings for pods and pod templates.
 
 Source: pkg/api/pod/warnings.go and pkg/registry/core/pod/strategy.go, 1.36. Where upstream walks a map the
 names come sorted.

@@ -1,4 +1,4 @@
-"""What is worth a warning in claims and persistent volumes.
+"""Makes the warnings for claims and persistent volumes.
 
 Source: pkg/api/persistentvolumeclaim/util.go and pkg/api/persistentvolume/util.go, 1.36 (from memory).
 """
