@@ -14,14 +14,15 @@ from kubeskew.apimachinery.errors import internal
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
-from kubeskew.apiserver.apiextensions import schema
+from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
-from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
+from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.structuralschema.resources import structural_of
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 from kubeskew.apiserver.webhooks.client import WebhookClient
 
@@ -141,6 +142,8 @@ class Codec:
             self._served.put(key, found)
         return value if isinstance(found, bool) else found
 
+    form_of = staticmethod(form_of)
+
     def served_all(self, resource: Resource, entries: Iterable[Entry]) -> list[tuple[bytes, int]]:
         """`served` of many, each with its revision; nearly all of them are served as they are stored."""
         known, form, served = self._served.get, form_of(resource), self.served
@@ -178,7 +181,7 @@ class Codec:
         """`obj` with the defaults of its version."""
         structural = structural_of(resource)
         if structural is not None:
-            schema.default(obj, structural)
+            structuralschema.default(obj, structural)
             return obj
         return apply_defaults(obj, resource.schema, self.defaults())
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from kubeskew.apiserver.aggregation.registered import Remote
-from kubeskew.apiserver.filters.deadlines import MAX_SECONDS
-from kubeskew.apiserver.http.request import Request, Response, text
+from kubeskew.apiserver.http.request import MAX_SECONDS, Request, Response, text
 from kubeskew.apiserver.nodes.answers import Answer, Headers
 from kubeskew.apiserver.nodes.exchange import Address, DialError, send
 from kubeskew.apiserver.nodes.upgrade_proxy import framing, is_upgrade, passed_on, streamed, switched

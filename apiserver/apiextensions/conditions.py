@@ -8,6 +8,7 @@ from datetime import datetime
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"  # of a definition, until its objects are gone
 ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"
 TERMINATING = "Terminating"

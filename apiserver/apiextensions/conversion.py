@@ -12,9 +12,10 @@ from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
+from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.decoding.pruning import coerce
 from kubeskew.apiserver.storage.encoding import dumps
+from kubeskew.apiserver.structuralschema.resources import structural_of
 from kubeskew.apiserver.webhooks.client import CallError, WebhookClient
 
 _GROUP = "apiextensions.k8s.io"

@@ -11,7 +11,6 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions
 from kubeskew.apiserver.apiextensions.resource import Definition
-from kubeskew.apiserver.apiextensions.strategy import FINALIZER
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.services import Services
@@ -59,7 +58,7 @@ class Finalizer:
         clock = self._services.world.clock
         began, told, failure = clock.monotonic(), False, ""
         while (definition := self._services.table.stored.get().get(name)) is not None:
-            if FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
+            if conditions.FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
                 return
             try:
                 if await self._advance(definition):
@@ -124,7 +123,7 @@ class Finalizer:
         def change(obj: Object) -> None:
             conditions.put(obj, condition, now)
             obj["metadata"]["finalizers"] = [
-                one for one in obj["metadata"].get("finalizers") or () if one != FINALIZER
+                one for one in obj["metadata"].get("finalizers") or () if one != conditions.FINALIZER
             ]
 
         await self._write_status(definition, change)

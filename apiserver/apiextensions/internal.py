@@ -7,7 +7,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go and type
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema import go_struct
+from kubeskew.apiserver.structuralschema import go_struct
 
 _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 _NAMES = {"schema": "validation"}

@@ -4,22 +4,20 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.structuralschema.resources import StructuralResource
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.apiextensions.json_path import JSONPath
     from kubeskew.apiserver.apiextensions.resource import Definition
-    from kubeskew.apiserver.apiextensions.schema import Structural
-    from kubeskew.apiserver.registry.generic.strategy import ScalePaths
+    from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 
 _numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CustomResource(Resource):
+class CustomResource(StructuralResource):
     """A version of a custom resource, with what serving it takes beside its schema."""
 
-    structural: "Structural | None" = None  # what its objects may be
     definition: "Definition | None" = None
     paths: "tuple[JSONPath, ...]" = ()  # of the columns
     scale: "ScalePaths | None" = None
@@ -30,8 +28,3 @@ class CustomResource(Resource):
     @property
     def list_kind(self) -> str:
         return self.list_name
-
-
-def structural_of(resource: object) -> "Structural | None":
-    """Returns the structural schema of a custom resource, None for what is built in."""
-    return resource.structural if isinstance(resource, CustomResource) else None

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
 from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.apiextensions.columns import AGE, column_of
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError
 from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.apiextensions.schema import Rules, Structural, to_schema
-from kubeskew.apiserver.registry.generic.strategy import ScalePaths
-from kubeskew.apiserver.registry.tables.custom import AGE, column_of
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.storage.interfaces import Watch
+from kubeskew.apiserver.structuralschema import Rules, Structural, to_schema
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 STORED_AS = f"{PLURAL}.{GROUP}"

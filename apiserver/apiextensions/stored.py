@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
-from kubeskew.apiserver.apiextensions.schema import Rules
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.structuralschema import Rules
 from kubeskew.apiserver.unreadable import known_object
 
 

@@ -14,9 +14,9 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apiextensions.ordering import version_order
 from kubeskew.apiserver.apiextensions.resource import Definition
-from kubeskew.apiserver.apiextensions.schema import Rules
 from kubeskew.apiserver.apiextensions.stored import StoredDefinitions
 from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.structuralschema import Rules
 
 
 class Snapshot:

@@ -19,7 +19,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.internal import Place
-from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
+from kubeskew.apiserver.structuralschema.field_paths import FieldPathError, read_field_path
 
 _TYPES = ("boolean", "date", "integer", "number", "string")
 _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

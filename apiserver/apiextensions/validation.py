@@ -10,9 +10,9 @@ from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_s
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.apiextensions import approval, conditions, internal
-from kubeskew.apiserver.apiextensions.schema import Rules, has_defaults, validate_definition
 from kubeskew.apiserver.apiextensions.validating_conversion import validate_conversion
 from kubeskew.apiserver.apiextensions.validating_parts import validate_parts
+from kubeskew.apiserver.structuralschema import Rules, has_defaults, validate_definition
 
 _IMMUTABLE = "field is immutable"
 

@@ -11,8 +11,8 @@ from kubeskew.apimachinery.labels import SelectorError
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, SLICES, VOLUMES, Graph
 from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector
 from kubeskew.apiserver.user import User
 
 _PREFIX = "system:node:"

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/graph.go (AddPod, AddP
 from collections.abc import Iterator
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.admission.plugins.pod_secrets import secret_names
+from kubeskew.apiserver.authorization.pod_secrets import secret_names
 
 MIRROR = "kubernetes.io/config.mirror"
 Reference = tuple[str, str, str]  # storage resource, namespace, name

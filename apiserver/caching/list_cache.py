@@ -6,12 +6,11 @@ and only runs in which something has changed are made again: the objects of the 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.offload import Turn
-from kubeskew.apiserver.codec import Codec, Form, form_of
 from kubeskew.apiserver.storage.encoding import list_items
 from kubeskew.apiserver.storage.records import Entry
 
@@ -19,6 +18,19 @@ _RUN_BYTES = 1 << 19  # also what is written at once, and what a client that doe
 _RUNS_MAX = 10_000
 _KEPT_BYTES = 32 << 20  # of one generation
 _DECODED = 50  # objects that may have to be decoded, in one go
+
+
+Form = str | int  # that objects are served in: an apiVersion, or the number of a custom resource
+
+
+class Encoder(Protocol):
+    """Encodes stored objects as they are served."""
+
+    def form_of(self, resource: Resource) -> Form:
+        """Returns the form in which objects of a resource are served."""
+
+    def served_all(self, resource: Resource, entries: Sequence[Entry]) -> list[tuple[bytes, int]]:
+        """Returns each entry as served, and its revision."""
 
 
 class _Run(NamedTuple):
@@ -38,14 +50,14 @@ class Listed:
         )
 
     async def runs(
-        self, codec: Codec, resource: Resource, entries: Sequence[Entry], *, keep: bool
+        self, codec: Encoder, resource: Resource, entries: Sequence[Entry], *, keep: bool
     ) -> list[Callable[[], bytes]]:
         """The items in runs, each item behind a comma: bytes once they are asked for.
 
         A list that nobody reads thus holds little but what the store holds. What is made anew is remembered
         if `keep`. Raises what decoding raises; others have their turn in between.
         """
-        form, turn = form_of(resource), Turn()
+        form, turn = codec.form_of(resource), Turn()
         found: list[Callable[[], bytes]] = []
         start = 0
         while start < len(entries):
@@ -86,7 +98,7 @@ def _items(run: _Run) -> bytes:
 
 
 async def _served(
-    codec: Codec, resource: Resource, entries: Sequence[Entry], turn: Turn
+    codec: Encoder, resource: Resource, entries: Sequence[Entry], turn: Turn
 ) -> list[tuple[bytes, int]]:
     served: list[tuple[bytes, int]] = []
     for start in range(0, len(entries), _DECODED):

@@ -15,12 +15,12 @@ from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.apiextensions.model import structural_of
-from kubeskew.apiserver.apiextensions.schema import Structural
-from kubeskew.apiserver.apiextensions.schema.embedded import CoercionError
 from kubeskew.apiserver.decoding import protobuf
 from kubeskew.apiserver.decoding.json_values import load_repeated, nests_deeper_than
 from kubeskew.apiserver.decoding.pruning import coerce, duplicates
+from kubeskew.apiserver.structuralschema import Structural
+from kubeskew.apiserver.structuralschema.embedded import CoercionError
+from kubeskew.apiserver.structuralschema.resources import structural_of
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
 MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.go_numbers import as_written
 from kubeskew.apimachinery.go_roundtrip import normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.apiextensions.schema import Structural, embedded, prune
+from kubeskew.apiserver.structuralschema import Structural, embedded, prune
 
 _META = "metadata"
 

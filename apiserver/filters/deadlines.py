@@ -9,9 +9,8 @@ from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.go_durations import parse_duration
-from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.http.request import MAX_SECONDS, Handler, Request, Response
 
-MAX_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 
 

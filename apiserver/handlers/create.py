@@ -6,14 +6,13 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import beside
-from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http import authors, bodies, parameters, rendering
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import create as generic_create
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.services import Scope
-from kubeskew.apiserver.storage import authors
 
 
 async def create(request: Request, scope: Scope) -> Response:

@@ -1,6 +1,7 @@
 """Finds the function that serves a request, from its request info."""
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
@@ -35,7 +36,6 @@ from kubeskew.apiserver.registry.core.pod import binding, connect, eviction, log
 from kubeskew.apiserver.registry.core.serviceaccount import token
 from kubeskew.apiserver.registry.reviews import handler as reviewing
 from kubeskew.apiserver.registry.reviews.answers import REVIEWS
-from kubeskew.apiserver.routes.paths import Paths
 from kubeskew.apiserver.services import Scope, Services
 from kubeskew.apiserver.storage.failures import StorageError
 
@@ -72,10 +72,20 @@ _ONLY_CREATED = frozenset({"create"})  # of reviews and bindings: none has a pat
 _SCOPES_MAX = 5_000
 
 
+class NonResourcePaths(Protocol):
+    """Serves the paths that are about no resource."""
+
+    async def serve(self, request: Request) -> Response:
+        """Returns the answer to a request whose path names no resource."""
+
+    def is_built_in(self, group: str) -> bool:
+        """Checks whether a group belongs to the server itself."""
+
+
 class Dispatcher:
     """Finds the handler. The table is asked at every request: definitions come and go."""
 
-    def __init__(self, services: Services, paths: Paths) -> None:
+    def __init__(self, services: Services, paths: NonResourcePaths) -> None:
         self._services = services
         self._paths = paths
         self._scopes: dict[tuple[str, str, str, str], Scope] = {}

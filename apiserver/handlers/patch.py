@@ -10,7 +10,6 @@ from kubeskew.apimachinery import errors, go_decode_errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.go_roundtrip import WrongShape
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.model import structural_of
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.handlers import patched_objects, strategic_patch
@@ -23,6 +22,7 @@ from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.structuralschema.resources import structural_of
 
 # Makes the new object, in the request's version, of the live one.
 Patcher = Callable[[Object], Object]

@@ -12,8 +12,6 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.apiextensions.model import structural_of
-from kubeskew.apiserver.apiextensions.schema import Structural
 from kubeskew.apiserver.apply.patching import reading
 from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
@@ -24,6 +22,8 @@ from kubeskew.apiserver.http.media_types import JSON_PATCH
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage.encoding import dumps
+from kubeskew.apiserver.structuralschema import Structural
+from kubeskew.apiserver.structuralschema.resources import structural_of
 
 _IGNORE, _STRICT, _WARN = "Ignore", "Strict", "Warn"
 _SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'

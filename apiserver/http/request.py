@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kubeskew.apiserver.http.request_info import RequestInfo
     from kubeskew.apiserver.storage.interfaces import Watch
 
+MAX_SECONDS = 60.0  # that a request takes which is not a watch
 _SUSPECT = re.compile("[;%]")
 _MALFORMED = re.compile(r";|%(?![0-9A-Fa-f]{2})")
 

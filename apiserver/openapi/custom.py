@@ -5,9 +5,9 @@ Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, 1.36.
 
 from kubeskew.apimachinery.catalogue.types import LIST_META, OBJECT_META
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
-from kubeskew.apiserver.apiextensions.model import structural_of
-from kubeskew.apiserver.apiextensions.schema import openapi
 from kubeskew.apiserver.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apiserver.structuralschema import openapi
+from kubeskew.apiserver.structuralschema.resources import structural_of
 
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _TYPE_META = {

@@ -10,10 +10,10 @@ from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.errors import unknown_path
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.model import structural_of
 from kubeskew.apiserver.openapi.kinds import define_kinds
 from kubeskew.apiserver.openapi.operations import QUERY, Operation, base_path, operations
 from kubeskew.apiserver.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apiserver.structuralschema.resources import structural_of
 
 _PREFIX = "#/components/schemas/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}

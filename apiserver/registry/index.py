@@ -13,6 +13,7 @@ from typing import Any
 
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.registry.defaulting.context import Defaulter
 from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.tables.subjects import CellsOf
@@ -50,6 +51,15 @@ def strategy_of(kind: GroupResource) -> type[Strategy]:
     """Returns the strategy of a kind; the general one if nothing is particular to it."""
     strategy: type[Strategy] = _registered(ROOMS.get(kind.group), "STRATEGIES", kind.resource) or Strategy
     return strategy
+
+
+def strategies_of(resource: Resource) -> tuple[Strategy, Strategy]:
+    """Returns the strategies of a resource and of its status, made for it alone."""
+    if resource.custom:
+        module = import_module(f"{__package__}.apiextensions.customresource.strategy")
+        return module.InstanceStrategy(resource), module.InstanceStatusStrategy(resource)
+    strategy = strategy_of(resource.group_resource)()
+    return strategy, strategy.status()
 
 
 @cache

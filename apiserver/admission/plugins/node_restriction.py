@@ -10,10 +10,10 @@ from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.plugins.pod_secrets import secret_names
 from kubeskew.apiserver.admission.plugins.token_audiences import token_audiences
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.authorization.node import LEASES, node_of
+from kubeskew.apiserver.authorization.pod_secrets import secret_names
 from kubeskew.apiserver.authorization.references import MIRROR, config_map_names
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store

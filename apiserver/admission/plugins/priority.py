@@ -7,11 +7,11 @@ pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.caching.store_cache import Derived
-from kubeskew.apiserver.registry.scheduling.priorityclass.validation import SYSTEM_PRIORITIES
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 
+SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _RESOURCE = "priorityclasses.scheduling.k8s.io"
 
 

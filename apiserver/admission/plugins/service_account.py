@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.plugins.pod_secrets import secret_names
+from kubeskew.apiserver.authorization.pod_secrets import secret_names
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import object_of

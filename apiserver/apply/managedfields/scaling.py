@@ -7,6 +7,7 @@ Source: k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go, 1.36.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apiserver.apply.managedfields import entries, path_elements
@@ -20,6 +21,15 @@ Entries = Sequence[Mapping[str, Any]] | None
 ReplicasPaths = Mapping[str, Path | None]
 
 _REPLICAS: Path = (path_elements.field("spec"), path_elements.field("replicas"))
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a kind keeps what its scale subresource shows; `selector` is a LabelSelector or text."""
+
+    spec_replicas: str = "spec.replicas"
+    status_replicas: str = "status.replicas"
+    selector: str = "spec.selector"
 
 
 def replicas_path(dotted: str) -> Path:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.admission.policy import checking
+from kubeskew.apiserver.registry.admissionregistration import expression_checks
 from kubeskew.apiserver.registry.admissionregistration.param_access import (
     param_kind_errors,
     param_ref_errors,
@@ -43,8 +43,8 @@ class ValidatingWebhooksStrategy(CountedConditional):
         return self._errors(new, ctx, old)
 
     def _errors(self, obj: Object, ctx: StrategyContext, old: Object | None) -> list[FieldError]:
-        known = checking.webhook_expressions(old or {})
-        check = checking.condition_check(ctx.version.minor, known)
+        known = expression_checks.webhook_expressions(old or {})
+        check = expression_checks.condition_check(ctx.version.minor, known)
         lenient = Leniency.of(old) if old is not None else None
         return list(webhooks_errors(obj, check, mutating=self.mutating, lenient=lenient))
 
@@ -65,12 +65,12 @@ class _PolicyStrategy(CountedConditional, ABC):
         """The kind's own rules."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = checking.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
+        checks = expression_checks.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
         return list(self.errors(obj, checks)) or list(param_kind_errors(obj, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, was = new.get("spec") or {}, old.get("spec") or {}
-        checks = checking.policy_checks(ctx.version.minor, spec, was)
+        checks = expression_checks.policy_checks(ctx.version.minor, spec, was)
         found = list(self.errors(new, checks))
         if found or spec.get("paramKind") == was.get("paramKind"):
             return found

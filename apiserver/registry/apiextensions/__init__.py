@@ -2,7 +2,7 @@
 
 # by resource: what decides how objects are written
 STRATEGIES = {
-    "customresourcedefinitions": "kubeskew.apiserver.apiextensions.strategy:DefinitionStrategy",
+    "customresourcedefinitions": "customresourcedefinition.strategy:DefinitionStrategy",
 }
 
 # by version and kind: what sets defaults

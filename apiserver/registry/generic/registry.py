@@ -21,15 +21,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes
-from kubeskew.apiserver.apiextensions.instances import InstanceStatusStrategy, InstanceStrategy
-from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.generic.writes import Write, Written
-from kubeskew.apiserver.registry.index import strategy_of
+from kubeskew.apiserver.registry.index import strategies_of
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import (
@@ -63,12 +61,7 @@ class Registry:
     def __init__(self, services: "Services", resource: Resource) -> None:
         self.services = services
         self.resource = resource
-        if isinstance(resource, CustomResource):
-            self.strategy: Strategy = InstanceStrategy(resource)
-            status: Strategy = InstanceStatusStrategy(resource)
-        else:
-            self.strategy = strategy_of(resource.group_resource)()
-            status = self.strategy.status()
+        self.strategy, status = strategies_of(resource)
         self._subresources: dict[str, Strategy] = {"": self.strategy, "status": status}
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()

@@ -7,9 +7,9 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.parameters import ListOptions, selectors
 from kubeskew.apiserver.http.request import Request
-from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.storage.records import Entry
 

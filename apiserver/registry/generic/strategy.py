@@ -13,7 +13,6 @@ update: `prepare_for_update`, generation, disabled fields dropped, metadata rule
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -25,6 +24,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import schema_validation
@@ -54,15 +54,6 @@ class StrategyContext(NamedTuple):
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # whoever writes, even if that is refused
-
-
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
-    """Where a kind keeps what its scale subresource shows; `selector` is a LabelSelector or text."""
-
-    spec_replicas: str = "spec.replicas"
-    status_replicas: str = "status.replicas"
-    selector: str = "spec.selector"
 
 
 class Strategy:

@@ -10,6 +10,7 @@ from typing import Any
 from kubeskew.apimachinery.cel.times import SECOND, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column
+from kubeskew.apiserver.apiextensions.columns import AGE, column_of
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, text_of
 from kubeskew.apiserver.decoding import go_json
 from kubeskew.apiserver.registry.tables.durations import human_duration
@@ -24,29 +25,7 @@ NAME = Column(
     "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
 )
-AGE: Object = {
-    "name": "Age",
-    "type": "date",
-    "description": (
-        "CreationTimestamp is a timestamp representing the server time when this object was created. It is "
-        "not guaranteed to be set in happens-before order across separate operations. Clients may not set "
-        "this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. "
-        "Null for lists. More info: "
-        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-    ),
-    "jsonPath": ".metadata.creationTimestamp",
-}
 _INTEGERS = 1 << 63  # and what a float beyond them becomes in Go, on most machines, with a minus
-_SHOWN_BY_PATH = "Custom resource definition column (in JSONPath format): "
-
-
-def column_of(given: Object) -> Column:
-    """A definition's `additionalPrinterColumns[*]` as a Table has it."""
-    description = given.get("description") or f"{_SHOWN_BY_PATH}{given['jsonPath']}"
-    return Column(
-        given["name"], given["type"], given.get("format") or "", description, given.get("priority") or 0
-    )
-
 
 # What is shown of a Scale.
 _SCALE: tuple[Object, ...] = (

@@ -13,6 +13,7 @@ from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
+from kubeskew.apiserver.apiextensions.columns import AGE
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.registry.index import cells_of, row_conditions_of
 from kubeskew.apiserver.registry.tables import custom
@@ -20,7 +21,7 @@ from kubeskew.apiserver.registry.tables.subjects import Cell, Cells, CellsOf, Su
 
 _NAME = Column("Name", "string", "name")
 _AGE = Column("Age", "string")
-_CREATED_AT = Column("Created At", "date", description=custom.AGE["description"])
+_CREATED_AT = Column("Created At", "date", description=AGE["description"])
 _EMPTY = "0001-01-01T00:00:00Z"
 
 # Columns that the catalogue does not have: of servers beside the main one, of kinds that came after the

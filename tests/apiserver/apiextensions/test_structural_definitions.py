@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.schema import Rules, validate_definition, warnings
+from kubeskew.apiserver.structuralschema import Rules, validate_definition, warnings
 
 AT = "spec.validation.openAPIV3Schema"
 X = f"{AT}.properties[x]"

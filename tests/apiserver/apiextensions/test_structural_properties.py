@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from randomness import examples
 
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
-from kubeskew.apiserver.apiextensions.schema import (
+from kubeskew.apiserver.structuralschema import (
     CoercionError,
     Structural,
     coerce,

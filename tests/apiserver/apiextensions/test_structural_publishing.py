@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
 from kubeskew.apimachinery.schema import Kind
-from kubeskew.apiserver.apiextensions.schema import Structural, openapi, to_schema
+from kubeskew.apiserver.structuralschema import Structural, openapi, to_schema
 
 TEXT = {"type": "string"}
 FREE = {"x-kubernetes-preserve-unknown-fields": True}

@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.schema import (
+from kubeskew.apiserver.structuralschema import (
     Rules,
     Structural,
     expressions,

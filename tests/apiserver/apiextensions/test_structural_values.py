@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.schema import Rules, Structural, validate_object
+from kubeskew.apiserver.structuralschema import Rules, Structural, validate_object
 
 ANY_OF = {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 

@@ -14,7 +14,6 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.caching import list_cache
 from kubeskew.apiserver.caching.list_cache import Listed
-from kubeskew.apiserver.codec import Codec
 from kubeskew.apiserver.storage.records import Entry, Key
 
 
@@ -24,7 +23,10 @@ class StoredForms:
     def __init__(self) -> None:
         self.asked = 0
 
-    def served_all(self, _resource: Resource, entries: Iterable[Entry]) -> list[tuple[bytes, int]]:
+    def form_of(self, resource: Resource) -> str:
+        return resource.api_version
+
+    def served_all(self, resource: Resource, entries: Iterable[Entry]) -> list[tuple[bytes, int]]:
         served = [(entry.value, entry.revision) for entry in entries]
         self.asked += len(served)
         return served
@@ -50,7 +52,7 @@ class Lists:
     async def unkept(self, entries: Sequence[Entry]) -> int:
         """How many objects had to be looked at."""
         before = self.forms.asked
-        for make in await self._listed.runs(cast("Codec", self.forms), self._pods, entries, keep=False):
+        for make in await self._listed.runs(self.forms, self._pods, entries, keep=False):
             make()
         return self.forms.asked - before
 
@@ -58,7 +60,7 @@ class Lists:
         """How many objects had to be looked at; checks what came."""
         entries = [self.pods[name] for name in sorted(self.pods)][first:][:limit]
         before = self.forms.asked
-        runs = await self._listed.runs(cast("Codec", self.forms), self._pods, entries, keep=True)
+        runs = await self._listed.runs(self.forms, self._pods, entries, keep=True)
         items = json.loads(b"[%b]" % b"".join(make() for make in runs)[1:])
         found = [(item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in items]
         assert found == [(entry.key.name, str(entry.revision)) for entry in entries]

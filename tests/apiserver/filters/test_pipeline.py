@@ -8,8 +8,8 @@ from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, ope
 
 from kubeskew.apiserver import pipeline
 from kubeskew.apiserver.filters import deadlines
+from kubeskew.apiserver.http.authors import component_of
 from kubeskew.apiserver.http.request import Peer
-from kubeskew.apiserver.storage.authors import component_of
 
 
 def test_order():

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Re
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver import openapi
 from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.apiextensions.schema import Structural, to_schema
+from kubeskew.apiserver.structuralschema import Structural, to_schema
 
 V36 = Version(36)
 TABLE = catalogue_for(V36)

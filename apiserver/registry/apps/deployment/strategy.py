@@ -5,8 +5,9 @@ Source: pkg/registry/apps/deployment/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.generic.builtin import LabelsKeptStatus
-from kubeskew.apiserver.registry.generic.strategy import ScalePaths, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import workload_status, workloads
 from kubeskew.apiserver.registry.shared.workload_strategy import SelectingStrategy
 

@@ -3,7 +3,7 @@
 Source: pkg/registry/apps/replicaset/strategy.go, 1.36.
 """
 
-from kubeskew.apiserver.registry.generic.strategy import ScalePaths
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.workload_strategy import RecheckedStrategy, ReplicaStatus
 

@@ -5,9 +5,10 @@ Source: pkg/registry/apps/statefulset/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.apps.statefulset import validation as statefulset_validation
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
-from kubeskew.apiserver.registry.generic.strategy import ScalePaths, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import workload_status
 from kubeskew.apiserver.registry.shared.workload_strategy import WorkloadStrategy
 

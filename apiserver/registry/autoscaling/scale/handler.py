@@ -18,7 +18,7 @@ from kubeskew.apiserver.admission import UPDATE
 from kubeskew.apiserver.admission.requests import attributes_of
 from kubeskew.apiserver.apply.managedfields import FieldManager, objects
 from kubeskew.apiserver.apply.managedfields.path_elements import Path
-from kubeskew.apiserver.apply.managedfields.scaling import replicas_path, to_parent, to_scale
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths, replicas_path, to_parent, to_scale
 from kubeskew.apiserver.handlers import patched_objects, strategic_patch
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.patch import Configuration, check_repeated, patch_type, read_configuration
@@ -28,7 +28,7 @@ from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
-from kubeskew.apiserver.registry.generic.strategy import ScalePaths, at_path
+from kubeskew.apiserver.registry.generic.strategy import at_path
 from kubeskew.apiserver.registry.generic.writes import Written
 from kubeskew.apiserver.services import Scope
 

@@ -5,7 +5,8 @@ Source: pkg/registry/core/replicationcontroller/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.strategy import ScalePaths, StrategyContext
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.workload_strategy import ReplicaStatus, WorkloadStrategy
 

@@ -14,8 +14,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
-
-SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+from kubeskew.apiserver.admission.plugins.priority import SYSTEM_PRIORITIES
 
 _SYSTEM_PREFIX = "system-"
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from kubeskew.apimachinery.field import ErrorType, FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING
-from kubeskew.apiserver.apiextensions.schema.embedded import validate_embedded
-from kubeskew.apiserver.apiextensions.schema.expressions import validate_rules
-from kubeskew.apiserver.apiextensions.schema.faults import Fault
-from kubeskew.apiserver.apiextensions.schema.list_types import validate_lists
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.paths import NIL
-from kubeskew.apiserver.apiextensions.schema.values import NodeCheck
+from kubeskew.apiserver.structuralschema.correlation import NOTHING
+from kubeskew.apiserver.structuralschema.embedded import validate_embedded
+from kubeskew.apiserver.structuralschema.expressions import validate_rules
+from kubeskew.apiserver.structuralschema.faults import Fault
+from kubeskew.apiserver.structuralschema.list_types import validate_lists
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.paths import NIL
+from kubeskew.apiserver.structuralschema.values import NodeCheck
 
 _BLOCKING = frozenset(
     {

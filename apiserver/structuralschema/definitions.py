@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema import costs, formats, go_struct, openapi_rules
-from kubeskew.apiserver.apiextensions.schema.default_rules import check_defaults
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.paths import child
-from kubeskew.apiserver.apiextensions.schema.rule_compiling import RuleCompiler
-from kubeskew.apiserver.apiextensions.schema.rules import NEWEST, Rules
-from kubeskew.apiserver.apiextensions.schema.scalars import types_of
-from kubeskew.apiserver.apiextensions.schema.structurality import validate_structure
+from kubeskew.apiserver.structuralschema import costs, formats, go_struct, openapi_rules
+from kubeskew.apiserver.structuralschema.default_rules import check_defaults
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.paths import child
+from kubeskew.apiserver.structuralschema.rule_compiling import RuleCompiler
+from kubeskew.apiserver.structuralschema.rules import NEWEST, Rules
+from kubeskew.apiserver.structuralschema.scalars import types_of
+from kubeskew.apiserver.structuralschema.structurality import validate_structure
 
 _AT_ROOT: Final = (
     "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum",

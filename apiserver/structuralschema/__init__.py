@@ -17,19 +17,19 @@ tree of one version's `schema.openAPIV3Schema` once per definition (None keeps e
 Source: apiextensions-apiserver pkg/apiserver/{schema,validation}, kube-openapi pkg/validation, 1.36.
 """
 
-from kubeskew.apiserver.apiextensions.schema.bridge import to_schema
-from kubeskew.apiserver.apiextensions.schema.defaulting import default
-from kubeskew.apiserver.apiextensions.schema.definitions import has_defaults, validate_definition, warnings
-from kubeskew.apiserver.apiextensions.schema.embedded import CoercionError, coerce
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.objects import (
+from kubeskew.apiserver.structuralschema.bridge import to_schema
+from kubeskew.apiserver.structuralschema.defaulting import default
+from kubeskew.apiserver.structuralschema.definitions import has_defaults, validate_definition, warnings
+from kubeskew.apiserver.structuralschema.embedded import CoercionError, coerce
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.objects import (
     validate_object,
     validate_status_update,
     validate_update,
 )
-from kubeskew.apiserver.apiextensions.schema.pruning import prune
-from kubeskew.apiserver.apiextensions.schema.publishing import openapi
-from kubeskew.apiserver.apiextensions.schema.rules import Rules
+from kubeskew.apiserver.structuralschema.pruning import prune
+from kubeskew.apiserver.structuralschema.publishing import openapi
+from kubeskew.apiserver.structuralschema.rules import Rules
 
 __all__ = [
     "CoercionError",

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
-from kubeskew.apiserver.apiextensions.schema.paths import child
+from kubeskew.apiserver.structuralschema.field_paths import FieldPathError, read_field_path
+from kubeskew.apiserver.structuralschema.paths import child
 
 _BREAK = re.compile(r"[\n\r]")
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{pruning/algorithm,defaulti
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.paths import Path, dotted
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.paths import Path, dotted
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.field import ErrorType, FieldError
-from kubeskew.apiserver.apiextensions.schema.kinds import sorted_maps
-from kubeskew.apiserver.apiextensions.schema.paths import Path, child, dotted, shown
+from kubeskew.apiserver.structuralschema.kinds import sorted_maps
+from kubeskew.apiserver.structuralschema.paths import Path, child, dotted, shown
 
 Text = str
 

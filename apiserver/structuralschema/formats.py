@@ -13,8 +13,8 @@ from kubeskew.apimachinery.cel.regular import regular_expression
 from kubeskew.apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
 from kubeskew.apimachinery.cel.times import loose_duration
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.apiextensions.schema.rules import Rules
-from kubeskew.apiserver.apiextensions.schema.uris import is_request_uri
+from kubeskew.apiserver.structuralschema.rules import Rules
+from kubeskew.apiserver.structuralschema.uris import is_request_uri
 
 _NUMERIC: Final = {"integer": {"int32", "int64"}, "number": {"float", "double"}}
 _NAMES: Final = frozenset({"k8sshortname", "k8slongname"})  # since 1.34

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.rule_programs import BUDGET, RuleNode, build, effort
-from kubeskew.apiserver.apiextensions.schema.rules import NEWEST, Rules
-from kubeskew.apiserver.apiextensions.schema.values import NodeCheck, compile_check
+from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, build, effort
+from kubeskew.apiserver.structuralschema.rules import NEWEST, Rules
+from kubeskew.apiserver.structuralschema.values import NodeCheck, compile_check
 
 ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

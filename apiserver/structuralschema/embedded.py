@@ -14,8 +14,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.validation.names import dns1035_label, path_segment
 from kubeskew.apimachinery.validation.object_meta import validate_object_meta
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.paths import Key, Path, bracketed, child, key
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.paths import Key, Path, bracketed, child, key
 
 
 class CoercionError(ValueError):

@@ -7,14 +7,14 @@ from copy import deepcopy
 from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, invalid, key
-from kubeskew.apiserver.apiextensions.schema.correlation import equal
-from kubeskew.apiserver.apiextensions.schema.embedded import CoercionError, coerce, validate_embedded
-from kubeskew.apiserver.apiextensions.schema.expressions import validate_default
-from kubeskew.apiserver.apiextensions.schema.kinds import sorted_maps
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.objects import validate_default_values
-from kubeskew.apiserver.apiextensions.schema.paths import child
-from kubeskew.apiserver.apiextensions.schema.pruning import prune_unknown
+from kubeskew.apiserver.structuralschema.correlation import equal
+from kubeskew.apiserver.structuralschema.embedded import CoercionError, coerce, validate_embedded
+from kubeskew.apiserver.structuralschema.expressions import validate_default
+from kubeskew.apiserver.structuralschema.kinds import sorted_maps
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.objects import validate_default_values
+from kubeskew.apiserver.structuralschema.paths import child
+from kubeskew.apiserver.structuralschema.pruning import prune_unknown
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 _Steps = tuple[str | int, ...]

@@ -12,10 +12,10 @@ from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel.values import NONE, Optional
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, index, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING, item_finder, same
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.paths import child, key, shown
-from kubeskew.apiserver.apiextensions.schema.rule_programs import (
+from kubeskew.apiserver.structuralschema.correlation import NOTHING, item_finder, same
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.paths import child, key, shown
+from kubeskew.apiserver.structuralschema.rule_programs import (
     BUDGET,
     CALL_LIMIT,
     OLD_SELF,

@@ -12,13 +12,13 @@ from kubeskew.apimachinery.cel.regular import regular_expression
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.go_numbers import float_text
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema import faults as say
-from kubeskew.apiserver.apiextensions.schema import whole_numbers
-from kubeskew.apiserver.apiextensions.schema.faults import Fault
-from kubeskew.apiserver.apiextensions.schema.formats import check_of, is_known
-from kubeskew.apiserver.apiextensions.schema.kinds import kind_of
-from kubeskew.apiserver.apiextensions.schema.paths import Path, dotted
-from kubeskew.apiserver.apiextensions.schema.rules import Rules
+from kubeskew.apiserver.structuralschema import faults as say
+from kubeskew.apiserver.structuralschema import whole_numbers
+from kubeskew.apiserver.structuralschema.faults import Fault
+from kubeskew.apiserver.structuralschema.formats import check_of, is_known
+from kubeskew.apiserver.structuralschema.kinds import kind_of
+from kubeskew.apiserver.structuralschema.paths import Path, dotted
+from kubeskew.apiserver.structuralschema.rules import Rules
 
 Check: TypeAlias = Callable[[Any, Path, list[Fault]], int]
 Bound: TypeAlias = Callable[[float, Path], Fault | None]

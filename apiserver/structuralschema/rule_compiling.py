@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema import costs, go_struct
-from kubeskew.apiserver.apiextensions.schema.costs import Context
-from kubeskew.apiserver.apiextensions.schema.paths import child
-from kubeskew.apiserver.apiextensions.schema.rule_programs import RuleProgram, compile_rules
-from kubeskew.apiserver.apiextensions.schema.rules import Rules
+from kubeskew.apiserver.structuralschema import costs, go_struct
+from kubeskew.apiserver.structuralschema.costs import Context
+from kubeskew.apiserver.structuralschema.paths import child
+from kubeskew.apiserver.structuralschema.rule_programs import RuleProgram, compile_rules
+from kubeskew.apiserver.structuralschema.rules import Rules
 
 _NO_TYPE = (
     "internal error: failed to construct type information for x-kubernetes-validations rules: "

@@ -11,10 +11,11 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.names import qualified_name
 from kubeskew.apimachinery.validation.object_meta import STANDARD_FINALIZERS
-from kubeskew.apiserver.apiextensions import schema
+from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, selected
-from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
+from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, keep
+from kubeskew.apiserver.structuralschema.resources import structural_of
 
 _UNQUALIFIED = (
     "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
@@ -56,7 +57,9 @@ class InstanceStrategy(Strategy):
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         wrong = self._wrong_kind(obj)
-        return wrong or schema.validate_object(obj, self._structural, metadata, self._scale_faults(obj))
+        return wrong or structuralschema.validate_object(
+            obj, self._structural, metadata, self._scale_faults(obj)
+        )
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
@@ -65,7 +68,7 @@ class InstanceStrategy(Strategy):
         if wrong:
             return wrong
         scale, forgiven = self._scale_faults(new), list[FieldError]()
-        faults = schema.validate_update(new, old, self._structural, metadata, scale, forgiven)
+        faults = structuralschema.validate_update(new, old, self._structural, metadata, scale, forgiven)
         ctx.warn(map(str, forgiven))
         return faults
 
@@ -86,7 +89,7 @@ class InstanceStrategy(Strategy):
         return found | {label: selected(obj, path) for label, path in self._paths.items()}
 
     @property
-    def _structural(self) -> schema.Structural:
+    def _structural(self) -> structuralschema.Structural:
         structural = structural_of(self.resource)
         if structural is None:
             raise TypeError("a custom resource has a structural schema")
@@ -152,7 +155,9 @@ class InstanceStatusStrategy(InstanceStrategy):
         if wrong:
             return wrong
         scale, forgiven = self._scale_status_faults(new), list[FieldError]()
-        faults = schema.validate_status_update(new, old, self._structural, metadata, scale, forgiven)
+        faults = structuralschema.validate_status_update(
+            new, old, self._structural, metadata, scale, forgiven
+        )
         ctx.warn(map(str, forgiven))
         return faults
 

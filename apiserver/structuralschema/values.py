@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema import faults as say
-from kubeskew.apiserver.apiextensions.schema import scalars
-from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING, item_finder, same
-from kubeskew.apiserver.apiextensions.schema.faults import Fault
-from kubeskew.apiserver.apiextensions.schema.paths import Path
-from kubeskew.apiserver.apiextensions.schema.rules import Rules
-from kubeskew.apiserver.apiextensions.schema.scalars import Check
+from kubeskew.apiserver.structuralschema import faults as say
+from kubeskew.apiserver.structuralschema import scalars
+from kubeskew.apiserver.structuralschema.correlation import NOTHING, item_finder, same
+from kubeskew.apiserver.structuralschema.faults import Fault
+from kubeskew.apiserver.structuralschema.paths import Path
+from kubeskew.apiserver.structuralschema.rules import Rules
+from kubeskew.apiserver.structuralschema.scalars import Check
 
 NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[Fault]], int]
 

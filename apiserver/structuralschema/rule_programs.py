@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
+from kubeskew.apiserver.structuralschema.field_paths import FieldPathError, read_field_path
 
 if TYPE_CHECKING:
-    from kubeskew.apiserver.apiextensions.schema.model import Structural
+    from kubeskew.apiserver.structuralschema.model import Structural
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"

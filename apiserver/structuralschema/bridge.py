@@ -5,7 +5,7 @@ it publishes is what server-side apply sees.
 """
 
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apiserver.apiextensions.schema.model import Structural
+from kubeskew.apiserver.structuralschema.model import Structural
 
 _SCALARS = {
     "string": Kind.STRING,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kubeskew.apimachinery.cel.regular import regular_expression
 from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.paths import child
+from kubeskew.apiserver.structuralschema.paths import child
 
 
 class Level(Enum):

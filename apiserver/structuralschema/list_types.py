@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid
-from kubeskew.apiserver.apiextensions.schema.kinds import sorted_maps
-from kubeskew.apiserver.apiextensions.schema.model import Structural
-from kubeskew.apiserver.apiextensions.schema.paths import child, key
+from kubeskew.apiserver.structuralschema.kinds import sorted_maps
+from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.paths import child, key
 
 _UNSPECIFIED = object()
 

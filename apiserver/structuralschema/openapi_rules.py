@@ -10,10 +10,10 @@ from typing import Final
 
 from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema import rule_texts
-from kubeskew.apiserver.apiextensions.schema.costs import Context
-from kubeskew.apiserver.apiextensions.schema.paths import child
-from kubeskew.apiserver.apiextensions.schema.rule_compiling import RuleCompiler
+from kubeskew.apiserver.structuralschema import rule_texts
+from kubeskew.apiserver.structuralschema.costs import Context
+from kubeskew.apiserver.structuralschema.paths import child
+from kubeskew.apiserver.structuralschema.rule_compiling import RuleCompiler
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})

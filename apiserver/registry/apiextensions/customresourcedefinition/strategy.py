@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions import conditions, schema, validation
+from kubeskew.apiserver import structuralschema
+from kubeskew.apiserver.apiextensions import conditions, validation
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 
-FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _PENDING = conditions.condition(
     conditions.TERMINATING,
     "True",
@@ -65,16 +65,16 @@ class DefinitionStrategy(Strategy):
         return (("status",),)
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        return [*metadata, *validation.validate(obj, schema.Rules.of(ctx.gates))]
+        return [*metadata, *validation.validate(obj, structuralschema.Rules.of(ctx.gates))]
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        faults = validation.validate_update(new, old, schema.Rules.of(ctx.gates))
+        faults = validation.validate_update(new, old, structuralschema.Rules.of(ctx.gates))
         return [*metadata, *faults]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return schema.warnings(obj, schema.Rules.of(ctx.gates))
+        return structuralschema.warnings(obj, structuralschema.Rules.of(ctx.gates))
 
     def stays_after_delete(self, obj: Object) -> bool:
         """The first delete marks; from then on its finalizers keep a definition."""
@@ -84,8 +84,8 @@ class DefinitionStrategy(Strategy):
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if conditions.is_true(obj, conditions.TERMINATING):
             return
-        if FINALIZER not in finalizers:
-            finalizers.append(FINALIZER)
+        if conditions.FINALIZER not in finalizers:
+            finalizers.append(conditions.FINALIZER)
         conditions.put(obj, _PENDING, ctx.now)
 
 

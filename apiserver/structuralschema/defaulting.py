@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.schema.model import Structural
+from kubeskew.apiserver.structuralschema.model import Structural
 
 
 def default(obj: Object, structural: Structural) -> None:
