@@ -74,7 +74,9 @@ async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object)
 
 
 def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Request, str]]:
-    """What brings `obj` about, with the reasons for which each may fail: none if all is as it should be."""
+    """Yields the requests that make or change `obj`, with the reasons for which each may fail; none if it is
+    as wanted.
+    """
     creation = _request("POST", path, obj)
     info = creation.info
     resource = services.table.resource(info.group, info.version, info.resource)

@@ -83,7 +83,9 @@ class Codec:
         return encode(await self.by_webhook(target, obj)), target
 
     async def returned(self, resource: Resource, obj: Object, value: bytes) -> Object:
-        """What is answered to who wrote `obj`: what was stored as `value`, read again (etcd3/store.go)."""
+        """Returns the answer to the writer of `obj`: what was stored as `value`, read again
+        (etcd3/store.go).
+        """
         if not resource.custom:
             return obj
         if resource.gvk == resource.storage:
@@ -100,7 +102,7 @@ class Codec:
         return pruned(converted, resource)
 
     def needs_webhook(self, resource: Resource) -> bool:
-        """Whether `prepare` has anything to do for a resource."""
+        """Decides whether `prepare` has anything to do for a resource."""
         return webhook_of(resource) is not None
 
     async def prepare(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
@@ -121,7 +123,7 @@ class Codec:
                 self._served.put((revision, form_of(resource)), encode(pruned(obj, resource)))
 
     def is_stored(self, resource: Resource, value: bytes, revision: int) -> bool:
-        """Whether `value` is what this server would write of the object that it is."""
+        """Decides whether `value` is what this server would write of the object that it is."""
         return self.served(self.storage(resource), value, revision) is value
 
     def expect(self, value: bytes, resource: Resource) -> None:

@@ -28,7 +28,7 @@ _LEASES, _WHO = "coordination.k8s.io", "authentication.k8s.io"
 
 
 def _came(minor: int) -> _End:
-    """What a kind without markers of its own gets."""
+    """Returns the end of a kind without markers of its own."""
     return _End(minor + 3, minor + 6)
 
 

@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", 
 
 
 def data_of(options: ServerOptions, world: World) -> dict[str, str]:
-    """What a server knows of it; the lists are JSON."""
+    """Returns the server's own part of the ConfigMap; the lists are JSON."""
     data = {}
     if options.client_ca_file:
         data[_CLIENTS] = Path(options.client_ca_file).read_text()

@@ -52,7 +52,7 @@ class HealthChecks:
                 yield name, probe, check()
 
     def single(self, probe: str, name: str) -> Response | None:
-        """One check by its path, None if there is none of that name."""
+        """Runs one check by its path, None if there is none of that name."""
         check = self._checks[probe].get(name)
         if check is None:
             return None

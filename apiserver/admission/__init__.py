@@ -20,7 +20,8 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 @dataclass(slots=True)
 class Reinvocation:
-    """What mutating plugins of one write tell each other about a second round (admission/reinvocation.go).
+    """Holds what the mutating plugins of one write leave each other for a second round
+    (admission/reinvocation.go).
 
     A plugin that calls out asks for the round by `wanted`; `again` says that this is it. Each keeps its own
     notes in `notes`, by its name.
@@ -79,7 +80,7 @@ class Plugin:
         """Raise StatusError if the object may not be written as it now is."""
 
     def handles(self, operation: str, resource: Resource, subresource: str) -> bool:
-        """Whether the plugin looks at such a write at all."""
+        """Decides whether the plugin looks at such a write at all."""
         return (
             operation in self.operations
             and (self.resources is None or resource.storage_resource in self.resources)
@@ -110,7 +111,7 @@ class AdmissionChain:
 
 
 class _Round:
-    """One step of each plugin, in order. A write meets only those that look at its like."""
+    """Runs one step of each plugin, in order. A write meets only those that look at its like."""
 
     def __init__(self, steps: Sequence[tuple[Plugin, Step]]) -> None:
         self._steps = steps

@@ -119,7 +119,7 @@ def _switched_off(gates: FeatureGates) -> set[str]:
 
 
 def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:
-    """What is wrong with `--enable-admission-plugins` and `--disable-admission-plugins`."""
+    """Returns the faults of `--enable-admission-plugins` and `--disable-admission-plugins`."""
     errors = [
         f'{flag} plugin "{name}" is unknown'
         for flag, names in (("enable-admission-plugins", enable), ("disable-admission-plugins", disable))

@@ -103,7 +103,7 @@ def _refused(attributes: Attributes, why: str) -> StatusError:
 
 
 def _only_lets_go(new: Object, old: Object | None) -> bool:
-    """Whether an update changes nothing but what the garbage collector must change to delete the object."""
+    """Decides whether an update changes only what the garbage collector must change to delete the object."""
     if old is None:
         return False
     return _without(new) == _without(old)

@@ -37,7 +37,7 @@ _PROBER = User("system:kube-aggregator", groups=(MASTERS_GROUP,))
 
 
 class Finding(NamedTuple):
-    """What was found out: the condition's status, reason and message."""
+    """Holds the status, reason and message for the condition."""
 
     status: str
     reason: str
@@ -100,7 +100,7 @@ class Availability:
             self._wakeups.fail()
 
     def _find_service(self, remote: Remote) -> Finding | None:
-        """What is wrong with the service, None if it looks well."""
+        """Returns the fault of the service, None if it looks well."""
         reference, resolver = remote.spec["service"], self._services.service_resolver
         name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
         named = f'service/{name} in "{namespace}"'

@@ -54,7 +54,7 @@ class Registered:
 
 
 def registered(store: Store) -> Derived[Registered]:
-    """What the APIServices in `store` say."""
+    """Returns the registrations by the APIServices in `store`."""
     return Derived(store, [RESOURCE], _make)
 
 
@@ -79,6 +79,6 @@ def _make(services: list[Object]) -> Registered:
 
 
 def is_available(obj: Object) -> bool:
-    """Whether the condition Available holds."""
+    """Decides whether the condition Available is true."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Available" and one.get("status") == "True" for one in conditions)

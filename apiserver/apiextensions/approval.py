@@ -15,19 +15,19 @@ MISSING, INVALID, BYPASSED, APPROVED = "Missing", "Invalid", "Bypassed", "Approv
 
 
 class Approval(NamedTuple):
-    """How far a definition is approved, and why so."""
+    """Holds the state of a definition's approval, and the reason."""
 
     state: str
     reason: str
 
 
 def is_protected(group: str) -> bool:
-    """Whether a group belongs to Kubernetes."""
+    """Decides whether a group belongs to Kubernetes."""
     return group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))
 
 
 def approval_of(obj: Object) -> Approval:
-    """What the annotation of a definition says."""
+    """Reads the approval from a definition's annotation."""
     given = ((obj.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION) or ""
     if not given:
         why = f'protected groups must have approval annotation "{ANNOTATION}", {_SEE}'
@@ -46,7 +46,7 @@ def approval_of(obj: Object) -> Approval:
 
 
 def validate(obj: Object, old: Object | None) -> list[FieldError]:
-    """What is wrong with the approval; one that did not change is left alone."""
+    """Returns the faults of the approval; one that did not change is left alone."""
     if not is_protected((obj.get("spec") or {}).get("group") or ""):
         return []
     found = approval_of(obj)

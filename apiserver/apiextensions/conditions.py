@@ -27,12 +27,12 @@ def find(obj: Object, kind: str) -> Object | None:
 
 
 def is_true(obj: Object, kind: str) -> bool:
-    """Whether the definition has that condition."""
+    """Decides whether the condition is true."""
     return (find(obj, kind) or {}).get("status") == "True"
 
 
 def is_equivalent(one: Object | None, other: Object | None) -> bool:
-    """Whether two conditions say the same; when they began does not matter."""
+    """Decides whether two conditions say the same; the times at which they began do not matter."""
     if one is None or other is None:
         return one is other
     return all(one.get(name) == other.get(name) for name in ("type", "status", "reason", "message"))

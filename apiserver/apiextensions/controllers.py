@@ -38,7 +38,7 @@ _APPROVALS = {
 
 
 class _RefusedError(Exception):
-    """What no change will tell of has to be tried again."""
+    """Tells that a write was refused for which no change will follow: it has to be tried again."""
 
 
 class DefinitionControllers:

@@ -42,7 +42,7 @@ WriteStatus = Callable[[Definition, Callable[[Object], None]], Awaitable[None]]
 
 
 def is_everyday(error: Exception) -> bool:
-    """Whether somebody else was faster: what he did comes as a change."""
+    """Decides whether somebody else was faster: that change wakes the finalizer again."""
     return isinstance(error, StatusError) and error.code in {404, 409}
 
 
@@ -76,7 +76,7 @@ class Finalizer:
             await clock.sleep(_AGAIN_SECONDS)
 
     async def _advance(self, definition: Definition) -> bool:
-        """One round; True once the definition has been let go of."""
+        """Runs one round; returns True once the definition has been let go of."""
         if (conditions.find(definition.obj, conditions.TERMINATING) or {}).get("reason") == (
             "InstanceDeletionPending"
         ):

@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 def places(spec: Object) -> list[Place]:
-    """Where schemas, subresources and columns stand: in each version, and above what is alike in all."""
+    """Returns the places of schemas, subresources and columns: in each version, and above if alike in all."""
     versions = spec.get("versions") or []
     lifted = {name for name in _LIFTED if versions and _alike(versions, name)}
     found = []

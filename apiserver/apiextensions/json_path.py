@@ -100,7 +100,7 @@ def _named(text: str, position: int, steps: list[Step]) -> int:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the bracket that opens at `start` ends; quotes hide brackets."""
+    """Returns the position at which the bracket that opens at `start` ends; quotes hide brackets."""
     depth, position = 0, start
     while position < len(text):
         quoted = _QUOTED.match(text, position)
@@ -124,7 +124,7 @@ def _bracket(inside: str) -> Step:
 
 
 def _parts(inside: str) -> list[str]:
-    """What stands between commas; quotes hide them."""
+    """Splits at commas; quotes hide them."""
     parts, start, quote = [], 0, ""
     for position, char in enumerate(inside):
         if quote:
@@ -254,7 +254,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def _compare(ours: Any, how: str, theirs: Any) -> bool:
-    """Only values of one type are compared, and only numbers and texts have an order."""
+    """Compares values of one type; only numbers and texts have an order."""
     is_ordered = type(ours) in {int, float, str} or (type(ours) is bool and how in {"==", "!="})
     if type(ours) is not type(theirs) or not is_ordered or how not in _COMPARISONS:
         raise _NoResultError

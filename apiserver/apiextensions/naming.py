@@ -20,7 +20,7 @@ class Naming(NamedTuple):
 
 
 def is_settled(obj: Object) -> bool:
-    """Whether the names are those asked for."""
+    """Decides whether the accepted names are those of the spec."""
     return _plain(obj["spec"]["names"]) == _plain((obj.get("status") or {}).get("acceptedNames") or {})
 
 
@@ -78,7 +78,7 @@ def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
 
 
 def _established(obj: Object, accepted: Object) -> Object:
-    """As it was; a definition whose names have just been accepted is being installed."""
+    """Returns the condition Established: as it was, or installing if the names have just been accepted."""
     old = conditions.find(obj, conditions.ESTABLISHED)
     found = old or conditions.condition(
         conditions.ESTABLISHED, "False", "NotAccepted", "not all names are accepted"

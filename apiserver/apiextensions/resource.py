@@ -25,7 +25,7 @@ _TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "wa
 
 
 class Definition:
-    """What a stored definition says, with names as accepted."""
+    """Holds a stored definition, with names as accepted."""
 
     def __init__(self, obj: Object, revision: int, created: int, metadata: Schema, rules: Rules) -> None:
         self.obj = obj
@@ -46,7 +46,7 @@ class Definition:
         self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
 
     def is_true(self, condition: str) -> bool:
-        """Whether the definition has that condition."""
+        """Decides whether the condition is true."""
         listed = self.status.get("conditions") or []
         return any(one.get("type") == condition and one.get("status") == "True" for one in listed)
 
@@ -60,7 +60,7 @@ class Definition:
 
     @property
     def is_served(self) -> bool:
-        """Whether requests are answered: a moment before discovery tells of the resource."""
+        """Decides whether requests are answered: a moment before discovery lists the resource."""
         return self.is_established or self.is_true("NamesAccepted")
 
     @property
@@ -84,7 +84,7 @@ class Definition:
         return conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None
 
     def makes_same_as(self, other: "Definition") -> bool:
-        """Whether both make the same resources."""
+        """Decides whether both make the same resources."""
         return (self.uid, self.names, self.spec) == (other.uid, other.names, other.spec)
 
     def follow(self, newer: "Definition") -> None:

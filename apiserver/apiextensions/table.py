@@ -71,7 +71,7 @@ class Snapshot:
         return definition.resource(version) if definition else None
 
     def defines(self, group: str, version: str) -> bool:
-        """Whether anything of a group and version is custom."""
+        """Decides whether a resource of the group and version is custom."""
         return (group, version) in self._told
 
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:

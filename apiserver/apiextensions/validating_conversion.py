@@ -19,7 +19,7 @@ _KNOWN = ("v1", "v1beta1")
 
 
 def validate_conversion(spec: Object, old: Object | None, *, established: bool) -> list[FieldError]:
-    """What is wrong with the conversion of a definition; `old` is the spec before, None for a new one."""
+    """Returns the faults of a definition's conversion; `old` is the spec before, None for a new one."""
     conversion = spec.get("conversion")
     if conversion is None:
         return []

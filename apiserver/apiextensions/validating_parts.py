@@ -33,7 +33,7 @@ _WRONG_TYPE = (
 
 
 def validate_parts(place: Place, schema: list[FieldError]) -> list[FieldError]:
-    """What is wrong with a version, or with what all have in common; `schema`: the faults of its schema."""
+    """Returns the faults of a version, or of what all have in common; `schema`: the faults of its schema."""
     faults = [*_warning(place.version or {}, child(place.path, "deprecationWarning")), *schema]
     faults += _scale((place.parts.get("subresources") or {}).get("scale"), child(place.path, "subresources"))
     for position, column in enumerate(place.parts.get("additionalPrinterColumns") or ()):

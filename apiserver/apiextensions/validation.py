@@ -18,7 +18,7 @@ _IMMUTABLE = "field is immutable"
 
 
 def validate(obj: Object, rules: Rules) -> list[FieldError]:
-    """What is wrong with a new definition, beside its metadata in general."""
+    """Returns the faults of a new definition, beside those of metadata in general."""
     spec = obj.get("spec") or {}
     schemas = validate_definition(obj, None, rules)
     faults = [*_check_name(obj), *_validate_spec(spec, schemas, established=False, old=None)]
@@ -27,7 +27,7 @@ def validate(obj: Object, rules: Rules) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object, rules: Rules) -> list[FieldError]:
-    """What is wrong with a changed definition."""
+    """Returns the faults of a changed definition."""
     spec, was = new.get("spec") or {}, old.get("spec") or {}
     established = conditions.is_true(old, conditions.ESTABLISHED)
     schemas = validate_definition(new, old, rules)
@@ -37,7 +37,7 @@ def validate_update(new: Object, old: Object, rules: Rules) -> list[FieldError]:
 
 
 def validate_status(obj: Object) -> list[FieldError]:
-    """What is wrong with a definition's status."""
+    """Returns the faults of a definition's status."""
     accepted = (obj.get("status") or {}).get("acceptedNames") or {}
     return list(_names(accepted, "status.acceptedNames"))
 
@@ -53,7 +53,7 @@ def _check_name(obj: Object) -> Iterator[FieldError]:
 def _validate_spec(
     spec: Object, schemas: list[FieldError], *, established: bool, old: Object | None
 ) -> list[FieldError]:
-    """What is wrong with the specification, with the faults of its `schemas` where upstream tells them."""
+    """Returns the faults of the specification, with those of its `schemas` in upstream's order."""
     faults = [*_group(spec), *_enum("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))]
     *versions, above = internal.places(spec)
     for place in versions:

@@ -12,7 +12,7 @@ class TokenError(ValueError):
 
 
 class Identity(NamedTuple):
-    """Whose a token is, and for which of the audiences that were asked for."""
+    """Holds the user of a token, and those of the requested audiences that it is for."""
 
     user: User
     audiences: tuple[str, ...]
@@ -30,5 +30,5 @@ class TokenSource(Protocol):
     """Knows some bearer tokens."""
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
-        """Whose token it is, None if it is none of this source; raises TokenError."""
+        """Finds the token's user, None if it is not of this source; raises TokenError."""
         ...

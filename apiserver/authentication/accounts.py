@@ -48,7 +48,9 @@ class AccountTokens:
         self._verified: Generations[str, Token] = Generations(_REMEMBERED)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
-        """Whose token it is, None if it is none of ours; raises TokenError if it holds no more."""
+        """Finds the token's user, None if the token is not of this cluster; raises TokenError if it is no
+        longer valid.
+        """
         token = self._verified.get(text)
         if token is None:
             if text.count(".") != 2:
@@ -152,7 +154,7 @@ class AccountTokens:
 
 
 def _marked(secret: str, account: str) -> str:
-    """What is said of a token that was found to be unused; from memory."""
+    """Returns the error for a token that was found to be unused; from memory."""
     return (
         f"the token in secret {secret} for service account {account} has been marked invalid. Use tokens "
         "from the TokenRequest API or manually created secret-based tokens, or remove the "
@@ -180,7 +182,7 @@ def _audiences(claims: dict[str, Any], wanted: Sequence[str], keys: AccountKeys)
 
 
 def _is_gone(entry: Entry, now: datetime) -> bool:
-    """Whether the object was to go more than a minute ago."""
+    """Decides whether the object was to go more than a minute ago."""
     if b'"deletionTimestamp"' not in entry.value:
         return False
     marked = object_of(entry)["metadata"].get("deletionTimestamp")

@@ -16,7 +16,7 @@ _REMEMBERED = 2_000
 
 
 class Authority(Enum):
-    """What a certificate is good for."""
+    """Names the purposes of certificates."""
 
     CLIENTS = "clients"
     FRONT_PROXIES = "front proxies"

@@ -28,7 +28,7 @@ class TokenFile:
         self._audiences = tuple(audiences)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
-        """Whose token it is, None if it is not in the file, or for none of `audiences`."""
+        """Finds the token's user, None if it is not in the file, or for none of `audiences`."""
         user = self._users.get(text)
         common = tuple(audience for audience in self._audiences if audience in audiences)
         return Identity(user, common) if user is not None and common else None

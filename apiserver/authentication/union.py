@@ -12,7 +12,7 @@ WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text
 
 
 class UnionAuthenticator:
-    """What a front proxy says, a certificate, then a bearer token.
+    """Authenticates by a front proxy's headers, a certificate, then a bearer token.
 
     Without any proof, the anonymous user if that is allowed.
 
@@ -51,7 +51,7 @@ class UnionAuthenticator:
         return ANONYMOUS_USER if self._anonymous else None
 
     def identify(self, token: str, audiences: Sequence[str]) -> Identity:
-        """Whose token it is; raises TokenError with what the sources said."""
+        """Finds the token's user; raises TokenError with the errors of the sources."""
         errors = []
         for source in self._tokens:
             try:

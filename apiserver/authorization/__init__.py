@@ -25,7 +25,7 @@ NO_OPINION = Decision(False)
 
 
 class Rules(NamedTuple):
-    """What somebody may do: ResourceRules and NonResourceRules of authorization.k8s.io."""
+    """Holds the rights of a user: ResourceRules and NonResourceRules of authorization.k8s.io."""
 
     resources: tuple[Object, ...] = ()
     paths: tuple[Object, ...] = ()
@@ -48,7 +48,7 @@ def refusal(user: User, info: RequestInfo, reason: str) -> StatusError:
 
 
 def denial(user: User, info: RequestInfo, reason: str) -> str:
-    """Why a request is forbidden, in upstream's words."""
+    """Returns the reason for which a request is forbidden, in upstream's words."""
     name = _escaped(user.name)
     if not info.is_resource:
         text = f'User "{name}" cannot {info.verb} path "{_escaped(info.path)}"'

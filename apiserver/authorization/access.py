@@ -13,7 +13,9 @@ from kubeskew.apiserver.storage.interfaces import Store
 
 
 class Access(UnionAuthorizer):
-    """As with --authorization-mode=Node,RBAC. `rbac` also tells which rules somebody holds."""
+    """Holds the authorizers of --authorization-mode=Node,RBAC. `rbac` also tells which rules
+    somebody holds.
+    """
 
     def __init__(self, store: Store, world: World) -> None:
         rules = map(Rule.of, DefaultRoles(world.version, world.gates).rules_of("system:node"))

@@ -25,7 +25,7 @@ _Who = tuple[str, str]  # ("User" or "Group", name)
 
 
 class Grant(NamedTuple):
-    """What a binding gives: the rules of its role, or what is wrong with it. `source` names all three."""
+    """Holds the rules that a binding grants, or the fault of its role. `source` names all three."""
 
     source: str
     rules: Sequence[Rule]
@@ -82,7 +82,7 @@ class Bindings:
             self._of.setdefault((key.namespace, who), {})[key] = None
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """What the bindings of `namespace` (empty: the cluster's) give to a user."""
+        """Yields the grants of the bindings of `namespace` (empty: the cluster's) to a user."""
         asked: list[_Who] = [("User", user.name), *(("Group", group) for group in user.groups)]
         found = {key for who in asked for key in self._of.get((namespace, who), ())}
         for key in sorted(found):
@@ -106,7 +106,7 @@ class Bindings:
 
 
 def missing_role(kind: str, name: str) -> str:
-    """What is said of a role that a binding names and that is not there."""
+    """Returns the error for a role that a binding names and that does not exist."""
     if kind not in {"Role", "ClusterRole"}:
         return f'unsupported role reference kind: "{kind}"'
     return f'{kind.lower()}.{GROUP} "{name}" not found'

@@ -11,7 +11,9 @@ from kubeskew.apiserver.authorization.rules import ALL, Rule, path_matches
 
 
 def uncovered(owned: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
-    """What of `wanted` no rule of `owned` grants, broken down into one verb on one thing each."""
+    """Returns the parts of `wanted` that no rule of `owned` grants, broken down into one verb on one thing
+    each.
+    """
     parts = [part for rule in wanted for part in _parts(rule)]
     return [part for part in parts if not any(_covers(rule, part) for rule in owned)]
 

@@ -31,7 +31,7 @@ class Graph:
         self._of_secret: dict[Reference, set[Key]] = {}
 
     def related(self, node: str, what: Reference) -> bool:
-        """Whether `what` is on the node, or needed there."""
+        """Decides whether `what` is on the node, or needed there."""
         self._refresh()
         if self._needs(node, what):
             return True

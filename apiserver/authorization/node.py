@@ -194,7 +194,7 @@ def _node(node: str, info: RequestInfo) -> Decision:
 
 
 def _selects(info: RequestInfo, field: str, value: str) -> bool:
-    """Whether the request wants only objects whose field has that value."""
+    """Decides whether the request selects only objects whose field has that value."""
     try:
         return FieldSelector.parse(info.field_selector).exact_match(field) == value
     except SelectorError:

@@ -27,7 +27,7 @@ class _Answer(NamedTuple):
 
 
 class _Sheet:
-    """What one user may do in one namespace, as far as it has been asked."""
+    """Holds the rights of one user in one namespace, as far as they have been asked for."""
 
     def __init__(self, grants: Sequence[Grant]) -> None:
         self._grants = grants

@@ -30,7 +30,7 @@ def reconciled(expected: Object, stored: Object) -> Object | None:
 
 
 def must_be_replaced(expected: Object, stored: Object) -> bool:
-    """Whether a binding leads to another role: that cannot be changed, only made anew."""
+    """Decides whether a binding leads to another role: that cannot be changed, only made anew."""
     return "roleRef" in expected and expected["roleRef"] != stored.get("roleRef")
 
 

@@ -14,7 +14,9 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 
 
 def references(pod: Object) -> Iterator[Reference]:
-    """What the pod's kubelet may read because of it; nothing for a mirror pod, which a node makes itself."""
+    """Yields what the pod's kubelet may read because of it; nothing for a mirror pod, which a node makes
+    itself.
+    """
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     namespace = metadata.get("namespace") or ""
     if MIRROR in (metadata.get("annotations") or {}):

@@ -24,12 +24,12 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Object) -> "Rule":
-        """From the object of a role's `rules`."""
+        """Makes a rule from the object of a role's `rules`."""
         fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return cls(*(tuple(rule.get(name) or ()) for name in fields))
 
     def as_object(self) -> Object:
-        """As in a role."""
+        """Returns the rule as an object of a role's `rules`."""
         fields = {
             "verbs": self.verbs,
             "apiGroups": self.groups,
@@ -40,14 +40,14 @@ class Rule:
         return {name: list(values) for name, values in fields.items() if values or name == "verbs"}
 
     def allows(self, info: RequestInfo) -> bool:
-        """Whether the rule allows the request."""
+        """Decides whether the rule allows the request."""
         if not info.is_resource:
             return self.allows_path(info.verb, info.path)
         kind = self.allows_kind(info.verb, info.group, info.resource, info.subresource)
         return kind and (not self.names or info.name in self.names)
 
     def allows_kind(self, verb: str, group: str, resource: str, subresource: str) -> bool:
-        """Whether the rule allows this on objects of that kind, names aside."""
+        """Decides whether the rule allows this on objects of that kind, names aside."""
         return (
             (ALL in self.verbs or verb in self.verbs)
             and (ALL in self.groups or group in self.groups)
@@ -62,7 +62,7 @@ class Rule:
         return f"{resource}/{subresource}" in self.resources or f"*/{subresource}" in self.resources
 
     def allows_path(self, verb: str, path: str) -> bool:
-        """Whether the rule allows this on a path that is no resource."""
+        """Decides whether the rule allows this on a path that is no resource."""
         if ALL not in self.verbs and verb not in self.verbs:
             return False
         return any(path_matches(pattern, path) for pattern in self.paths)

@@ -31,7 +31,7 @@ class UnionAuthorizer:
         return Decision(False, "\n".join(reasons))
 
     def rules(self, user: User, namespace: str) -> Rules:
-        """What all of them know together; masters have theirs from the role cluster-admin."""
+        """Returns the rules of all authorizers; masters have theirs from the role cluster-admin."""
         found = [authorizer.rules(user, namespace) for authorizer in self._authorizers]
         errors = list(dict.fromkeys(one.error for one in found if one.error))
         return Rules(

@@ -24,11 +24,13 @@ class Following:
         self._keys[key] = None
 
     def __bool__(self) -> bool:
-        """Whether anything has changed."""
+        """Decides whether anything has changed."""
         return bool(self._keys)
 
     def take(self) -> Iterator[tuple[Key, Entry | None]]:
-        """What has changed, as it now is (None: gone), each once; from here on it is known."""
+        """Takes the changed objects, as they now are (None: gone), each once; from here on they count as
+        known.
+        """
         keys, self._keys = self._keys, {}
         for key in keys:
             yield key, self._store.get(key)

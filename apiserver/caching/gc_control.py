@@ -26,7 +26,7 @@ class Garbage:
             gc.disable()
 
     def end(self, size: int) -> None:
-        """What began with the same `size` is over, and nothing refers to it any more."""
+        """Ends what began with the same `size`; nothing refers to it any more."""
         if size <= LARGE:
             return
         self._under_way -= 1

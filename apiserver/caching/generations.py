@@ -22,7 +22,7 @@ class Generations(Generic[K, V]):
         self._old: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
-        """What was put last under `key`, None if it is forgotten."""
+        """Returns the last value put under `key`, None if it is forgotten."""
         found = self._young.get(key)
         if found is None:
             found = self._old.get(key)

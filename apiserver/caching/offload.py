@@ -13,7 +13,8 @@ _Made = TypeVar("_Made")
 
 
 async def beside(size: int, work: Callable[[], _Made]) -> _Made:
-    """What `work` gives, done in a thread if it is about more than a few bytes; `size` is of the objects.
+    """Returns the result of `work`, done in a thread if `size`, that of the objects, is more than a few
+    bytes.
 
     In a thread `work` may change what is its request's alone, and read what is replaced but never changed.
     """
@@ -30,7 +31,7 @@ _PATIENCE = 50_000  # units of CEL's cost: some ten milliseconds
 
 
 async def patiently(work: Callable[[], _Made]) -> _Made:
-    """What `work` gives, which evaluates expressions and changes nothing.
+    """Returns the result of `work`, which evaluates expressions and changes nothing.
 
     It begins on the event loop; what takes long is begun again in a thread.
     """
@@ -46,7 +47,7 @@ _TURN_SECONDS = 0.01
 
 
 def at_home(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
-    """What `work` gives on the event loop of thread `home`, for who may be in another thread."""
+    """Runs `work` on the event loop of thread `home`, from any thread, and returns its result."""
     if threading.get_ident() == home:
         return work()
     found: concurrent.futures.Future[_Made] = concurrent.futures.Future()

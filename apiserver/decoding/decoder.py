@@ -104,7 +104,8 @@ def _repeated(body: bytes) -> Any:
 
 
 def _may_repeat_keys(body: bytes, value: Any) -> bool:
-    """Whether a key may have been given twice: every key is followed by `":`, and so are few other things.
+    """Decides whether a key may have been given twice: every key is followed by `":`, and so are few other
+    things.
 
     What the parser kept has as many of these as the body, unless keys were lost (or written unusually).
     """
@@ -162,7 +163,7 @@ def decode(
 
 
 def unreadable(error: ValueError, content_type: str) -> str:
-    """Why the kind could not be told; only the JSON serializer says what it was about."""
+    """Returns the error of a body whose kind cannot be read; only the JSON serializer adds the subject."""
     if is_yaml(content_type) or protobuf.is_protobuf(content_type):
         return str(error)
     return f"couldn't get version/kind; json parse error: {error}"
@@ -245,12 +246,14 @@ def _metadata(schema: Schema) -> Schema | None:
 
 
 def _has_repeated(value: Any) -> bool:
-    """Whether the slow parser made the value: it marks the outermost object whenever any key repeats."""
+    """Decides whether the slow parser made the value: it marks the outermost object whenever any
+    key repeats.
+    """
     return isinstance(value, go_decode_errors.Repeated)
 
 
 def fault_of_head(value: Object) -> str | None:
-    """Why apiVersion and kind of an object cannot be read, None if they can."""
+    """Returns the fault of an object's apiVersion and kind, None if they can be read."""
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name), str | None):
             what = go_decode_errors.found(value[name])
@@ -303,12 +306,12 @@ def _other_version(api_version: str, expected: GroupVersionKind) -> StatusError:
 
 
 def missing_version(text: bytes) -> str:
-    """Why an object cannot be read whose apiVersion ends with its slash."""
+    """Returns the error for an object whose apiVersion ends with its slash."""
     return f"Object 'apiVersion' is missing in '{text.decode(errors='replace')}'"
 
 
 def no_object(value: Any) -> str:
-    """Why a JSON value that is no object has no kind."""
+    """Returns the error for a JSON value that is no object and so has no kind."""
     if value is None:
         return "Object 'Kind' is missing in 'null'"
     why = f"json: cannot unmarshal {go_decode_errors.found(value)} into Go value of type {_HEAD}"
@@ -329,7 +332,7 @@ def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table:
 
 
 def is_registered(gvk: GroupVersionKind, table: ResourceTable) -> bool:
-    """Whether upstream's scheme has the kind: a resource's, or a list of them."""
+    """Decides whether upstream's scheme has the kind: a resource's, or a list of them."""
     return any(
         table.by_kind(*gvk[:2], kind) is not None for kind in (gvk.kind, gvk.kind.removesuffix("List"))
     )

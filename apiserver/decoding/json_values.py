@@ -42,7 +42,7 @@ def load_repeated(body: bytes) -> Any:
 
 
 def _integer(text: str) -> int | float:
-    """As the fast parser: what no 64 bits can hold is a float."""
+    """Reads an integer as the fast parser: one beyond 64 bits is a float."""
     if len(text) > _INTEGER_DIGITS:
         return float(text)
     value = int(text)
@@ -72,7 +72,7 @@ def _clean_strings(value: Any) -> Any:
 
 
 def _inside(value: Any) -> Iterable[Any]:
-    """What is in an object or list, values that later ones took the place of included."""
+    """Returns the values in an object or list, values that later ones took the place of included."""
     if isinstance(value, Repeated):
         return [item for _, item in value.pairs]
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -88,7 +88,9 @@ def _openings(value: Any) -> float:
 
 
 def nests_deeper_than(value: Any, limit: int) -> bool:
-    """Whether objects and lists in `value` are more than `limit` inside each other; needs no stack."""
+    """Decides whether objects and lists in `value` are more than `limit` inside each other; needs
+    no stack.
+    """
     if not isinstance(value, Repeated) and _openings(value) <= limit:
         return False
     level = [value]

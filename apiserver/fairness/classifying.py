@@ -17,7 +17,9 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Where a request belongs. `level` is the priority level's name, `headers` tell both to the client."""
+    """Holds the place of a request. `level` is the priority level's name, `headers` tell both to
+    the client.
+    """
 
     schema: str
     level: str

@@ -35,7 +35,7 @@ def with_deadline(handler: Handler) -> Handler:
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """One request under way: until when, and in which task."""
+    """Holds one request under way: its end, and its task."""
 
     end: float
     task: "asyncio.Task[Any]"

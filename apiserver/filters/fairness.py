@@ -41,7 +41,7 @@ class Fairness:
         return Classifier(schemas, by_name)
 
     def flow(self, user: User, info: RequestInfo) -> Flow | None:
-        """Where a request belongs; the answer for requests of one kind is remembered."""
+        """Returns the flow of a request; the answer for requests of one kind is remembered."""
         classifier = self._classifier.get()
         place = info.resource if info.is_resource else info.path
         key = (user.name, user.groups, info.verb, info.group, place, info.subresource, info.namespace)

@@ -41,7 +41,7 @@ def with_impersonation(handler: Handler, authorizer: Authorizer, *, constrained:
 
 
 def _wanted(headers: Mapping[str, str]) -> User:
-    """Who the headers name; a header may come several times."""
+    """Reads the wanted user from the headers; a header may come several times."""
     pairs = [(name.lower(), value) for name, value in headers.items()]
     groups = tuple(value for name, value in pairs if name == "impersonate-group")
     extra: dict[str, list[str]] = {}
@@ -54,7 +54,7 @@ def _wanted(headers: Mapping[str, str]) -> User:
 
 
 def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
-    """What is said to somebody who names everything but the user."""
+    """Raises the error for a request that names everything but the user."""
     if constrained:
         groups = f"[]string{{{', '.join(map(_quoted, wanted.groups))}}}" if wanted.groups else "[]string(nil)"
         what = (
@@ -148,7 +148,9 @@ def _check(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
 
 
 def _questions(wanted: User, verb: str, group: str) -> Iterator[RequestInfo]:
-    """One per thing that is impersonated. `group` is the API group of users and groups."""
+    """Yields one access check per thing that is impersonated. `group` is the API group of users
+    and groups.
+    """
 
     def about(
         resource: str, name: str, group: str, namespace: str = "", subresource: str = ""
@@ -193,7 +195,7 @@ def _node_name(name: str) -> str:
 
 
 def _is_on(user: User, node: str) -> bool:
-    """Whether a service account's token is bound to the node."""
+    """Decides whether a service account's token is bound to the node."""
     return bool(node) and _account(user.name) is not None and user.extra.get(_NODE_NAME) == (node,)
 
 

@@ -39,7 +39,7 @@ def _headers(warnings: list[str]) -> list[tuple[str, str]]:
 
 
 def _has_control(text: str) -> bool:
-    """Whether a header cannot carry the text: it is not sent at all."""
+    """Decides whether a text has control characters: a header cannot carry it, so it is not sent."""
     return any(category(char) == "Cc" for char in text)
 
 

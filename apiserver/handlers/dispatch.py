@@ -119,7 +119,7 @@ class Dispatcher:
             raise errors.internal(str(error)) from error
 
     async def _proxied(self, request: Request, scope: Scope) -> Response:
-        """What is behind an object, by any method that upstream has a route for."""
+        """Proxies to the backend of an object, by any method that upstream has a route for."""
         if request.method not in proxying.METHODS:
             raise _refused(request.info, scope.resource)
         return await proxying.proxy(request, scope)
@@ -153,7 +153,7 @@ class Dispatcher:
         return scope
 
     def _is_placed(self, info: RequestInfo, resource: Resource) -> bool:
-        """Whether the path has a namespace exactly where the resource wants one."""
+        """Decides whether the path has a namespace exactly where the resource wants one."""
         if info.resource == "namespaces":
             return not info.namespace or info.parts[1:2] == (info.namespace,)
         if not resource.namespaced:
@@ -213,12 +213,12 @@ class Dispatcher:
 
 
 def _is_everywhere(info: RequestInfo, resource: Resource) -> bool:
-    """Whether the path is the list of all namespaces, which only what can be listed has."""
+    """Decides whether the path is the list of all namespaces, which only listable resources have."""
     return len(info.parts) == 1 and "list" in resource.verbs
 
 
 def is_served(table: ResourceTable, info: RequestInfo) -> bool:
-    """Whether a request is about something there is, or at least by a method there is."""
+    """Decides whether the request is about a served resource, or at least by a known method."""
     if not info.is_resource:
         return info.verb in _METHODS
     resource = table.resource(info.group, info.version, info.resource)
@@ -228,7 +228,7 @@ def is_served(table: ResourceTable, info: RequestInfo) -> bool:
 
 
 def not_found() -> Response:
-    """What upstream's mux says of a path that nobody serves."""
+    """Answers as upstream's mux a path that nobody serves."""
     return text(404, "404 page not found\n")
 
 

@@ -120,7 +120,9 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
 
 
 def _is_unlimited(scope: Scope, options: ListOptions) -> bool:
-    """Whether upstream's watch cache answers and takes no notice of the limit; events have no such cache."""
+    """Decides whether upstream's watch cache answers and takes no notice of the limit; events have no such
+    cache.
+    """
     return options.resource_version == "0" and scope.resource.storage_resource != "events"
 
 

@@ -78,7 +78,7 @@ def patch_type(request: Request, scope: Scope) -> str:
 
 
 def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Patcher:
-    """What makes the patched object as if it had been sent: decoded, defaulted."""
+    """Returns the function that makes the patched object as if it had been sent: decoded, defaulted."""
 
     def strategic(live: Object) -> Object:
         resource = scope.resource
@@ -121,7 +121,9 @@ def _sorted(value: Any) -> Any:
 
 
 class Configuration(NamedTuple):
-    """What is applied: what the client says and nothing more. `repeated` are YAML's strict errors."""
+    """Holds an applied configuration: the client's fields and nothing more. `repeated` are YAML's strict
+    errors.
+    """
 
     value: Object
     repeated: Sequence[str]

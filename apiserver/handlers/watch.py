@@ -43,7 +43,7 @@ _TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
 
 
 class Change(NamedTuple):
-    """What a watcher is told: the object that was `value` at `revision`, shown as of `shown`."""
+    """Holds an event for a watcher: the object that was `value` at `revision`, shown as of `shown`."""
 
     type: str
     value: bytes
@@ -115,7 +115,9 @@ async def stream(
 
 
 def _status_of(error: CompactedError | StatusError | StorageError) -> StatusError:
-    """What ends a watch, as its last event tells it: an object that cannot be decoded is one of these."""
+    """Returns the error that ends a watch as its last event; an object that cannot be decoded is one of
+    these.
+    """
     if isinstance(error, CompactedError):
         return too_old(error)
     if isinstance(error, UnreadableError):
@@ -154,7 +156,7 @@ class _Reminder:
         self.set()
 
     def set(self) -> None:
-        """For the next bookmark, if there is to be another."""
+        """Sets the timer for the next bookmark, if there is to be another."""
         now = self._loop.time()
         self.is_due = False
         self._timer = None
@@ -208,7 +210,7 @@ async def _prepare(scope: Scope, batch: Iterable[Event]) -> None:
 def _lines(
     batch: Iterable[Event], since: int, wanted: Selection, encoder: "Encoder"
 ) -> tuple[bytes, StatusError | None]:
-    """What a batch is to a watcher, up to the first object that this server cannot decode."""
+    """Encodes a batch for a watcher, up to the first object that this server cannot decode."""
     lines = bytearray()
     for event in batch:
         if event.revision > since:
@@ -246,7 +248,9 @@ def _seconds(scope: Scope, options: ListOptions) -> float:
 
 
 def _changes(event: Event, wanted: Selection) -> Iterable[Change]:
-    """What an event is to a watcher: with a selector, objects come and go as they begin or cease to match."""
+    """Returns the changes that an event means to a watcher: with a selector, objects come and go as they
+    match.
+    """
     revision = event.revision
     if wanted.is_all:
         return (Change(_TYPES[event.verb], event.value, revision, revision),)

@@ -35,7 +35,7 @@ async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
 
 
 async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
-    """What `work` makes of `body`; where that takes long, other requests are served meanwhile."""
+    """Returns the result of `work` on `body`; if that takes long, other requests are served meanwhile."""
     return await beside(len(body), work)
 
 

@@ -165,7 +165,7 @@ def _unheard_of(version: str, encoding: str) -> bytes:
 
 
 def _host_problem(hosts: Sequence[str]) -> str:
-    """What Go says of a request without exactly one host."""
+    """Returns Go's error for a request without exactly one host."""
     if len(hosts) == 1:
         return "" if _HOST.fullmatch(hosts[0]) else ": malformed Host header"
     return ": too many Host headers" if hosts else ": missing required Host header"

@@ -115,7 +115,7 @@ def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Ac
 
 
 def takes_json(accept: str) -> bool:
-    """Whether an Accept header has a clause for JSON, whatever its parameters."""
+    """Decides whether an Accept header has a clause for JSON, whatever its parameters."""
     return any(one.type in {"application", "*"} and one.subtype in {"json", "*"} for one in _clauses(accept))
 
 
@@ -130,7 +130,9 @@ def streamed(form: Accepted) -> None:
 
 
 def for_people(query: str, user_agent: str) -> bool:
-    """Whether JSON is indented: if the client says so, or is a browser or a tool of the command line."""
+    """Decides whether JSON is indented: if the client says so, or is a browser or a tool of the
+    command line.
+    """
     if query:
         return query in {"1", "t", "T", "true", "TRUE", "True"}
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
@@ -177,7 +179,7 @@ def _quality(text: str) -> float:
 
 
 def takes_protobuf_only(accept: str) -> bool:
-    """Whether a client takes nothing else: it is told in protobuf that there is none."""
+    """Decides whether a client takes nothing but protobuf: it is told in protobuf that there is none."""
     if PROTOBUF not in accept:
         return False
     return not any(_media_type(clause) for clause in _clauses(accept))

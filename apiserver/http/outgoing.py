@@ -68,7 +68,9 @@ class Outgoing:
         return b"".join(parts)
 
     async def _skipped(self, asked: Asked) -> bool:
-        """Whether the rest of a body that nobody read is short enough to be taken in before the answer."""
+        """Decides whether the rest of an unread body is short enough to be taken in before the answer, and
+        takes it in.
+        """
         if not 0 < asked.body.announced <= _SKIPPED_MAX or "expect" in asked.request.headers:
             return False
         self._line.allow(self._line.limits.stall_seconds)

@@ -84,7 +84,7 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
 
 
 def selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]:
-    """What a request selects by; raises 400."""
+    """Reads the selectors of a request; raises 400."""
     try:
         return LabelSelector.parse(options.label_selector), FieldSelector.parse(options.field_selector)
     except SelectorError as error:

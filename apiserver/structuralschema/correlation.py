@@ -16,7 +16,9 @@ Find = Callable[[Any], Any]  # the old item of a new one, or NOTHING
 
 
 def item_finder(props: Object) -> Callable[[Any], Find | None]:
-    """How to find the old items of a list of this schema; None where they cannot be."""
+    """Returns the function that finds the old items of a list of this schema; it gives None for
+    other lists.
+    """
     keys = tuple(props.get("x-kubernetes-list-map-keys") or ())
     is_map = props.get("x-kubernetes-list-type") == "map" and bool(keys)
 
@@ -59,7 +61,7 @@ def equal(new: Any, old: Any) -> bool:
 
 
 def same(new: Any, old: Any, props: Object | None) -> bool:
-    """Whether a value of the schema is what it was: the order of a map list does not count."""
+    """Decides whether a value of the schema is the same as before: the order of a map list does not count."""
     if isinstance(new, dict) and isinstance(old, dict):
         return len(new) == len(old) and all(_same_field(new, old, name, props) for name in new)
     if isinstance(new, list) and isinstance(old, list):

@@ -50,7 +50,7 @@ class Context:
 
 
 def _elements(props: Object) -> int | None:
-    """How many values a schema holds per field below it."""
+    """Returns the number of values that a schema holds per field below it, None if it is unlimited."""
     limit: int | None = 1
     if props.get("type") == "object" and props.get("additionalProperties") is not None:
         limit = props.get("maxProperties")

@@ -90,7 +90,7 @@ def _check(
 
 
 def _root(props: Object, at: str, with_status: bool) -> Iterator[FieldError]:
-    """With the status subresource, the status is validated by its own part of the schema."""
+    """Checks the root: with the status subresource, the status is validated by its own part of the schema."""
     for name in go_struct.set_fields(props) if with_status else ():
         if name == "Type" and props["type"] != "object":
             yield invalid(
@@ -113,7 +113,7 @@ def _root(props: Object, at: str, with_status: bool) -> Iterator[FieldError]:
 
 
 def _no_structure(props: Any) -> str | None:
-    """Why no structural schema can be made of this at all."""
+    """Returns the reason for which no structural schema can be made of this at all, None if one can."""
     if not isinstance(props, dict):
         return None
     for name, shown in _NO_STRUCTURE:
@@ -154,7 +154,7 @@ def _expressions(old: Object | None) -> frozenset[str]:
 
 
 def has_defaults(spec: Object) -> bool:
-    """Whether the schema of some version of a definition's spec has a default."""
+    """Decides whether the schema of some version of a definition's spec has a default."""
 
     def found(props: Any) -> bool:
         if not isinstance(props, dict):

@@ -45,13 +45,13 @@ class Before(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of a value's past: its own, or that of the nearest value around it that has one."""
+    """Holds the past of a value: its own, or that of the nearest value around it that has one."""
 
     here: Before | None = None
     around: Before | None = None
 
     def unchanged(self) -> bool:
-        """Whether faults of the value are not held against it."""
+        """Decides whether the value is as before: then its faults are ratcheted."""
         nearest = self.here or self.around
         return nearest is not None and nearest.unchanged()
 
@@ -86,7 +86,7 @@ class _Stop(Exception):  # noqa: N818 - no error: the budget is spent, and no mo
 
 
 class _Run:
-    """One object's rules."""
+    """Runs the rules of one object."""
 
     def __init__(self, shows_scalars: bool, optional: bool) -> None:
         self.errors: list[FieldError] = []
@@ -140,7 +140,7 @@ class _Run:
         return not rule.uses_old or old is not None or (rule.optional_old and self._optional)
 
     def _holds(self, rule: RuleProgram, bindings: Mapping[str, Any], at: str, seen: Any) -> bool:
-        """Whether the rule is kept, or the fault of evaluating it has been told."""
+        """Decides whether the rule holds, or has been reported because its evaluation failed."""
         value, cost, error = _evaluate(rule.program, bindings)
         if cost > self.budget:
             self._stop(at, seen, _NO_BUDGET)
@@ -204,7 +204,7 @@ class _Run:
         return (text if usable else None), ""
 
     def _seen(self, node: RuleNode, value: Any) -> Any:
-        """What errors show of the value."""
+        """Returns the form in which errors show the value."""
         if not self._shows_scalars:
             return node.structural.type
         return OMITTED if isinstance(value, dict | list) else value

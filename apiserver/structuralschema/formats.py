@@ -179,7 +179,9 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
 
 
 def is_known(name: str, type_: str, rules: Rules) -> bool:
-    """Whether the release checks this format on values of a type; an empty `type_` is any or several."""
+    """Decides whether the release checks this format on values of a type; an empty `type_` is any
+    or several.
+    """
     if type_ in _NUMERIC:
         return rules.numeric_formats and name in _NUMERIC[type_]
     normal = name.replace("-", "")

@@ -58,7 +58,7 @@ def _map_list(value: list[Any], node: Structural, path: str) -> Iterator[FieldEr
 
 
 def repeated(values: list[Any]) -> list[int]:
-    """Where each repeated value stands for the second time; further repeats are not told."""
+    """Returns the position of each value's second occurrence; further occurrences are left out."""
     times: dict[Any, int] = {}
     found = []
     for position, value in enumerate(values):

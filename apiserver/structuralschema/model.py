@@ -16,7 +16,8 @@ ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": Tr
 
 
 class Structural:
-    """One node of a schema. Immutable; `props` is the JSON it was made of and must not be changed either.
+    """Holds one node of a schema. Immutable; `props` is the JSON it was made of and must not be changed
+    either.
 
     Compared by identity. `additional` is the schema of a map's values; `has_additional` is true also where
     any value goes.
@@ -57,7 +58,7 @@ class Structural:
 
     @cached_property
     def has_defaults(self) -> bool:
-        """Whether this node or one below has a default, or nulls in lists that become something."""
+        """Decides whether this node or one below has a default, or nulls in lists that become something."""
         return self.has_default or any(each.has_defaults for each in self.below)
 
     @cached_property
@@ -67,17 +68,17 @@ class Structural:
 
     @cached_property
     def has_keyed_lists(self) -> bool:
-        """Whether this node or one below is a set or a map list."""
+        """Decides whether this node or one below is a set or a map list."""
         return self.list_type != "atomic" or any(each.has_keyed_lists for each in self.below)
 
     @cached_property
     def has_embedded(self) -> bool:
-        """Whether this node or one below is an embedded resource."""
+        """Decides whether this node or one below is an embedded resource."""
         return self.embedded or any(each.has_embedded for each in self.below)
 
     @cached_property
     def has_rules(self) -> bool:
-        """Whether this node or one below has x-kubernetes-validations."""
+        """Decides whether this node or one below has x-kubernetes-validations."""
         return bool(self.validations) or any(each.has_rules for each in self.below)
 
     @cached_property
@@ -102,7 +103,9 @@ class Structural:
 
     @property
     def rule_effort(self) -> int:
-        """What rules of a short object may cost, in CEL's units; the most until they are compiled."""
+        """Returns the cost limit of the rules of a short object, in CEL's units; the most until they are
+        compiled.
+        """
         if not self.has_rules:
             return 0
         return self._rule_effort if "rule_tree" in self.__dict__ else BUDGET

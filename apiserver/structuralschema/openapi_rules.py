@@ -45,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What holds at a place of the schema because of what is above it."""
+    """Holds the restrictions of a place in the schema that come from the schemas above it."""
 
     no_defaults: str | None = None  # why defaults are forbidden
     inside_metadata: bool = False

@@ -56,14 +56,14 @@ def _publish(props: Object, v2: bool) -> Object:
 
 
 def _says(name: str, value: Any) -> bool:
-    """Whether Go would write the field: zero values are left out, but for a default."""
+    """Decides whether Go would write the field: zero values are left out, but for a default."""
     if value is None:
         return False
     return name == "default" or not (value is False or value in ("", [], {}))
 
 
 def _narrow(shape: Object, below: Object, props: Object) -> None:
-    """What v2 cannot say goes; kubectl takes a list without items, or properties without type, amiss."""
+    """Removes what v2 cannot express; kubectl rejects a list without items, or properties without type."""
     shape.pop("default", None)
     if props.get("nullable"):
         shape.pop("type", None)

@@ -28,7 +28,7 @@ Variables: TypeAlias = "Mapping[str, cel.Type | cel.Declared]"
 
 @dataclass(slots=True)
 class RuleProgram:
-    """One rule. Without `program` and `error` it is empty."""
+    """Holds one compiled rule. Without `program` and `error` it is empty."""
 
     rule: Object
     program: "cel.Program | None" = None
@@ -83,7 +83,7 @@ def build(structural: "Structural", *, root: bool) -> RuleNode | None:
 
 
 def effort(node: RuleNode | None, *, many: bool = False) -> int:
-    """What the rules may cost together for an object of up to SHORT bytes."""
+    """Returns the cost limit of all rules together for an object of up to SHORT bytes."""
     if node is None:
         return 0
     total = 0

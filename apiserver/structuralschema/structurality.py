@@ -14,7 +14,7 @@ from kubeskew.apiserver.structuralschema.paths import child
 
 
 class Level(Enum):
-    """Where a schema stands; the text says what has no type there."""
+    """Names the place of a schema, by the text for a missing type there."""
 
     ROOT = "must not be empty at the root"
     ITEM = "must not be empty for specified array items"
@@ -47,12 +47,12 @@ _EMPTY_COUNTS: Final = {
 
 
 def validate_structure(props: Object, path: str) -> list[FieldError]:
-    """Why a schema is not structural, sorted by text."""
+    """Returns the reasons for which a schema is not structural, sorted by text."""
     return sorted((*_invariants(props, Level.ROOT, path), *_completeness(props, props, path, path)), key=str)
 
 
 def _has(props: Object, name: str) -> bool:
-    """Whether a field is set to something that is not Go's zero."""
+    """Decides whether a field is set to something that is not Go's zero."""
     value = props.get(name)
     if value is None:
         return False
@@ -138,7 +138,7 @@ def _meta_fields(props: Object, level: Level, path: str) -> Iterator[FieldError]
 
 
 def _says_more(metadata: Object) -> bool:
-    """Whether a root's metadata schema restricts more than name and generateName."""
+    """Decides whether a root's metadata schema restricts more than name and generateName."""
     names = set(metadata.get("properties") or {})
     allowed = {"type", "default"} | ({"properties"} if names <= {"name", "generateName"} else set())
     return any(name not in allowed and _has(metadata, name) for name in metadata)

@@ -245,6 +245,6 @@ def _not(unwanted: NodeCheck) -> NodeCheck:
 
 
 def _add(more: list[Fault], faults: list[Fault]) -> None:
-    """What was said already is not said again."""
+    """Adds faults to a list, without those whose text it has."""
     said = {fault.text for fault in faults}
     faults.extend(fault for fault in more if fault.text not in said)

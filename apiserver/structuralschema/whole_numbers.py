@@ -7,7 +7,7 @@ _EPSILON = 1e-9
 
 
 def is_whole(value: float) -> bool:
-    """Whether go-openapi takes a float64 for an integer (swag.IsFloat64AJSONInteger)."""
+    """Decides whether go-openapi takes a float64 for an integer (swag.IsFloat64AJSONInteger)."""
     if not math.isfinite(value) or abs(value) > _LARGEST_EXACT:
         return False
     nearest = float(int(value))

@@ -42,7 +42,7 @@ class Conditions:
             ]
 
     async def hold(self, attributes: Attributes, invocation: Invocation, versioned: Versioned) -> bool:
-        """Whether a webhook is to be called; raises 403 if that cannot be said."""
+        """Decides whether a webhook is to be called; raises 403 if the conditions cannot be evaluated."""
         if not self._expressions:
             return True
         objects = await versioned.object(invocation), await versioned.old(invocation)
@@ -54,7 +54,9 @@ class Conditions:
         return holds
 
     def decide(self, bound: Mapping[str, Any]) -> tuple[bool, str]:
-        """Whether all hold, and what is an error: then nothing is said about the first."""
+        """Returns whether all conditions hold, and the text of an error, with which the first
+        means nothing.
+        """
         problems: list[str] = []
         budget = expressions.CONDITIONS_BUDGET
         for expression in self._expressions:

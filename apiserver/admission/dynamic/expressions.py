@@ -42,7 +42,7 @@ class BudgetSpentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an expression came to: a value, or what went wrong."""
+    """Holds the result of an expression: a value, or the text of an error."""
 
     value: Any = None
     error: str = ""
@@ -50,7 +50,9 @@ class Outcome:
 
 @cache
 def environment(minor: int, *, params: bool, stored: bool = True, authorizer: bool = True) -> "Environment":
-    """What an expression of admission may name; `params` is declared where a policy has parameters."""
+    """Returns the environment of admission expressions; `params` is declared where a policy has
+    parameters.
+    """
     from kubeskew.apimachinery import cel
     from kubeskew.apimachinery.cel import types
 
@@ -105,7 +107,7 @@ def _namespace_type() -> Any:
 
 
 class Expression:
-    """One expression, compiled when it is first needed; what does not compile fails when it is asked."""
+    """Holds one expression, compiled when it is first needed; if that fails, so does every evaluation."""
 
     def __init__(self, source: str, environment: "Environment", results: Sequence[Any] = ()) -> None:
         self.source = source
@@ -200,7 +202,8 @@ def _account(namespace: str, name: str) -> User:
 
 
 def _checker(authorizer: Authorizer, user: User) -> Any:
-    """What CEL asks: attributes of a check in, decision and reason out.
+    """Returns the function that CEL calls for checks: it takes their attributes, and gives decision and
+    reason.
 
     Roles change on the event loop, so they are asked there, wherever the expression is evaluated.
     """

@@ -46,7 +46,9 @@ _NAMESPACES = "namespaces"
 
 
 class Invocation(NamedTuple):
-    """As what a request is shown: the resource that a rule names (an equivalent one perhaps), its kind."""
+    """Holds the resource as which a request is shown (one that a rule names, or its equivalent), and its
+    kind.
+    """
 
     resource: Resource
     subresource: str
@@ -55,7 +57,7 @@ class Invocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One of `rules` or `resourceRules`; `names` only of the latter, empty is any."""
+    """Holds one of `rules` or `resourceRules`; `names` only of the latter, empty is any."""
 
     operations: tuple[str, ...]
     groups: tuple[str, ...]
@@ -77,7 +79,7 @@ class Rule:
         )
 
     def matches(self, attributes: Attributes, resource: Resource) -> bool:
-        """Whether the rule is about this request, taken as one of `resource`."""
+        """Decides whether the rule is about this request, taken as one of `resource`."""
         return (
             self._in_scope(attributes, resource)
             and _listed(self.operations, attributes.operation)
@@ -104,7 +106,9 @@ def _listed(items: Sequence[str], wanted: str) -> bool:
 
 
 class Criteria:
-    """What a webhook, a policy or a binding is about: rules, exclusions, selectors, matchPolicy."""
+    """Holds the requests that a webhook, a policy or a binding is about: rules, exclusions, selectors,
+    matchPolicy.
+    """
 
     def __init__(
         self,
@@ -119,7 +123,9 @@ class Criteria:
         self._objects = _selector(match.get("objectSelector"))
 
     def match(self, attributes: Attributes, table: ResourceTable, store: Store) -> Invocation | None:
-        """As what the request is to be shown, None if it does not concern; raises 404 and 500."""
+        """Returns the form in which the request is to be shown, None if it does not match; raises 404 and
+        500.
+        """
         problem: StatusError | None = None
         try:
             if not _in_namespaces(attributes, self._namespaces, store):

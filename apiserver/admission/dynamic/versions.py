@@ -52,7 +52,7 @@ class Versioned:
         return found
 
     def _is_body(self, invocation: Invocation) -> bool:
-        """Whether the body is the object itself, not something of a subresource (Scale, Binding)."""
+        """Decides whether the body is the object itself, not something of a subresource (Scale, Binding)."""
         return invocation.kind.kind == invocation.resource.kind
 
     async def replace(self, invocation: Invocation, new: Object, *, strict: bool = False) -> bool:

@@ -23,7 +23,7 @@ class _ForSigner(Plugin):
         self._authorizer = authorizer
 
     def may(self, user: User, verb: str, signer: str) -> bool:
-        """Whether the user may do this for the signer, or for every one of its domain."""
+        """Decides whether the user may do this for the signer, or for every one of its domain."""
         names = (signer, f"{signer.split('/', maxsplit=1)[0]}/*")
         return any(
             self._authorizer.authorize(

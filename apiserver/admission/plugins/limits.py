@@ -15,7 +15,7 @@ _MAX_MILLI = ((1 << 63) - 1) // 1000  # what can still be compared in thousandth
 
 
 def pod_errors(limits: Sequence[Object], pod: Object, sums: PodResources) -> Iterator[str]:
-    """What a pod breaks: texts for the user."""
+    """Yields a text for each limit that a pod breaks."""
     spec = pod["spec"]
     for limit in limits:
         if limit.get("type") == "Container":
@@ -29,7 +29,7 @@ def pod_errors(limits: Sequence[Object], pod: Object, sums: PodResources) -> Ite
 
 
 def claim_errors(limits: Sequence[Object], claim: Object) -> Iterator[str]:
-    """What a volume claim breaks; only its requests count."""
+    """Yields a text for each limit that a volume claim breaks; only its requests count."""
     requests = amounts((claim["spec"].get("resources") or {}).get("requests"))
     for limit in limits:
         if limit.get("type") != "PersistentVolumeClaim":
@@ -96,7 +96,7 @@ def _exceeds(ratio: float, enforced: Quantity) -> bool:
 
 
 def _more(one: Quantity, other: Quantity, third: Quantity | None = None) -> bool:
-    """Whether `one` is more than `other`; `third` only has a say in the precision."""
+    """Decides whether `one` is more than `other`; `third` only has a say in the precision."""
     mine, theirs = _numbers(one, other, third or ZERO)
     return mine > theirs
 

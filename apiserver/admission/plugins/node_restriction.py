@@ -176,7 +176,7 @@ class NodeRestriction(Plugin):
 
 
 def _referred(spec: Object) -> str:
-    """What kind of object a pod refers to, if it does."""
+    """Returns the kind of the objects that a pod refers to, empty if it refers to none."""
     if spec.get("serviceAccountName"):
         return "a service account"
     if any(True for _ in secret_names(spec)):

@@ -126,7 +126,7 @@ class LimitPodHardAntiAffinityTopology(Plugin):
 
 
 class NamespaceExists(Plugin):
-    """Nothing is written in a namespace that does not exist."""
+    """Refuses writes in a namespace that does not exist."""
 
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None

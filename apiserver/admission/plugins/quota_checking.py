@@ -59,7 +59,9 @@ def check(quotas: Sequence[Object], asked: Asked, evaluator: Evaluator) -> list[
 
 
 def _limits(quota: Object, obj: Object, evaluator: Evaluator) -> bool:
-    """Whether a quota applies; raises QuotaError if more must be said, or it is not measured yet."""
+    """Decides whether a quota applies; raises QuotaError if usage cannot be measured for it, or is not
+    measured yet.
+    """
     try:
         if not evaluator.matches(quota, obj):
             return False
@@ -77,7 +79,7 @@ def _limits(quota: Object, obj: Object, evaluator: Evaluator) -> bool:
 
 
 def _more(quota: Object, usage: Amounts, asked: Asked, evaluator: Evaluator) -> Amounts:
-    """What the write adds: all of it, or what is more than before where the quota applied before."""
+    """Returns the usage that the write adds: all of it, or the growth where the quota applied before."""
     old = asked.old
     if asked.operation != UPDATE or old is None or not old["metadata"].get("resourceVersion"):
         return usage

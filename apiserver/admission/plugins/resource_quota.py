@@ -151,14 +151,14 @@ def _fit(quotas: list[Object], waiting: Sequence[_Waiter]) -> tuple[list[Object]
 
 
 def _differ(one: Object, other: Object) -> bool:
-    """Whether two states of a quota tell of different use."""
+    """Decides whether two states of a quota differ in their use."""
     if one is other:
         return False
     return amounts(one["status"].get("used")) != amounts(other["status"].get("used"))
 
 
 def claim_facts(services: "Services") -> ClaimFacts:
-    """What the use of claims depends on, from the store."""
+    """Returns the facts from the store that the use of claims depends on."""
     store, read = services.store, services.codec.current
     classes = Derived(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)
 

@@ -136,7 +136,7 @@ def _is_mirror(pod: Object) -> bool:
 
 
 def _mounts(account: Object, spec: Object) -> bool:
-    """Whether the token is mounted: as the pod says, else the account, else yes."""
+    """Decides whether the token is mounted: as the pod says, else the account, else yes."""
     for holder in (spec, account):
         wanted = holder.get("automountServiceAccountToken")
         if wanted is not None:

@@ -28,7 +28,7 @@ class ClusterTrustBundleAttest(Plugin):
             raise attributes.refuse(f'user not permitted to attest for signerName "{signer}"')
 
     def _may(self, user: User, signer: str) -> bool:
-        """Whether the user may attest for the signer, by its name or by its whole domain."""
+        """Decides whether the user may attest for the signer, by its name or by its whole domain."""
         names = (signer, f"{signer.split('/', 1)[0]}/*")
         return any(self._authorizer.authorize(user, _question(name)).allowed for name in names)
 

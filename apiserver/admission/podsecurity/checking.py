@@ -11,7 +11,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class Violation(NamedTuple):
-    """Why a pod breaks a check: in a word, and in full."""
+    """Holds the reason for which a pod breaks a check: in a word, and in full."""
 
     reason: str
     detail: str
@@ -79,7 +79,7 @@ def name_of(container: Object) -> str:
 
 
 def setters(pod: Pod, is_bad: Callable[[Object], bool]) -> str:
-    """Who sets something bad: `pod`, `container "a"`, `pod and containers "a", "b"`, or nobody."""
+    """Names those that set something bad: `pod`, `container "a"`, `pod and containers "a", "b"`, or empty."""
     found = ["pod"] if is_bad(pod.spec) else []
     bad = [name_of(one) for one in pod.containers() if is_bad(one)]
     if bad:

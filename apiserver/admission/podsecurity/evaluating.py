@@ -21,7 +21,7 @@ class Evaluator:
         self._minor = minor
 
     def violations(self, level: Level, metadata: Object, spec: Object) -> list[Violation]:
-        """What the pod breaks, baseline first, by the checks' ids."""
+        """Returns the violations of the pod, those of baseline first, by the checks' ids."""
         if level.name == PRIVILEGED:
             return []
         wanted = self._minor if level.minor is None else min(level.minor, self._minor)

@@ -36,7 +36,7 @@ _REMEMBERED = 1000
 
 
 class _Read(NamedTuple):
-    """What a namespace's labels say, as of a revision."""
+    """Holds the policy that a namespace's labels set, as of a revision."""
 
     revision: int
     policy: Policy
@@ -124,7 +124,7 @@ class PodSecurity(Plugin):
             attributes.warnings.extend(self._warnings(name, policy.enforce))
 
     def _warnings(self, namespace: str, level: Level) -> list[str]:
-        """What is wrong with the pods that are there, those with the same faults in one line."""
+        """Returns warnings about the pods that exist, those with the same faults in one line."""
         entries = self._store.list("pods", namespace).entries
         named: dict[str, list[str]] = {}
         for entry in entries[:_MOST_PODS]:
@@ -152,7 +152,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _is_stricter(new: Level, old: Level) -> bool:
-    """Whether pods that were allowed may not be any more."""
+    """Decides whether pods that were allowed may now be refused."""
     if new == old or new.name == PRIVILEGED:
         return False
     return new.version != old.version or LEVELS.index(new.name) > LEVELS.index(old.name)
@@ -166,7 +166,7 @@ def _template(obj: Object, resource: str) -> Object | None:
 
 
 def _matters(new: Object, old: Object) -> bool:
-    """Whether an update of a pod matters to the standards: another image, or another container."""
+    """Decides whether an update of a pod matters to the standards: another image, or another container."""
     before, after = old.get("spec") or {}, new["spec"]
     for field in ("containers", "initContainers"):
         ours, theirs = after.get(field) or [], before.get(field) or []

@@ -33,7 +33,7 @@ class Level(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """What is refused, what is noted for the audit, what is warned of."""
+    """Holds the levels that are enforced, noted for the audit, and warned about."""
 
     enforce: Level = Level()
     audit: Level = Level()
@@ -41,7 +41,7 @@ class Policy(NamedTuple):
 
     @property
     def is_privileged(self) -> bool:
-        """Whether anything goes, silently."""
+        """Decides whether every level is privileged: then nothing is refused, noted or warned about."""
         return self.enforce.name == self.audit.name == self.warn.name == PRIVILEGED
 
 

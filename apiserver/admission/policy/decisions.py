@@ -115,7 +115,9 @@ class Evaluator:
 
     @staticmethod
     def _message(validation: _Validation, bound: Mapping[str, Any], budget: int) -> tuple[str, int]:
-        """What a denial says: the computed text if it is usable, the fixed one, the expression."""
+        """Returns the message of a denial: the computed text if it is usable, the fixed one, the
+        expression.
+        """
         message = ""
         if validation.message is not None:
             outcome, budget = validation.message.evaluate(bound, budget)

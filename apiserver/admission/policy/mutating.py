@@ -41,7 +41,7 @@ class _Evaluator:
 
 
 class _Fault(NamedTuple):
-    """What went wrong with a policy; `binding` is empty where no binding is concerned."""
+    """Holds a fault of a policy; `binding` is empty where no binding is concerned."""
 
     policy: Policy[_Evaluator]
     binding: str
@@ -56,7 +56,7 @@ class _Fault(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """One policy to be applied with one parameter."""
+    """Holds a policy that is to be applied, with one parameter."""
 
     policy: Policy[_Evaluator]
     binding: Binding
@@ -96,7 +96,7 @@ class MutatingAdmissionPolicy(Plugin):
     async def _calls(
         self, policy: Policy[_Evaluator], attributes: Attributes, faults: list[_Fault]
     ) -> list[_Call]:
-        """How the policy is to be applied; what is wrong with it goes to `faults`."""
+        """Returns the calls of the policy; its faults are added to `faults`."""
         services = self._services
         try:
             invocation = policy.criteria.match(attributes, services.table, services.store)
@@ -141,7 +141,7 @@ class MutatingAdmissionPolicy(Plugin):
         notes.last = copy.deepcopy(attributes.object)
 
     async def _holds(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
-        """Whether the policy's conditions hold; what is wrong with them goes to `faults`."""
+        """Decides whether the policy's conditions hold; their faults are added to `faults`."""
         bound = await self._bindings(call, versioned)
         evaluator = await patiently(lambda: call.policy.evaluator)
         holds, error = await patiently(lambda: evaluator.conditions.decide(bound))
@@ -160,7 +160,7 @@ class MutatingAdmissionPolicy(Plugin):
         return patched
 
     async def _mutate(self, mutation: Mutation, call: _Call, versioned: Versioned) -> bool:
-        """Whether there was an object to change."""
+        """Applies a mutation; returns False if there was no object to change."""
         current = await versioned.object(call.invocation)
         if current is None:
             return False

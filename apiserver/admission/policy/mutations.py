@@ -42,7 +42,7 @@ def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = Tru
 
 
 class Mutation:
-    """One item of `spec.mutations`."""
+    """Holds an item of `spec.mutations`."""
 
     def __init__(self, compiler: Compiler, given: Mapping[str, Any]) -> None:
         self.kind: str = given.get("patchType") or ""
@@ -114,7 +114,9 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
 
 
 def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
-    """Where the configuration names what can only be replaced whole; below maps of anything nobody looks."""
+    """Yields the paths of atomic values in the configuration, which may not be set; maps of anything are
+    skipped.
+    """
     if schema is None:
         return
     if isinstance(value, dict) and schema.kind in {Kind.MAP, Kind.OBJECT}:

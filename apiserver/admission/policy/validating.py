@@ -26,7 +26,9 @@ _ACTIONS_SINCE = 27
 
 
 class Denial(NamedTuple):
-    """Who refuses, and why; `binding` is empty where the policy itself is at fault."""
+    """Holds the denier and the message of a denial; `binding` is empty where the policy itself is
+    at fault.
+    """
 
     policy: str
     binding: str

@@ -35,7 +35,7 @@ class CallingError(Exception):
 
 @dataclass(slots=True)
 class Hook:
-    """One webhook. `uid` tells it from every other of its kind, `name` is the one people know."""
+    """Holds a webhook. `uid` tells it from every other of its kind, `name` is the one people know."""
 
     uid: str
     name: str
@@ -83,7 +83,7 @@ class Hooks:
         return () if hooks and attributes.resource.storage_resource in self._exempt else hooks
 
     async def invocation(self, hook: Hook, attributes: Attributes, versioned: Versioned) -> Invocation | None:
-        """As what the webhook is to see the request, None if it does not concern it."""
+        """Returns the form in which the webhook is shown the request, None if it does not match."""
         found = hook.criteria.match(attributes, self._services.table, self._services.store)
         if found is None or not await hook.conditions.hold(attributes, found, versioned):
             return None

@@ -26,7 +26,7 @@ _NAME = "MutatingAdmissionWebhook"
 
 @dataclass(slots=True)
 class Reinvoked:
-    """Who asked to be called again if others change the object, and who is due."""
+    """Holds the webhooks that want another call if others change the object, and those that are due."""
 
     eligible: set[str] = field(default_factory=set)
     due: set[str] = field(default_factory=set)

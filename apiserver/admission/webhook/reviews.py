@@ -33,7 +33,7 @@ class WrongTypeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a webhook answered; `patch` is the JSON patch as bytes, empty if there is none."""
+    """Holds the answer of a webhook; `patch` is the JSON patch as bytes, empty if there is none."""
 
     allowed: bool
     status: Object | None = None
@@ -66,7 +66,7 @@ def review(
 
 
 def described(attributes: Attributes, invocation: Invocation) -> Object:
-    """What an AdmissionRequest says beside uid and objects."""
+    """Makes an AdmissionRequest, without uid and objects."""
     asked = requested(attributes)
     request: Object = {"kind": _kind(invocation), "resource": _resource(invocation.resource)}
     if invocation.subresource:
@@ -124,7 +124,7 @@ def options_of(attributes: Attributes) -> Object | None:
 
 
 def verdict(answer: Object, version: str, uid: str, *, mutating: bool) -> Verdict:
-    """What the webhook's answer says.
+    """Reads the webhook's answer.
 
     Raises WrongTypeError, and ReviewError where upstream does not believe it.
     """

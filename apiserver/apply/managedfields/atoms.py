@@ -67,7 +67,7 @@ def shape_of(schema: Schema, value: Any) -> Shape:
 
 
 def is_atomic(schema: Schema) -> bool:
-    """Whether a map or list is owned as a whole."""
+    """Decides whether a map or list is owned as a whole."""
     if schema.kind is Kind.LIST:
         return schema.list_type == "atomic"
     return schema.map_type == "atomic"
@@ -89,7 +89,7 @@ def field_schema(schema: Schema, name: str) -> Schema | None:
 
 
 def is_named(schema: Schema, name: str) -> bool:
-    """Whether the name is a declared field, not a free key."""
+    """Decides whether the name is a declared field, not a free key."""
     return name in schema.fields
 
 
@@ -132,7 +132,7 @@ def _keyed_element(schema: Schema, item: Any) -> str:
 
 
 def scalar_problem(schema: Schema, value: Any) -> str:
-    """What is wrong with a scalar; empty if nothing is (null always fits)."""
+    """Returns the fault of a scalar; empty if there is none (null always fits)."""
     if value is None or value is ABSENT:
         return ""
     kind = schema.kind

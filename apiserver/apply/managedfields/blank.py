@@ -24,7 +24,7 @@ def blank_object(schema: Schema) -> dict[str, Any]:
 
 
 def blank_value(field: Field) -> Any:
-    """What is written of a field that is not set; ABSENT if nothing is."""
+    """Returns the JSON of a field that is not set; ABSENT if it is omitted."""
     schema = field.schema
     if field.pointer:
         return ABSENT if field.omit_empty else None

@@ -20,7 +20,7 @@ class EntryError(ValueError):
 
 
 class ManagerId(NamedTuple):
-    """Who an entry belongs to. Appliers are the same at every version: theirs is empty."""
+    """Identifies the manager of an entry. Appliers are the same at every version: theirs is empty."""
 
     manager: str
     operation: str
@@ -32,7 +32,7 @@ class ManagerId(NamedTuple):
         return cls(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
 
     def __str__(self) -> str:
-        """As conflicts name it."""
+        """Returns the manager's description in the messages of conflicts."""
         text = quoted(self.manager)
         if self.subresource:
             text += f" with subresource {quoted(self.subresource)}"
@@ -59,7 +59,7 @@ class Managed:
 
 
 def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
-    """What the entries say; raises EntryError."""
+    """Decodes entries; raises EntryError."""
     managed = Managed()
     for position, entry in enumerate(entries or ()):
         operation = entry.get("operation", "")
@@ -113,7 +113,7 @@ def encode(managed: Managed) -> list[dict[str, Any]]:
 
 
 def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: str | None) -> dict[str, Any]:
-    """One entry of managedFields; `fields` as FieldsV1."""
+    """Makes an entry of managedFields; `fields` as FieldsV1."""
     found: dict[str, Any] = {}
     if identity.manager:
         found["manager"] = identity.manager
@@ -129,7 +129,7 @@ def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: s
 
 
 def is_reset(entries: Any) -> bool:
-    """Whether a client asks to forget all managers: an empty list, or one of one empty entry."""
+    """Decides whether a client asks to forget all managers: an empty list, or one of one empty entry."""
     return isinstance(entries, list) and (not entries or (len(entries) == 1 and not any(entries[0].values())))
 
 

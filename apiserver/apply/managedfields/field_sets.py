@@ -42,7 +42,7 @@ class FieldSet:
         return _read(fields or {})[0] or cls()
 
     def to_fields(self) -> dict[str, Any]:
-        """As FieldsV1, in its order."""
+        """Returns the set as FieldsV1, in its order."""
         return self.emit(owned=False)
 
     def emit(self, *, owned: bool) -> dict[str, Any]:
@@ -73,21 +73,21 @@ class FieldSet:
             self.children[element] = child if there is None else there.union(child)
 
     def has(self, path: Path) -> bool:
-        """Whether the set holds this very path."""
+        """Decides whether the set holds this very path."""
         here: FieldSet | None = self
         for element in path[:-1]:
             here = here.children.get(element) if here is not None else None
         return here is not None and bool(path) and path[-1] in here.members
 
     def below(self, element: str) -> "FieldSet":
-        """What the set holds below `element`."""
+        """Returns the part of the set below `element`."""
         return self.children.get(element) or EMPTY
 
     def is_empty(self) -> bool:
         return not self.members and all(child.is_empty() for child in self.children.values())
 
     def union(self, other: "FieldSet") -> "FieldSet":
-        """What is in either."""
+        """Returns the paths that are in either set."""
         if not other.members and not other.children:
             return self
         if not self.members and not self.children:
@@ -99,7 +99,7 @@ class FieldSet:
         return FieldSet(self.members | other.members, children)
 
     def intersection(self, other: "FieldSet") -> "FieldSet":
-        """What is in both."""
+        """Returns the paths that are in both sets."""
         found = FieldSet(self.members & other.members)
         for element, ours in self.children.items():
             theirs = other.children.get(element)
@@ -108,7 +108,7 @@ class FieldSet:
         return found
 
     def difference(self, other: "FieldSet") -> "FieldSet":
-        """What is here and not there; a path stays though its parent is there."""
+        """Returns the paths that are not in `other`; a path stays though its parent is there."""
         if not other.members and not other.children:
             return self
         found = FieldSet(self.members - other.members)
@@ -118,7 +118,7 @@ class FieldSet:
         return found
 
     def recursive_difference(self, other: "FieldSet") -> "FieldSet":
-        """What is here and is neither there nor below a path that is there."""
+        """Returns the paths that are neither in `other` nor below a path that is there."""
         if not other.members and not other.children:
             return self
         found = FieldSet(self.members - other.members)

@@ -23,7 +23,7 @@ _NAMES_MAX = 1024  # of one map or list, of which the elements are kept; and cha
 
 
 def serves(reset: FieldSet | None) -> bool:
-    """Whether `reset` names top-level fields at most."""
+    """Decides whether `reset` names top-level fields at most."""
     return reset is None or not reset.children
 
 

@@ -18,7 +18,7 @@ MAX_ANNOTATIONS = 256 * 1024  # bytes of all keys and values
 
 
 def owned_fields(live: Versioned) -> FieldSet | None:
-    """What the client last applied and the object still has; None if the annotation tells nothing."""
+    """Returns the last applied fields that the object still has; None without a readable annotation."""
     annotations = (live.value.get("metadata") or {}).get("annotations") or {}
     try:
         applied = orjson.loads(annotations.get(ANNOTATION) or "")

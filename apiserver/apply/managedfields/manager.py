@@ -59,7 +59,7 @@ class FieldManager:
         *,
         blank: bool = False,
     ) -> None:
-        """With `blank`, objects have Go types: creates are compared with an empty one."""
+        """Makes a manager; with `blank`, objects have Go types: creates are compared with an empty one."""
         self._blank = blank
         self._schema_for = schema_for
         self._convert = convert
@@ -99,7 +99,7 @@ class FieldManager:
         return objects.managed(new, entries.encode(managed))
 
     def _fits(self, obj: Object) -> bool:
-        """Whether an object is as its schema, where there is one, says. Those with Go types always are."""
+        """Decides whether an object fits its schema, where there is one. Those with Go types always are."""
         schema = self._schema_for(obj["apiVersion"])
         if schema is not None:
             try:
@@ -122,14 +122,14 @@ class FieldManager:
         return objects.managed(new, [entry] if fields else [])
 
     def _before(self, new: Object) -> Object:
-        """What a create of `new` is compared with."""
+        """Returns the object that a create of `new` is compared with."""
         schema = self._schema_for(new["apiVersion"]) if self._blank else None
         if schema is None:
             return {}
         return {**blank_object(schema), "apiVersion": new["apiVersion"], "kind": new.get("kind")}
 
     def _changes_nothing(self, live: Object, new: Object, subresource: str) -> bool:
-        """Whether the managers of `live` stay as they are, without working it out."""
+        """Decides cheaply whether the managers of `live` stay as they are."""
         ours = (live.get("metadata") or {}).get("managedFields")
         theirs = (new.get("metadata") or {}).get("managedFields")
         if not ours or not (subresource or theirs is None or theirs == ours):
@@ -178,7 +178,7 @@ class FieldManager:
 
 
 class _Write:
-    """One write by one manager through one version and subresource."""
+    """Holds one write by one manager through one version and subresource."""
 
     def __init__(self, updater: Updater, api_version: str, manager: str, subresource: str, now: str) -> None:
         self._updater = updater

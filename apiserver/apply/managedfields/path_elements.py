@@ -140,5 +140,5 @@ def _rank(value: Any) -> tuple[Any, ...]:
 
 
 def _show(value: Any) -> str:
-    """As Go's value.ToString: text in quotes, the rest as JSON."""
+    """Shows a value as Go's value.ToString: text in quotes, the rest as JSON."""
     return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()

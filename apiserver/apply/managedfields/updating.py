@@ -41,7 +41,7 @@ class Versioned:
         return self.holding(typed.without(self.value, self.schema, gone))
 
     def named_fields(self) -> FieldSet:
-        """What the object sets, with the structs above it."""
+        """Returns the fields that the object sets, with the structs above them."""
         return self.with_names(typed.to_field_set(self.value, self.schema))
 
     def with_names(self, fields: FieldSet) -> FieldSet:
@@ -78,7 +78,7 @@ class Updater:
     # --- the two operations -----------------------------------------------------------------------------
 
     def update(self, live: Versioned, new: Versioned, managers: Managers, manager: ManagerId) -> Managers:
-        """What `manager` changed is its own now, and nobody else's."""
+        """Makes `manager` the only owner of the fields that it changed."""
         managers, changed = self._settle(live, new, self._reconciled(live, managers), manager, force=True)
         before = managers.get(manager)
         fields = before.fields if before else EMPTY
@@ -141,7 +141,7 @@ class Updater:
     def _changes_at(
         self, api_version: str, live: Versioned, new: Versioned, known: dict[str, Comparison]
     ) -> Comparison:
-        """What changed, in terms of another version; raises MissingVersionError."""
+        """Returns the changes in terms of another version; raises MissingVersionError."""
         if api_version not in known:
             before, after = self.converted(live, api_version), self.converted(new, api_version)
             changes = comparing.compare(before.value, after.value, before.schema)

@@ -36,7 +36,7 @@ Step = Callable[[Any, Operation], Any]
 
 
 class _StepError(Exception):
-    """One operation failed."""
+    """Tells that an operation failed."""
 
 
 def apply_json_patch(doc: Any, patch: bytes | Any) -> Any:

@@ -59,7 +59,7 @@ def _mark(item: Any, key: str | None) -> Any:
 
 
 def _places(order: Items, key: str | None) -> dict[Any, int]:
-    """Where each mark stands first."""
+    """Returns the first position of each mark."""
     places: dict[Any, int] = {}
     for position, item in enumerate(order):
         places.setdefault(_mark(item, key), position)

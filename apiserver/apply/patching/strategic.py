@@ -51,7 +51,9 @@ def load_strategic(body: bytes) -> Any:
 
 
 def merge_strategic(doc: Object, patch: Any, schema: Schema) -> Object:
-    """As `apply_strategic`; what has been done is taken out of `patch`, as upstream does and then tells."""
+    """Merges as `apply_strategic`, and takes applied parts out of `patch`, as upstream does, whose errors
+    show the rest.
+    """
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
@@ -89,7 +91,7 @@ def _merge_values(original: Any, patch: Any, schema: Schema, name: str, *, delet
 
 
 def _whole_map(patch: Object) -> Object:
-    """What `$patch` in a map asks for."""
+    """Returns the map that a `$patch` directive in it results in."""
     directive = patch[DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -166,7 +168,9 @@ def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, It
 
 
 def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool) -> Items:
-    """What the patch names in its order, the rest in the original's, interleaved as the original was."""
+    """Orders items: those of the patch in its order, the rest as in the original, interleaved as they were
+    there.
+    """
     if key:
         keys = [identity(_key_of(item, key)) for item in merged]
         wanted = _keys_in(patch, key) if keys else set()
@@ -211,7 +215,7 @@ def _set_element_orders(merged: Object, patch: Object, schema: Schema) -> None:
 
 
 def _check_order(patch: Items, order: Items, key: str) -> None:
-    """Whether the elements of the patch stand in the order that the directive gives."""
+    """Checks that the elements of the patch stand in the order that the directive gives."""
     if not patch or not order:
         return
     position = 0
@@ -250,7 +254,7 @@ def _distinct(items: Items) -> Items:
 
 
 def _positions(items: Items, key: str) -> dict[Any, int]:
-    """Where each merge key stands first; lists may have tens of thousands of elements."""
+    """Returns the first position of each merge key; lists may have tens of thousands of elements."""
     positions: dict[Any, int] = {}
     for position, item in enumerate(items):
         if key in item:

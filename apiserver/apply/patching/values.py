@@ -37,7 +37,9 @@ def clone(value: Any) -> Any:
 
 
 def size(value: Any) -> int:
-    """How many bytes a JSON value is when written; raises RecursionError for what nests too deep."""
+    """Returns the size of a JSON value when written, in bytes; raises RecursionError for what
+    nests too deep.
+    """
     try:
         return len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
     except orjson.JSONEncodeError as error:
@@ -45,7 +47,7 @@ def size(value: Any) -> int:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal; numbers only if both are whole or both are not."""
+    """Decides whether two JSON values are equal; numbers only if both are whole or both are not."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):

@@ -19,7 +19,7 @@ _API_VERSION, _KIND = 1, 2  # of runtime.TypeMeta
 
 
 class Envelope(NamedTuple):
-    """What a body says of itself, each part empty where it does not; `raw` is the object's message."""
+    """Holds the envelope of a body, each part empty where it is missing; `raw` is the object's message."""
 
     api_version: str
     kind: str
@@ -27,7 +27,7 @@ class Envelope(NamedTuple):
 
 
 def is_protobuf(content_type: str) -> bool:
-    """Whether a Content-Type header means these bodies; not `…;type=…` of other programs' messages."""
+    """Decides whether a Content-Type means these bodies; not `…;type=…` of other programs' messages."""
     return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 

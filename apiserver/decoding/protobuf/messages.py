@@ -46,7 +46,7 @@ def _go_name(name: str) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def _setters(schema: Schema, name: str) -> Mapping[int, Setter]:
-    """One setter a field that the schema has; a schema of an older release does not know them all."""
+    """Makes one setter per field that the schema has; a schema of an older release does not know them all."""
     setters: dict[int, Setter] = {}
     for number, field in numbers.fields_of(name).items():
         if field in schema.fields:
@@ -131,7 +131,7 @@ def _wrong(token: Token, field: str) -> WireError:
 
 
 def _codec(schema: Schema, owner: Schema) -> Codec:
-    """How one value of a type stands on the wire. `owner` is the struct that it is in."""
+    """Makes the codec of a type's values on the wire. `owner` is the struct that it is in."""
     match schema.kind:
         case Kind.OBJECT:
             return Codec(BYTES, lambda data: read(data, schema), lambda: read(b"", schema))

@@ -31,7 +31,9 @@ def load() -> Mapping[str, Mapping[str, int]]:
 
 @lru_cache(maxsize=_KEPT)
 def is_known(schema: Schema) -> bool:
-    """Whether objects of a struct type can be read without losing a field; not those of custom resources."""
+    """Decides whether objects of a struct type can be read without losing a field; not those of custom
+    resources.
+    """
     return schema.kind is Kind.OBJECT and not any(True for _ in unnumbered(schema))
 
 

@@ -33,7 +33,9 @@ _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
 class Codec(NamedTuple):
-    """How a type is read: its wire type, the value in a payload of that type, and its zero value."""
+    """Holds the way a type is read: its wire type, the value in a payload of that type, and its
+    zero value.
+    """
 
     wire_type: int
     read: Callable[[Any], Any]

@@ -21,7 +21,7 @@ class WireError(ValueError):
 
 
 class Token(NamedTuple):
-    """One field as met. `value` is an integer for VARINT, else the bytes of the payload."""
+    """Holds one field of a message. `value` is an integer for VARINT, else the bytes of the payload."""
 
     number: int
     wire_type: int
@@ -117,7 +117,9 @@ def varints(data: bytes) -> Iterator[int]:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """What Go has after reading an unsigned number into an `intN`: the lowest bits, in two's complement."""
+    """Returns the value that Go reads from an unsigned number into an `intN`: the lowest bits, in two's
+    complement.
+    """
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 

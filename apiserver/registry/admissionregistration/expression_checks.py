@@ -18,7 +18,7 @@ from kubeskew.apiserver.registry.admissionregistration.policy_validation import 
 
 
 def faults(expression: Expression, path: str) -> Iterator[FieldError]:
-    """What the compiler says."""
+    """Yields the compiler's errors."""
     if expression.compiled() is None:
         why = expression.compile_error.removeprefix("compilation error: ")
         yield invalid(path, expression.source, why)

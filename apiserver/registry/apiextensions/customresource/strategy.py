@@ -25,7 +25,9 @@ _MAX_REPLICAS = 2**31 - 1
 
 
 class InstanceStrategy(Strategy):
-    """One version's objects; a strategy per resource, as each has a schema of its own."""
+    """Holds the rules for the objects of one version; each resource has a strategy, as each has its own
+    schema.
+    """
 
     allow_unconditional_update = False
     core_metadata = False
@@ -106,7 +108,7 @@ class InstanceStrategy(Strategy):
         return faults
 
     def _scale_faults(self, obj: Object) -> list[FieldError]:
-        """What of a new or changed object the scale subresource could not show."""
+        """Returns the faults of a new or changed object that the scale subresource could not show."""
         if self.scale is None:
             return []
         return [*_replicas(obj, self.scale.spec_replicas), *self._scale_status_faults(obj)]
@@ -163,7 +165,7 @@ class InstanceStatusStrategy(InstanceStrategy):
 
 
 def _of_finalizers(names: Iterable[str]) -> list[str]:
-    """What is said of finalizers that others might use too."""
+    """Returns warnings about finalizers with names that others might use too."""
     found = []
     for name in sorted(set(names)):
         problems = qualified_name(name)
@@ -205,7 +207,9 @@ def _nested(obj: Object, path: str, wanted: type, name: str) -> tuple[Any, str]:
 
 
 def _accessor_error(path: str, value: Any, wanted: str) -> str:
-    """As k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go says it."""
+    """Returns the error of an accessor, worded as
+    k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go does.
+    """
     return f"{path} accessor error: {_go(value)} is of the type {_go_type(value)}, expected {wanted}"
 
 

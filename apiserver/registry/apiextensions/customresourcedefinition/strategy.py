@@ -21,7 +21,9 @@ _PENDING = conditions.condition(
 
 
 class DefinitionStatusStrategy(StatusStrategy):
-    """Nothing of the spec changes through it; metadata does, as upstream (its own controllers need that)."""
+    """Keeps the spec on a write of the status; metadata changes, as upstream (its own controllers
+    need that).
+    """
 
     core_metadata = False
     kept_metadata = ()
