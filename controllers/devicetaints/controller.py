@@ -20,7 +20,7 @@ from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, Dialect
+from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
 
 _STATUS_SECONDS = 10.0  # the shortest time between two updates of a rule's status
 _REMEMBERED = 500
@@ -47,7 +47,7 @@ class DeviceTaintEvictionController(Controller):
         super().__init__(context)
         version, gates = context.world.version, context.world.gates
         refs = dra_refs(version)
-        self._dialect = Dialect.of(version)
+        self._features = ResourceClaimFeatures.of(version)
         self._groups = gates.enabled("DRAWorkloadResourceClaims")
         self._due: dict[Work, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that are done with, oldest first
@@ -179,7 +179,7 @@ class DeviceTaintEvictionController(Controller):
         """The allocated claims of a pod's spec that are reserved for it (not those of extended resources)."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
-                name, owned = self._dialect.claim_name(pod, pod_claim)
+                name, owned = self._features.claim_name(pod, pod_claim)
                 claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
                 if claim is None or not evictions.results(claim):
                     continue

@@ -15,7 +15,7 @@ from kubeskew.controllers.framework.pod_control import is_namespace_terminating,
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
 from kubeskew.controllers.job import conditions, failures, indexes
 from kubeskew.controllers.job.failures import Backoff
-from kubeskew.controllers.job.features import Dialect
+from kubeskew.controllers.job.features import JobFeatures
 from kubeskew.controllers.job.state import State
 from kubeskew.controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
 from kubeskew.controllers.job.tracking import Tracker, remove_finalizer
@@ -44,7 +44,7 @@ class JobController(PodOwnerController):
     def __init__(self, context: ControllerContext) -> None:
         self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer we took off
         self._backoff: dict[Key, Backoff] = {}
-        self._dialect = Dialect.of(context.world.version, context.world.gates)
+        self._features = JobFeatures.of(context.world.version, context.world.gates)
         super().__init__(context)
         self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
 
@@ -90,7 +90,7 @@ class JobController(PodOwnerController):
             self._removing.pop(key, None)
             self._backoff.pop(key, None)
             return
-        if self._dialect.managed_by and job["spec"].get("managedBy") not in (None, _OURS):
+        if self._features.managed_by and job["spec"].get("managedBy") not in (None, _OURS):
             return
         if conditions.is_finished(job):
             self._backoff.pop(key, None)
@@ -111,7 +111,7 @@ class JobController(PodOwnerController):
             frozenset(self._removing.get(key, ())),
             self._backoff.get(key, Backoff()),
             self.clock.now(),
-            self._dialect,
+            self._features,
         )
         failure, changed = None, False
         if state.finish is not None:
@@ -128,7 +128,7 @@ class JobController(PodOwnerController):
                 self.queue.add_after(key, left)
             active, failure, changed = await self._go_on(key, state, may_act=may_act)
         changed |= self._note_counts(state, active)
-        tracker = Tracker(self.client, self._dialect, key, self._removing, state)
+        tracker = Tracker(self.client, self._features, key, self._removing, state)
         try:
             ended = await tracker.track(changed=changed)
         finally:
@@ -240,7 +240,7 @@ class JobController(PodOwnerController):
     async def _create_now(
         self, key: Key, state: State, count: int, chosen: Sequence[int]
     ) -> tuple[int, Exception | None]:
-        label = self._dialect.index_label
+        label = self._features.index_label
         template = template_of(
             state.job, indexed=state.is_indexed, index_label=label, tracked=state.is_tracked
         )
@@ -286,9 +286,9 @@ class JobController(PodOwnerController):
     def _note_counts(self, state: State, active: int) -> bool:
         """Put the present counts into the status; whether that changes it."""
         counts: Object = {"active": active}
-        if self._dialect.shows_ready:
+        if self._features.shows_ready:
             counts["ready"] = state.ready
-        if self._dialect.shows_terminating:
+        if self._features.shows_terminating:
             counts["terminating"] = state.terminating
         before = state.job.get("status") or {}
         changed = (before.get("active") or 0) != active

@@ -12,7 +12,7 @@ _MARKED_UNTIL = 26
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class JobFeatures:
     """How the job controller of one release and one set of gates speaks."""
 
     delays_final_condition: bool
@@ -23,7 +23,7 @@ class Dialect:
     counts_marked: bool  # jobs without the annotation are counted by the pods that there are
 
     @classmethod
-    def of(cls, version: Version, gates: FeatureGates) -> "Dialect":
+    def of(cls, version: Version, gates: FeatureGates) -> "JobFeatures":
         announced = gates.enabled("JobManagedBy") or gates.enabled("JobPodReplacementPolicy")
         return cls(
             delays_final_condition=version.minor >= _DELAYED_SINCE and announced,

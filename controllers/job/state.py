@@ -12,7 +12,7 @@ from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.job import conditions, failures, indexes
 from kubeskew.controllers.job.failures import Backoff
-from kubeskew.controllers.job.features import Dialect
+from kubeskew.controllers.job.features import JobFeatures
 from kubeskew.controllers.job.templates import is_marked, is_tracked
 
 _EXCEEDED = "Job has reached the specified backoff limit"
@@ -30,15 +30,15 @@ class State:
         removing: Collection[str],
         backoff: Backoff,
         now: datetime,
-        dialect: Dialect,
+        features: JobFeatures,
     ) -> None:
         """`removing`: uids of pods whose finalizer we took off, though the informer does not know yet."""
         self.job, self.pods, self.now = job, list(found), now
         self.spec: Object = job["spec"]
         self.status: Object = dict(job.get("status") or {})
         self._removing = removing
-        self._dialect = dialect
-        self.is_tracked = is_marked(job) or not dialect.counts_marked
+        self._features = features
+        self.is_tracked = is_marked(job) or not features.counts_marked
         counted = (
             self.status if self.is_tracked else {}
         )  # else all is counted anew, by the pods that there are
@@ -177,13 +177,13 @@ class State:
         return None
 
     def _failure(self, reason: str, message: str) -> Object:
-        delayed = self._dialect.delays_final_condition
+        delayed = self._features.delays_final_condition
         kind = conditions.FAILURE_TARGET if delayed else conditions.FAILED
         return conditions.new(kind, reason, message, self.now)
 
     def completion(self) -> Object:
         """The condition of a job whose pods have all succeeded."""
-        if not self._dialect.delays_final_condition:
+        if not self._features.delays_final_condition:
             return conditions.new(conditions.COMPLETE, "", "", self.now)
         message = "Reached expected number of succeeded pods"
         return conditions.new(conditions.SUCCESS_CRITERIA_MET, "CompletionsReached", message, self.now)

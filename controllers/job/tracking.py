@@ -14,7 +14,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.job import conditions, failures, indexes
-from kubeskew.controllers.job.features import Dialect
+from kubeskew.controllers.job.features import JobFeatures
 from kubeskew.controllers.job.state import State
 from kubeskew.controllers.job.templates import FINALIZER, is_tracked
 
@@ -38,10 +38,10 @@ class Tracker:
     """Writes the status of one job as its pods are counted."""
 
     def __init__(
-        self, client: APIClient, dialect: Dialect, key: Key, removing: dict[Key, set[str]], state: State
+        self, client: APIClient, features: JobFeatures, key: Key, removing: dict[Key, set[str]], state: State
     ) -> None:
         self._client = client
-        self._dialect = dialect
+        self._features = features
         self._key = key
         self._removing = removing
         self._state = state
@@ -190,7 +190,7 @@ class Tracker:
         state = self._state
         if any(state.uncounted.values()):
             return False
-        if self._dialect.delays_final_condition and state.terminating:
+        if self._features.delays_final_condition and state.terminating:
             return False
         state.status["conditions"] = [*(state.status.get("conditions") or []), finish]
         if finish["type"] == conditions.COMPLETE:

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, Dialect
+from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
@@ -42,10 +42,10 @@ class ResourceClaimController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         version = context.world.version
-        self._dialect = Dialect.of(version)
+        self._features = ResourceClaimFeatures.of(version)
         self._refs = dra_refs(version)
         admin_access = context.world.gates.enabled("DRAAdminAccess")
-        admin_access |= not self._dialect.gated_admin_access
+        admin_access |= not self._features.gated_admin_access
         self._deleted: dict[str, None] = {}  # uids of pods seen deleted, oldest first
         self._pods = context.informer(PODS)
         self._claims = context.informer(self._refs.claims)
@@ -53,10 +53,10 @@ class ResourceClaimController(Controller):
         self._groups = PodGroups(context)
         self._metrics = ClaimMetrics(context.registry, version, self._claims.list)
         self._maker = ClaimMaker(
-            self.client, self._refs, self._dialect, informers, self._metrics, admin_access=admin_access
+            self.client, self._refs, self._features, informers, self._metrics, admin_access=admin_access
         )
-        users = ReservedFor(self.client, self._dialect, self._pods, self._groups, self._deleted)
-        self._releaser = Releaser(self.client, self._refs.claims, self._dialect, self._pods, users)
+        users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)
+        self._releaser = Releaser(self.client, self._refs.claims, self._features, self._pods, users)
         self._pods.add_index("resourceclaim", self._keys_of_claims)
         self._pods.add_index("pod group", _group_keys)
         self._claims.add_index("consumer", _consumer_uids)
@@ -76,7 +76,7 @@ class ResourceClaimController(Controller):
 
     def _keys_of_claims(self, pod: Object) -> list[str]:
         namespace = pod["metadata"]["namespace"]
-        return [f"{namespace}/{name}" for name in self._dialect.claim_names(pod)]
+        return [f"{namespace}/{name}" for name in self._features.claim_names(pod)]
 
     def _pod_changed(self, pod: Object) -> None:
         if resourceclaim_features.is_done(pod):
@@ -107,7 +107,7 @@ class ResourceClaimController(Controller):
 
     def _enqueue_claims_of(self, pod: Object) -> None:
         """All claims that the pod names; others are looked at when they change, or are deleted with it."""
-        for name in self._dialect.claim_names(pod):
+        for name in self._features.claim_names(pod):
             self.queue.add(Task("claim", Key(pod["metadata"]["namespace"], name)))
 
     def _enqueue_claim(self, claim: Object) -> None:
@@ -180,7 +180,7 @@ class ResourceClaimController(Controller):
     async def _provide(self, owner: Owner, entry: Object) -> str:
         """The claim of a pod: its own, or that of its group, once it is there."""
         group = self._groups.owner_for(owner.obj, entry)
-        if group is None or self._dialect.template_name(entry) is None:
+        if group is None or self._features.template_name(entry) is None:
             return await self._maker.provide(owner, entry)
         claim = self._maker.made_for(group, entry["name"])
         name = claim["metadata"]["name"] if claim is not None else ""
@@ -191,7 +191,7 @@ class ResourceClaimController(Controller):
         """For a pod that got its node without the scheduler, which would have reserved for it."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
-                name, owned = self._dialect.claim_name(pod, pod_claim)
+                name, owned = self._features.claim_name(pod, pod_claim)
             except ClaimNotCreated:
                 return
             claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None

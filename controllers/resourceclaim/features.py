@@ -23,7 +23,7 @@ class ClaimError(SyncError):
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ResourceClaimFeatures:
     """What differs between releases."""
 
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
@@ -36,7 +36,7 @@ class Dialect:
     frees_extended: bool  # devices of extended resources when their pod is done (pull request 134312)
 
     @classmethod
-    def of(cls, version: Version) -> "Dialect":
+    def of(cls, version: Version) -> "ResourceClaimFeatures":
         minor = version.minor
         finalizer = "resource.kubernetes.io/delete-protection"
         if minor < 31:

@@ -15,7 +15,7 @@ from kubeskew.controllers.resourceclaim.features import (
     POD_CLAIM_ANNOTATION,
     ClaimError,
     ClaimNotCreated,
-    Dialect,
+    ResourceClaimFeatures,
 )
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
 
@@ -46,7 +46,7 @@ class ClaimMaker:
         self,
         client: APIClient,
         refs: DRARefs,
-        speech: Dialect,
+        features: ResourceClaimFeatures,
         informers: tuple[Informer, Informer],
         metrics: ClaimMetrics,
         *,
@@ -55,7 +55,7 @@ class ClaimMaker:
         """`informers`: of claims and of templates; that of claims is given an index by owner."""
         self._client = client
         self._refs = refs
-        self._dialect = speech
+        self._features = features
         self._claims, self._templates = informers
         self._metrics = metrics
         self._admin_access = admin_access
@@ -75,7 +75,7 @@ class ClaimMaker:
         """Make the claim of a template if it is missing; gives its name if the owner's status must say it."""
         namespace = owner.obj["metadata"]["namespace"]
         try:
-            name, owned = self._dialect.claim_name(owner.obj, entry)
+            name, owned = self._features.claim_name(owner.obj, entry)
         except ClaimNotCreated:
             pass
         except ClaimError as error:
@@ -84,12 +84,12 @@ class ClaimMaker:
             claim = self._claims.get(namespace, name) if name else None
             if name is None or (claim is not None and (not owned or owner.uid in _owner_uids(claim))):
                 return ""
-        template_name = self._dialect.template_name(entry)
+        template_name = self._features.template_name(entry)
         if template_name is None:
             return ""  # a claim that somebody else has yet to make
         claim = self.made_for(owner, entry["name"]) or await self._create(owner, entry["name"], template_name)
         made: str = claim["metadata"]["name"]
-        return made if self._dialect.generated_names else ""
+        return made if self._features.generated_names else ""
 
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
         """A claim made for the owner before, which its status does not tell of (yet)."""
@@ -121,7 +121,7 @@ class ClaimMaker:
     def _claim_from(self, template: Object, owner: Owner, entry_name: str) -> Object:
         wanted, metadata = template["spec"].get("metadata") or {}, owner.obj["metadata"]
         claim_metadata: Object = {
-            **self._dialect.metadata_name(metadata["name"], entry_name),
+            **self._features.metadata_name(metadata["name"], entry_name),
             "namespace": metadata["namespace"],
             "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry_name},
             "ownerReferences": [
@@ -131,7 +131,7 @@ class ClaimMaker:
                     "name": metadata["name"],
                     "uid": metadata["uid"],
                     "controller": True,
-                    **({"blockOwnerDeletion": True} if self._dialect.blocks_owner_deletion else {}),
+                    **({"blockOwnerDeletion": True} if self._features.blocks_owner_deletion else {}),
                 }
             ],
         }

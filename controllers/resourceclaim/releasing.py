@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import Dialect
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.users import ReservedFor
 
 
@@ -19,11 +19,11 @@ class Releaser:
     """Looks at one claim at a time. `users` says who still holds it."""
 
     def __init__(
-        self, client: APIClient, ref: Ref, speech: Dialect, pods: Informer, users: ReservedFor
+        self, client: APIClient, ref: Ref, features: ResourceClaimFeatures, pods: Informer, users: ReservedFor
     ) -> None:
         self._client = client
         self._ref = ref
-        self._dialect = speech
+        self._features = features
         self._pods = pods
         self._users = users
 
@@ -31,7 +31,7 @@ class Releaser:
         """End the reservations of pods that are done, and what hangs on the last of them."""
         reserved = resourceclaim_features.consumers(claim)
         valid = [one for one in reserved if await self._users.still_uses(claim, one)]
-        protected = self._dialect.finalizer in (claim["metadata"].get("finalizers") or ())
+        protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if len(valid) < len(reserved):
             await self._release(claim, valid, protected=protected)
@@ -49,7 +49,7 @@ class Releaser:
             del status["reservedFor"]
             if protected:
                 status.pop("allocation", None)
-            elif self._dialect.classic and _deallocates_when_unused(changed):
+            elif self._features.classic and _deallocates_when_unused(changed):
                 status["deallocationRequested"] = True
         updated = await self._client.update(self._ref, changed, "status")
         if not (updated.get("status") or {}).get("allocation"):
@@ -64,9 +64,9 @@ class Releaser:
 
     async def _unprotect(self, claim: Object) -> None:
         finalizers = claim["metadata"].get("finalizers") or []
-        if self._dialect.finalizer not in finalizers:
+        if self._features.finalizer not in finalizers:
             return
-        left = [finalizer for finalizer in finalizers if finalizer != self._dialect.finalizer]
+        left = [finalizer for finalizer in finalizers if finalizer != self._features.finalizer]
         metadata = {**claim["metadata"], "finalizers": left}
         await self._client.update(self._ref, {**claim, "metadata": metadata})
 

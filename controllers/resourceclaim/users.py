@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, Dialect
+from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 
 
@@ -19,10 +19,15 @@ class ReservedFor:
     """`deleted` holds the uids of pods and groups that were seen to go."""
 
     def __init__(
-        self, client: APIClient, speech: Dialect, pods: Informer, groups: PodGroups, deleted: Container[str]
+        self,
+        client: APIClient,
+        features: ResourceClaimFeatures,
+        pods: Informer,
+        groups: PodGroups,
+        deleted: Container[str],
     ) -> None:
         self._client = client
-        self._dialect = speech
+        self._features = features
         self._pods = pods
         self._groups = groups
         self._deleted = deleted
@@ -35,7 +40,7 @@ class ReservedFor:
             if pod is not None and resourceclaim_features.is_done(pod):
                 return False
             return await self._is_there(PODS, pod, namespace, consumer)
-        if not self._dialect.pod_groups:
+        if not self._features.pod_groups:
             raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
         if (
             resourceclaim_features.is_group_reference(consumer)
