@@ -23,7 +23,7 @@ from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
 from kubeskew.kubelet.dra.node import NodeDRA
-from kubeskew.kubelet.features import behaviour_of
+from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.layout import NodeLayout
@@ -85,27 +85,27 @@ class NodeAgent:
         self._registered = registered
         self._clock = world.clock
         self._client = client
-        self._behaviour = behaviour_of(world.version, world.gates)
+        self._features = features_of(world.version, world.gates)
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
-            client, world.clock, self._behaviour, config, self._recorder, port=port, plugins=self._plugins
+            client, world.clock, self._features, config, self._recorder, port=port, plugins=self._plugins
         )
-        self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
+        self._statuses = StatusWriter(client, world.clock, owned_fields(self._features))
         self._dra = NodeDRA(
-            config, self._layout, world, self._behaviour, client, metrics, lambda uids: self._pods.wake(uids)
+            config, self._layout, world, self._features, client, metrics, lambda uids: self._pods.wake(uids)
         )
         self._services = NodeServices(
             node_name=config.name,
             host_ip=host_ip(config.name),
             clock=world.clock,
-            behaviour=self._behaviour,
+            features=self._features,
             runtime=self._runtime,
             statuses=self._statuses,
             recorder=self._recorder,
-            backoff=CrashBackoff(world.clock, *self._behaviour.backoff_seconds),
+            backoff=CrashBackoff(world.clock, *self._features.backoff_seconds),
             devices=self._dra.devices,
             plugins=self._plugins,
             cdi=self._layout.cdi,
@@ -116,7 +116,7 @@ class NodeAgent:
         informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
         self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
         self._sockets = NodeSockets(
-            self._layout, self._behaviour, world.clock, metrics, self._plugins, self._pods, self._dra.claim
+            self._layout, self._features, world.clock, metrics, self._plugins, self._pods, self._dra.claim
         )
         self._port = port
         self._server = server
@@ -132,7 +132,7 @@ class NodeAgent:
             health_changed=lambda uids: self._pods.wake(uids),
         )
         directory = self._layout.kubelet / "device-plugins"
-        return DevicePluginManager(directory, self._clock, self._behaviour, metrics, surroundings)
+        return DevicePluginManager(directory, self._clock, self._features, metrics, surroundings)
 
     # -- life
 
@@ -220,7 +220,7 @@ class NodeAgent:
             self._clock,
             self._runtime,
             self._pods.pods,
-            self._behaviour,
+            self._features,
             self._pods.load,
             self._started_at,
             self.config.capacity,
@@ -232,8 +232,8 @@ class NodeAgent:
                 self._clock,
                 self.config.name,
                 self._server.access,
-                fine_grained=self._behaviour.fine_grained_authorization,
-                plural=self._behaviour.refuses_by_subresources,
+                fine_grained=self._features.fine_grained_authorization,
+                plural=self._features.refuses_by_subresources,
             )
         self._listener = Listener(Routes(view, self._server.health), self._server.context, access)
         try:

@@ -47,7 +47,7 @@ class EventTexts:
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class KubeletFeatures:
     """The kubelet's version-dependent decisions."""
 
     version: Version
@@ -89,10 +89,10 @@ class Behaviour:
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
 
-def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
+def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     """The row of the table for `version` with `gates`."""
     minor, gate = version.minor, gates.enabled
-    return Behaviour(
+    return KubeletFeatures(
         version=version,
         events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
         sidecars=gate("SidecarContainers"),

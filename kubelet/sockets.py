@@ -6,7 +6,7 @@ import logging
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager
 from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.kubelet.podresources.listing import FindClaim, Lister
@@ -21,19 +21,17 @@ class NodeSockets:
     def __init__(
         self,
         layout: NodeLayout,
-        behaviour: Behaviour,
+        features: KubeletFeatures,
         clock: Clock,
         metrics: KubeletMetrics,
         plugins: DevicePluginManager,
         pods: NodePods,
         find_claim: FindClaim,
     ) -> None:
-        apart = behaviour.device_plugins_apart
+        apart = features.device_plugins_apart
         self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics, tells_apart=apart)
-        lister = Lister(behaviour, plugins, find_claim)
-        self._pod_resources = PodResourcesServer(
-            layout.pod_resources, pods, lister, behaviour, clock, metrics
-        )
+        lister = Lister(features, plugins, find_claim)
+        self._pod_resources = PodResourcesServer(layout.pod_resources, pods, lister, features, clock, metrics)
 
     async def start(self) -> None:
         """A socket that cannot be had costs the node what it is for, and nothing else."""

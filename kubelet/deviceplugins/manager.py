@@ -21,7 +21,7 @@ from kubeskew.kubelet.deviceplugins.allocator import Allocator, wanted
 from kubeskew.kubelet.deviceplugins.checkpoint import CheckpointError
 from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
 from kubeskew.kubelet.deviceplugins.inventory import Inventory
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import device_plugin
 from kubeskew.kubelet.protocols.calling import Channel
@@ -48,23 +48,23 @@ class DevicePluginManager:
         self,
         directory: Path,
         clock: Clock,
-        behaviour: Behaviour,
+        features: KubeletFeatures,
         metrics: KubeletMetrics,
         surroundings: Surroundings,
     ) -> None:
         """The checkpoint lies in `directory`."""
         self._directory = directory
         self._clock = clock
-        self._behaviour = behaviour
+        self._features = features
         self._surroundings = surroundings
-        self._inventory = Inventory(clock, zero_is_inactive=behaviour.devices_of_none_are_inactive)
+        self._inventory = Inventory(clock, zero_is_inactive=features.devices_of_none_are_inactive)
         self._allocator = Allocator(
             self._inventory,
             Allocations(),
             clock,
             metrics,
             surroundings.active_pods,
-            behaviour.empty_allocate_response,
+            features.empty_allocate_response,
         )
         self._is_new = not directory.is_dir()
 
@@ -118,7 +118,7 @@ class DevicePluginManager:
     def listed(self, resource: str, response: ListAndWatchResponse) -> None:
         """The plugin told of its devices."""
         changed = self._inventory.replace(resource, response.devices)
-        if self._behaviour.resource_health and changed:
+        if self._features.resource_health and changed:
             self._surroundings.health_changed(self._allocator.allocations.holders(resource, changed))
         self._save()
         self._surroundings.capacity_changed()
@@ -155,7 +155,7 @@ class DevicePluginManager:
         if lacks:
             await self._allocate(pod, container)
         found = injected(self._allocator.allocations.of_container(pod_uid, name))
-        return found if self._behaviour.device_plugin_cdi else replace(found, cdi_ids=())
+        return found if self._features.device_plugin_cdi else replace(found, cdi_ids=())
 
     async def _pre_start(self, pod_uid: str, container: str, resource: str) -> None:
         endpoint = self._inventory.endpoints.get(resource)
@@ -176,7 +176,7 @@ class DevicePluginManager:
 
     def add_health(self, pod: Object, status: Object) -> None:
         """Only regular containers, as upstream."""
-        if not self._behaviour.resource_health:
+        if not self._features.resource_health:
             return
         for container in status.get("containerStatuses") or []:
             allocations = self.devices_of(pod_spec.uid_of(pod), container["name"])

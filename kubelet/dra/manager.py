@@ -33,7 +33,7 @@ from kubeskew.kubelet.dra.pod_claims import (
     skipped_operations,
 )
 from kubeskew.kubelet.dra.texts import Texts
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class DRAManager:
         plugins: PluginRegistry,
         cache: ClaimCache,
         health: HealthCache,
-        behaviour: Behaviour,
+        features: KubeletFeatures,
         texts: Texts,
         clock: Clock,
         metrics: KubeletMetrics,
@@ -64,16 +64,16 @@ class DRAManager:
         self._plugins = plugins
         self._cache = cache
         self._health = health
-        self._extended = behaviour.extended_resources
-        self._groups = behaviour.claims_of_pod_groups
-        self._knows_skips = behaviour.version.minor >= 37
-        self._may_skip = behaviour.optional_node_operations
-        self._validates_first = behaviour.dra_validates_first
-        self._by_cache = behaviour.dra_unprepares_what_it_knows
-        self._tells_health = behaviour.resource_health and behaviour.version.minor >= 34
-        self._tells_message = behaviour.resource_health_message
+        self._extended = features.extended_resources
+        self._groups = features.claims_of_pod_groups
+        self._knows_skips = features.version.minor >= 37
+        self._may_skip = features.optional_node_operations
+        self._validates_first = features.dra_validates_first
+        self._by_cache = features.dra_unprepares_what_it_knows
+        self._tells_health = features.resource_health and features.version.minor >= 34
+        self._tells_message = features.resource_health_message
         self._texts = texts
-        self._inverts_errors = behaviour.dra_inverts_errors
+        self._inverts_errors = features.dra_inverts_errors
         self._clock = clock
         self._metrics = metrics
 

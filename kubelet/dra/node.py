@@ -22,7 +22,7 @@ from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.services import health_rules_for, rules_for
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.dra.texts import texts_for
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.layout import NodeLayout
@@ -45,7 +45,7 @@ class NodeDRA:
         config: NodeConfig,
         layout: NodeLayout,
         world: World,
-        behaviour: Behaviour,
+        features: KubeletFeatures,
         client: APIClient,
         metrics: KubeletMetrics,
         health_changed: Callable[[Collection[str]], None] = lambda _pod_uids: None,
@@ -59,15 +59,15 @@ class NodeDRA:
         self._refs = dra_refs(world.version)
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
-        self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
+        self._offers_slices = features.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
         self._texts = texts = texts_for(world.version.minor)
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
-            client, world.clock, self._refs.slices, config.name, behaviour.wiping_delay_seconds
+            client, world.clock, self._refs.slices, config.name, features.wiping_delay_seconds
         )
         self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
         health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
-        asks = health_rules_for(world.version) if behaviour.resource_health else None
+        asks = health_rules_for(world.version) if features.resource_health else None
         self._asks_health = asks is not None
         self._handler = DRAPluginHandler(
             self.plugins,
@@ -77,7 +77,7 @@ class NodeDRA:
             HealthMonitor(health, world.clock, asks, self._tell_health) if asks else None,
         )
         self._manager: DRAManager | None = None
-        if behaviour.dynamic_resources:
+        if features.dynamic_resources:
             self._manager = DRAManager(
                 config.name,
                 client,
@@ -85,7 +85,7 @@ class NodeDRA:
                 self.plugins,
                 self._cache,
                 health,
-                behaviour,
+                features,
                 texts,
                 world.clock,
                 metrics,

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.names import is_extended
 from kubeskew.kubelet.device_managers import PluginCapacity
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
@@ -66,7 +66,7 @@ def initial_node(config: NodeConfig, status: Object) -> Object:
 
 def node_status(
     config: NodeConfig,
-    behaviour: Behaviour,
+    features: KubeletFeatures,
     present: Mapping[str, Any],
     plugins: PluginCapacity,
     *,
@@ -95,7 +95,7 @@ def node_status(
             {"type": "Hostname", "address": config.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        "nodeInfo": _node_info(config.name, behaviour),
+        "nodeInfo": _node_info(config.name, features),
     }
 
 
@@ -141,8 +141,8 @@ def _conditions(present: Mapping[str, Any], not_ready: str, now: datetime) -> li
     return found
 
 
-def _node_info(name: str, behaviour: Behaviour) -> Object:
-    version = behaviour.version.git_version
+def _node_info(name: str, features: KubeletFeatures) -> Object:
+    version = features.version.git_version
     machine = uuid.UUID(bytes=hashlib.sha256(name.encode()).digest()[:16], version=4)
     boot = uuid.UUID(bytes=hashlib.sha256(f"{name} boot".encode()).digest()[:16], version=4)
     return {
@@ -153,7 +153,7 @@ def _node_info(name: str, behaviour: Behaviour) -> Object:
         "osImage": "kubeskew fake node",
         "containerRuntimeVersion": "containerd://2.1.0+kubeskew",
         "kubeletVersion": version,
-        "kubeProxyVersion": version if behaviour.kube_proxy_version else "",
+        "kubeProxyVersion": version if features.kube_proxy_version else "",
         "operatingSystem": "linux",
         "architecture": architecture(),
     }

@@ -10,7 +10,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import DevicePlugins
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.object import (
     OWNED_FIELDS,
@@ -40,7 +40,7 @@ class NodeStatusReporter:
         self,
         client: APIClient,
         clock: Clock,
-        behaviour: Behaviour,
+        features: KubeletFeatures,
         config: NodeConfig,
         recorder: EventRecorder,
         *,
@@ -49,7 +49,7 @@ class NodeStatusReporter:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._behaviour = behaviour
+        self._features = features
         self._config = config
         self._recorder = recorder
         self.port = port
@@ -117,7 +117,7 @@ class NodeStatusReporter:
     def _status(self, not_ready: str = "") -> Object:
         return node_status(
             self._config,
-            self._behaviour,
+            self._features,
             self._node.get("status") or {},
             self._plugins.capacity(),
             not_ready=not_ready,

@@ -12,7 +12,7 @@ from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE, Allocation
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.pod_claims import extended_claim, pod_claims
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 from kubeskew.kubelet.protocols.pod_resources import v1
 
@@ -34,8 +34,8 @@ class PluggedDevices(Protocol):
 class Lister:
     """Makes the messages for one node."""
 
-    def __init__(self, behaviour: Behaviour, devices: PluggedDevices, find_claim: FindClaim) -> None:
-        self._behaviour = behaviour
+    def __init__(self, features: KubeletFeatures, devices: PluggedDevices, find_claim: FindClaim) -> None:
+        self._features = features
         self._devices = devices
         self._find_claim = find_claim
 
@@ -61,7 +61,7 @@ class Lister:
         return response
 
     def _containers(self, pod: Object) -> Iterator[Object]:
-        if self._behaviour.pod_resources_of_sidecars:
+        if self._features.pod_resources_of_sidecars:
             yield from filter(pod_spec.is_sidecar, pod_spec.init_containers(pod))
         yield from pod_spec.containers(pod)
 
@@ -72,13 +72,13 @@ class Lister:
                 nodes = [node for node, ids in allocation.devices.items() if device in ids]
                 known = [node for node in nodes if node != NO_NUMA_NODE]
                 found.devices.extend(_entries(resource, device, known))
-        if self._behaviour.pod_resources_of_claims:
+        if self._features.pod_resources_of_claims:
             found.dynamic_resources.extend(map(self._claim, self._claims(pod, container)))
         return found
 
     def _claims(self, pod: Object, container: Object) -> list[ClaimInfo]:
         """One per use of a claim by the container, and the special one; none while one of them is missing."""
-        extended = self._behaviour.extended_resources
+        extended = self._features.extended_resources
         try:
             names = {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
         except DeviceError:
@@ -106,7 +106,7 @@ class Lister:
                 )
                 for cdi_id in cdi_ids:
                     entry.cdi_devices.add(name=cdi_id)
-                if device.share_id and self._behaviour.pod_resources_of_shares:
+                if device.share_id and self._features.pod_resources_of_shares:
                     entry.share_id = device.share_id
         return found
 

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.podresources.listing import Lister
 from kubeskew.kubelet.protocols import calling, pod_resources
@@ -40,16 +40,16 @@ class PodResourcesServer:
         directory: Path,
         pods: NodePods,
         lister: Lister,
-        behaviour: Behaviour,
+        features: KubeletFeatures,
         clock: Clock,
         metrics: KubeletMetrics,
     ) -> None:
         self._directory = directory
         self._pods = pods
         self._lister = lister
-        self._behaviour = behaviour
+        self._features = features
         self._metrics = metrics
-        self._limit = _RateLimit(clock) if behaviour.pod_resources_limited else None
+        self._limit = _RateLimit(clock) if features.pod_resources_limited else None
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -72,7 +72,7 @@ class PodResourcesServer:
     async def _list(self, _: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:
         self._metrics.pod_resources_requests.labels("v1").inc()
         self._metrics.pod_resources_lists.labels("v1").inc()
-        pods = self._pods.active_pods() if self._behaviour.pod_resources_of_active else self._pods.pods()
+        pods = self._pods.active_pods() if self._features.pod_resources_of_active else self._pods.pods()
         return v1.ListPodResourcesResponse(pod_resources=self._lister.pods(pods))
 
     async def _get_allocatable(self, _: v1.AllocatableResourcesRequest) -> v1.AllocatableResourcesResponse:
@@ -83,7 +83,7 @@ class PodResourcesServer:
     async def _get(self, request: v1.GetPodResourcesRequest) -> v1.GetPodResourcesResponse:
         self._metrics.pod_resources_requests.labels("v1").inc()
         self._metrics.pod_resources_gets.labels("v1").inc()
-        if not self._behaviour.pod_resources_get:
+        if not self._features.pod_resources_get:
             raise self._get_failed("PodResources API Get method disabled")
         wanted = (request.pod_namespace, request.pod_name)
         for pod in self._pods.pods():

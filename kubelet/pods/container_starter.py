@@ -76,7 +76,7 @@ class ContainerStarter:
         self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, Waiting]
     ) -> bool:
         services, name = self._services, spec["name"]
-        texts, image = services.behaviour.events, spec.get("image") or ""
+        texts, image = services.features.events, spec.get("image") or ""
         if (known := self._still_failing(name)) is not None:
             held_back[name] = known
             return False
@@ -111,7 +111,7 @@ class ContainerStarter:
         if failure:
             services.metrics.started_containers_errors.labels(kind, "RunContainerError").inc()
             self._tell(pod, spec, "Warning", "Failed", f"Error: {failure}")
-            if should_restart(pod, spec, container, services.behaviour):
+            if should_restart(pod, spec, container, services.features):
                 held_back[name] = Waiting("RunContainerError", failure)
             return True
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
@@ -134,7 +134,7 @@ class ContainerStarter:
 
     def _tell_image(self, pod: Object, spec: Object, image: str) -> None:
         """Before anything else, at every try: an image is there, or comes at once if it must be pulled."""
-        texts = self._services.behaviour.events
+        texts = self._services.features.events
         if spec.get("imagePullPolicy") != "Always":
             self._tell(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
             return

@@ -7,7 +7,7 @@ from datetime import datetime
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Steps:
 
 
 def next_steps(
-    pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviour, stopped: Collection[str] = ()
+    pod: Object, sandbox: Sandbox, now: datetime, features: KubeletFeatures, stopped: Collection[str] = ()
 ) -> Steps:
     """Init containers one after the other, sidecars from their place on for good, then all regular ones.
 
@@ -31,7 +31,7 @@ def next_steps(
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     begun = any(sandbox.latest(spec["name"]) is not None for spec in pod_spec.containers(pod))
     for spec in pod_spec.init_containers(pod):
-        sidecar = behaviour.sidecars and pod_spec.is_sidecar(spec)
+        sidecar = features.sidecars and pod_spec.is_sidecar(spec)
         if begun and not sidecar:
             continue
         if not _init_step(pod, spec, sandbox, now, steps, sidecar=sidecar):
@@ -45,7 +45,7 @@ def next_steps(
                 steps.replace.append(latest)
         elif latest.id in stopped:
             steps.start.append(spec)
-        elif should_restart(pod, spec, latest, behaviour):
+        elif should_restart(pod, spec, latest, features):
             steps.restart.append((spec, latest))
     return steps
 
@@ -68,10 +68,10 @@ def _init_step(
     return latest.exit_code == 0
 
 
-def should_restart(pod: Object, spec: Object, ended: Container, behaviour: Behaviour) -> bool:
+def should_restart(pod: Object, spec: Object, ended: Container, features: KubeletFeatures) -> bool:
     """Whether a regular container that ended runs again."""
     policy = pod_spec.restart_policy(pod)
-    if behaviour.container_restart_rules:
+    if features.container_restart_rules:
         for rule in spec.get("restartPolicyRules") or []:
             if rule.get("action") == "Restart" and _matches(rule.get("exitCodes") or {}, ended.exit_code):
                 return True

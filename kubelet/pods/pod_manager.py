@@ -175,7 +175,7 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [one.pod for one in workers if one.active and one.uid not in besides]
-        left = self._services.behaviour.left_to_dra
+        left = self._services.features.left_to_dra
         plugged = self._services.plugins.allocated_for(pod)
         return admit(pod, self._node(), others, left_to_dra=left, plugged=plugged)
 

@@ -151,7 +151,7 @@ class PodWorker:
             services.recorder.event(self.pod, "Normal", self._reason, self._message)
             self._killed = True
             return 0
-        if self._services.behaviour.resizes:
+        if self._services.features.resizes:
             self._resize(sandbox, now)
         if sandbox is not None:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
@@ -212,7 +212,7 @@ class PodWorker:
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
         """Start what is due; whether anything changed for the status."""
-        steps = next_steps(self.pod, sandbox, now, self._services.behaviour, self._killer.replaced)
+        steps = next_steps(self.pod, sandbox, now, self._services.features, self._killer.replaced)
         for container in steps.replace:
             self._killer.replace(self.pod, sandbox, container)
         started, held_back = await self._starter.start(self.pod, sandbox, steps)
@@ -243,7 +243,7 @@ class PodWorker:
         )
         pod = self._resizer.allocated(self.pod)
         current = {**pod, "status": self._services.statuses.current(self.pod)}
-        status = pod_status(current, sandbox, view, self._services.behaviour)
+        status = pod_status(current, sandbox, view, self._services.features)
         self._services.plugins.add_health(self.pod, status)
         self._services.devices.add_health(self.pod, status)
         return status

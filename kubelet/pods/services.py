@@ -8,7 +8,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.pods.backoff import CrashBackoff
 from kubeskew.kubelet.status.status_manager import StatusWriter
@@ -21,7 +21,7 @@ class NodeServices:
     node_name: str
     host_ip: str
     clock: Clock
-    behaviour: Behaviour
+    features: KubeletFeatures
     runtime: FakeRuntime
     statuses: StatusWriter
     recorder: EventRecorder

@@ -27,7 +27,7 @@ class _Families:
 
 def resource_metrics(view: NodeView) -> str:
     """The page of a node."""
-    families = _Families(stable=view.behaviour.stable_resource_metrics)
+    families = _Families(stable=view.features.stable_resource_metrics)
     now, pods = view.clock.now(), pods_in_use(view)
     node = node_usage(pods, view.since, now)
     text = "Cumulative cpu time consumed by the {} in core-seconds"
@@ -54,7 +54,7 @@ def resource_metrics(view: NodeView) -> str:
             started.add(one.container.started_at.timestamp(), named)
         cpu["pod"].add(each.usage.core_seconds, labels, now)
         memory["pod"].add(each.usage.memory, labels, now)
-    if view.behaviour.swap_metrics:
+    if view.features.swap_metrics:
         _add_swap(families, view, now)
     _add_errors(families, view)
     return rendered(families.all)
@@ -87,7 +87,7 @@ def _add_swap(families: _Families, view: NodeView, now: datetime) -> None:
 
 
 def _add_errors(families: _Families, view: NodeView) -> None:
-    if view.behaviour.stable_resource_metrics:
+    if view.features.stable_resource_metrics:
         families.add("resource_scrape_error", "gauge", _ERROR).add(0)
         families.all.append(Family("scrape_error", "gauge", f"[ALPHA] (Deprecated since 1.29.0) {_ERROR}"))
     else:

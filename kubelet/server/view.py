@@ -11,7 +11,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import Inside
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 
 
 class ServerError(Exception):
@@ -31,7 +31,7 @@ class NodeView:
     clock: Clock
     runtime: FakeRuntime
     pods: Callable[[], list[Object]]
-    behaviour: Behaviour
+    features: KubeletFeatures
     load: Callable[[Object], Any]  # awaitable: have the files of the pod's volumes
     since: datetime  # when its kubelet started
     capacity: Mapping[str, str]

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import Pending
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 
 
 def pod_conditions(
@@ -16,7 +16,7 @@ def pod_conditions(
     phase: str,
     *,
     sandbox_ready: bool,
-    behaviour: Behaviour,
+    features: KubeletFeatures,
     now: datetime,
 ) -> list[Object]:
     """All conditions the kubelet owns, in upstream's order; a transition time moves with the status only."""
@@ -30,19 +30,19 @@ def pod_conditions(
         _condition("ContainersReady", **containers_ready),
         _condition("PodScheduled", status="True"),
     ]
-    if behaviour.ready_to_start_condition:
+    if features.ready_to_start_condition:
         found.insert(0, _condition("PodReadyToStartContainers", status=str(sandbox_ready)))
     for condition in found:
         before = present.get(condition["type"]) or {}
         unchanged = before.get("status") == condition["status"] and before.get("lastTransitionTime")
         condition["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
         generation = pod["metadata"].get("generation")
-        if behaviour.observed_generation and generation:
+        if features.observed_generation and generation:
             condition["observedGeneration"] = generation
     return found
 
 
-def pending_condition(pod: Object, pending: Pending, behaviour: Behaviour, now: datetime) -> Object:
+def pending_condition(pod: Object, pending: Pending, features: KubeletFeatures, now: datetime) -> Object:
     """PodResizePending, while a resize waits or cannot be."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     before = present.get("PodResizePending") or {}
@@ -50,7 +50,7 @@ def pending_condition(pod: Object, pending: Pending, behaviour: Behaviour, now: 
     unchanged = before.get("reason") == pending.reason and before.get("lastTransitionTime")
     found["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
     generation = pod["metadata"].get("generation")
-    if behaviour.observed_generation and generation:
+    if features.observed_generation and generation:
         found["observedGeneration"] = generation
     return found
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 
 _UNKNOWN = "The container could not be located when the pod was terminated"
 
@@ -33,7 +33,7 @@ def container_status(
     held_back: Waiting | None,
     init: bool,
     now: datetime,
-    behaviour: Behaviour,
+    features: KubeletFeatures,
     not_ready: bool = False,
     not_started: bool = False,
 ) -> Object:
@@ -41,7 +41,7 @@ def container_status(
     name = spec["name"]
     latest = sandbox.latest(name) if sandbox is not None else None
     if sandbox is None or latest is None:
-        return _never_ran(spec, held_back or waiting, behaviour)
+        return _never_ran(spec, held_back or waiting, features)
     previous = sandbox.previous(name)
     status: Object = {"name": name}
     status["state"] = state_of(latest, now)
@@ -58,10 +58,10 @@ def container_status(
     status["imageID"] = latest.image_id
     status["containerID"] = latest.container_id
     status["started"] = running and not not_started
-    return status | _resources(spec, behaviour) | _mounts(spec, behaviour)
+    return status | _resources(spec, features) | _mounts(spec, features)
 
 
-def _never_ran(spec: Object, waiting: Waiting, behaviour: Behaviour) -> Object:
+def _never_ran(spec: Object, waiting: Waiting, features: KubeletFeatures) -> Object:
     status = {
         "name": spec["name"],
         "state": waiting.state(),
@@ -72,7 +72,7 @@ def _never_ran(spec: Object, waiting: Waiting, behaviour: Behaviour) -> Object:
         "imageID": "",
         "started": False,
     }
-    return status | _mounts(spec, behaviour)
+    return status | _mounts(spec, features)
 
 
 def state_of(container: Container, now: datetime) -> Object:
@@ -106,10 +106,10 @@ def lost(status: Object) -> Object:
 KILLED = 137
 
 
-def _resources(spec: Object, behaviour: Behaviour) -> Object:
+def _resources(spec: Object, features: KubeletFeatures) -> Object:
     """What the runtime gave it, since in-place resizing shows it."""
     resources: Mapping[str, Any] = spec.get("resources") or {}
-    if not behaviour.allocated_resources:
+    if not features.allocated_resources:
         return {}
     found: Object = {}
     if resources.get("requests"):
@@ -118,9 +118,9 @@ def _resources(spec: Object, behaviour: Behaviour) -> Object:
     return found
 
 
-def _mounts(spec: Object, behaviour: Behaviour) -> Object:
+def _mounts(spec: Object, features: KubeletFeatures) -> Object:
     mounts = spec.get("volumeMounts") or []
-    if not behaviour.volume_mount_statuses or not mounts:
+    if not features.volume_mount_statuses or not mounts:
         return {}
     return {"volumeMounts": [_mount(mount) for mount in mounts]}
 

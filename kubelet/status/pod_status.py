@@ -13,7 +13,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import Pending
 from kubeskew.kubelet.containers.program import PREFIX
 from kubeskew.kubelet.containers.sandbox import Sandbox
-from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.status.conditions import pending_condition, pod_conditions
 from kubeskew.kubelet.status.container_status import Waiting, container_status, lost
 
@@ -24,9 +24,9 @@ _OWNED_FIELDS = (
 )  # fmt: skip
 
 
-def owned_fields(behaviour: Behaviour) -> tuple[str, ...]:
+def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
     """The fields of a pod's status that this kubelet knows and writes; the others it leaves alone."""
-    newer = {"hostIPs": behaviour.host_ips, "observedGeneration": behaviour.observed_generation}
+    newer = {"hostIPs": features.host_ips, "observedGeneration": features.observed_generation}
     return (*_OWNED_FIELDS, *(name for name, known in newer.items() if known))
 
 
@@ -46,10 +46,10 @@ class View:
     unstarted: frozenset[str] = frozenset()
 
 
-def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Behaviour) -> Object:
+def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
     """The kubelet's part of the pod's status."""
-    inits = _statuses(pod, pod_spec.init_containers(pod), sandbox, view, behaviour, init=True)
-    regular = _statuses(pod, pod_spec.containers(pod), sandbox, view, behaviour, init=False)
+    inits = _statuses(pod, pod_spec.init_containers(pod), sandbox, view, features, init=True)
+    regular = _statuses(pod, pod_spec.containers(pod), sandbox, view, features, init=False)
     phase = "Failed" if view.reason else pod_phase(pod, inits, regular, ended=view.ended)
     if view.ended:
         regular = [_settled(status) for status in regular] if _ran(regular) else regular
@@ -62,25 +62,25 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Beha
             [*inits, *regular],
             phase,
             sandbox_ready=sandbox_ready,
-            behaviour=behaviour,
+            features=features,
             now=view.now,
         ),
-        **_addresses(pod, sandbox, view, behaviour),
+        **_addresses(pod, sandbox, view, features),
         "startTime": view.start_time,
         "containerStatuses": sorted(regular, key=_name),
         "qosClass": pod_spec.qos_class(pod),
     }
     if view.pending_resize is not None:
-        status["conditions"].insert(0, pending_condition(pod, view.pending_resize, behaviour, view.now))
+        status["conditions"].insert(0, pending_condition(pod, view.pending_resize, features, view.now))
     if inits:
         status["initContainerStatuses"] = inits
     if ephemerals := pod_spec.ephemeral_containers(pod):
-        found = _statuses(pod, ephemerals, sandbox, view, behaviour, init=False)
+        found = _statuses(pod, ephemerals, sandbox, view, features, init=False)
         status["ephemeralContainerStatuses"] = [_unprobed(one) for one in sorted(found, key=_name)]
     if view.reason:
         status |= {"reason": view.reason, "message": view.message}
     generation = pod["metadata"].get("generation")
-    if behaviour.observed_generation and generation:
+    if features.observed_generation and generation:
         status["observedGeneration"] = generation
     return status
 
@@ -101,7 +101,7 @@ def _statuses(
     specs: Sequence[Object],
     sandbox: Sandbox | None,
     view: View,
-    behaviour: Behaviour,
+    features: KubeletFeatures,
     *,
     init: bool,
 ) -> list[Object]:
@@ -115,7 +115,7 @@ def _statuses(
             held_back=view.held_back.get(spec["name"]),
             init=init,
             now=view.now,
-            behaviour=behaviour,
+            features=features,
             not_ready=spec["name"] in not_ready or spec["name"] in view.unready,
             not_started=spec["name"] in view.unstarted,
         )
@@ -147,9 +147,9 @@ def _settled(status: Object) -> Object:
     return status if "terminated" in status["state"] else lost(status)
 
 
-def _addresses(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Behaviour) -> Object:
+def _addresses(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
     found: Object = {"hostIP": view.host_ip}
-    if behaviour.host_ips:
+    if features.host_ips:
         found["hostIPs"] = [{"ip": view.host_ip}]
     if sandbox is not None:
         address = view.host_ip if pod["spec"].get("hostNetwork") else sandbox.ip

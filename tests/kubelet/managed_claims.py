@@ -12,7 +12,7 @@ from kubeskew.kubelet.dra.health import HealthCache
 from kubeskew.kubelet.dra.manager import DRAManager
 from kubeskew.kubelet.dra.plugin import PluginRegistry, PreparedDevice
 from kubeskew.kubelet.dra.texts import texts_for
-from kubeskew.kubelet.features import behaviour_of
+from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 
 DRIVER = "gpu.example.com"
@@ -71,7 +71,7 @@ class ManagedClaims:
         self.server, self.client, self.minor = server, client, minor
         version = Version(minor)
         self.refs = dra_refs(version)
-        self.behaviour = behaviour_of(version, FeatureGates(version, gates))
+        self.features = features_of(version, FeatureGates(version, gates))
         texts = texts_for(minor)
         self.plugins, self.plugin, self.store = (
             PluginRegistry(texts.unregistered),
@@ -84,7 +84,7 @@ class ManagedClaims:
         self.metrics = KubeletMetrics(CollectorRegistry())
         self.manager = DRAManager(
             "node-1", client, self.refs.claims, self.plugins, self.cache, self.health,
-            self.behaviour, texts, clock, self.metrics,
+            self.features, texts, clock, self.metrics,
         )  # fmt: skip
 
     async def claim(self, name, *users, driver=DRIVER, owner=None):

@@ -15,7 +15,7 @@ from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins import serving
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
 from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
-from kubeskew.kubelet.features import behaviour_of
+from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 from kubeskew.kubelet.protocols import calling, device_plugin
@@ -103,7 +103,7 @@ class Side:
 
     def __init__(self, directory, clock, version="1.36"):
         parsed = Version.parse(version)
-        behaviour = behaviour_of(parsed, FeatureGates(parsed))
+        features = features_of(parsed, FeatureGates(parsed))
         self.clock = clock
         self.registry = CollectorRegistry()
         self.active = set()
@@ -111,13 +111,13 @@ class Side:
         self.manager = DevicePluginManager(
             directory / "state",
             clock,
-            behaviour,
+            features,
             metrics,
             Surroundings(lambda: self.active, lambda: None, lambda pods: None),
         )
         self.directory = directory / "plugins"
         self.server = DevicePluginServer(
-            self.directory, self.manager, metrics, tells_apart=behaviour.device_plugins_apart
+            self.directory, self.manager, metrics, tells_apart=features.device_plugins_apart
         )
         self.manager.restore(())
         self.manager.sources_ready()

@@ -25,7 +25,7 @@ POD = {"namespace": "default", "pod": "pod-1"}
 def view_of(node) -> NodeView:
     agent = node.agent
     return NodeView(
-        "node-1", node.clock, agent._runtime, agent._pods.pods, agent._behaviour, None, agent._started_at,
+        "node-1", node.clock, agent._runtime, agent._pods.pods, agent._features, None, agent._started_at,
         node.config.capacity,
     )  # fmt: skip
 

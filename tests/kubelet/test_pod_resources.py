@@ -13,7 +13,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.deviceplugins.allocations import Allocation
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import PreparedDevice
-from kubeskew.kubelet.features import behaviour_of
+from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.podresources.listing import Lister
 from kubeskew.kubelet.podresources.serving import PodResourcesServer
@@ -106,7 +106,7 @@ async def open_server():
 
     async def start(version="1.36", gates=""):
         parsed = Version.parse(version)
-        behaviour = behaviour_of(parsed, FeatureGates.parse(parsed, gates))
+        features = features_of(parsed, FeatureGates.parse(parsed, gates))
         directory = tempfile.TemporaryDirectory(prefix="ks")
         registry = CollectorRegistry()
         clock = SimpleNamespace(monotonic=lambda: 0.0)
@@ -114,8 +114,8 @@ async def open_server():
         server = PodResourcesServer(
             Path(directory.name),
             pods,
-            Lister(behaviour, Plugged(), find_claim),
-            behaviour,
+            Lister(features, Plugged(), find_claim),
+            features,
             clock,
             KubeletMetrics(registry),
         )

@@ -20,7 +20,7 @@ from kubeskew.apiserver.http.request import Peer, Request, Upgrade
 from kubeskew.apiserver.nodes.upgrade_proxy import passed_on
 from kubeskew.kubelet.containers.program import program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime
-from kubeskew.kubelet.features import behaviour_of
+from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
 from kubeskew.kubelet.server.view import NodeView
@@ -102,13 +102,13 @@ async def bench(tmp_path):
     server = await open_server()
     clock = SystemClock()
     runtime = FakeRuntime(tmp_path, "node-1", clock, SeededEntropy(2))
-    behaviour = behaviour_of(Version(36), FeatureGates(Version(36)))
+    features = features_of(Version(36), FeatureGates(Version(36)))
     pods: list[dict] = []
 
     async def load(pod):
         pass
 
-    view = NodeView("node-1", clock, runtime, lambda: pods, behaviour, load, clock.now(), {})
+    view = NodeView("node-1", clock, runtime, lambda: pods, features, load, clock.now(), {})
     listener = Listener(Routes(view, Health(CollectorRegistry())), None, None)
     await listener.start("127.0.0.1", 0)
     api = Caller(server)
@@ -130,7 +130,7 @@ async def bench(tmp_path):
     for spec in made["spec"]["containers"]:
         runtime.start_container(sandbox, spec["name"], spec["image"], program_of(made, spec), spec=spec)
     now = clock.now()
-    made["status"] = pod_status(made, sandbox, View(now, "127.0.0.1", "2026-01-01T00:00:00Z"), behaviour)
+    made["status"] = pod_status(made, sandbox, View(now, "127.0.0.1", "2026-01-01T00:00:00Z"), features)
     await api.patch(f"{PODS}/p/status", {"status": {"podIP": sandbox.ip, "podIPs": [{"ip": sandbox.ip}]}})
     pods.append(made)
     found = Bench(server, runtime, pods)
