@@ -136,7 +136,7 @@ async def _run_whole(process: Process, argv: Sequence[str]) -> int:
 
 
 @dataclass(slots=True)
-class Inside:
+class ContainerProcess:
     """One attempt of a container, from within. `advance` before looking."""
 
     sandbox: Sandbox

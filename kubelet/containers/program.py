@@ -1,6 +1,6 @@
 """How a fake container behaves: when it ends by itself, how, and what SIGTERM does to it.
 
-Its command says so where the shell in `kubelet/containers/shell` has it (`container_fs.py` runs it); any
+Its command says so where the shell in `kubelet/containers/shell` has it (`node_processes.py` runs it); any
 other container runs until it is stopped. Annotations of the pod override that, for all its containers or,
 with `.CONTAINER` appended to the key, for one:
 

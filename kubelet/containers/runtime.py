@@ -2,7 +2,7 @@
 
 There are no processes. A container is a record of when it began and when it ended, so it goes on
 "running" while no kubelet looks, and survives the kubelet's restart, upgrade and kill. What the shell of
-`kubelet/containers/shell` understands of its command is run as time passes (`container_fs.py`), and after a
+`kubelet/containers/shell` understands of its command is run as time passes (`node_processes.py`), and after a
 restart again from its start: its state at any moment is a function of the clock and of what was done to it.
 One file per pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
 """
@@ -17,11 +17,11 @@ import orjson
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.containers.container_fs import Interiors
-from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
 from kubeskew.kubelet.containers.execution.simulating import Ending
 from kubeskew.kubelet.containers.expansion import expanded
+from kubeskew.kubelet.containers.node_processes import NodeProcesses
 from kubeskew.kubelet.containers.program import Program
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
 from kubeskew.kubelet.device_managers import ContainerDevices
@@ -46,7 +46,7 @@ class FakeRuntime:
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
         self._sandboxes: dict[str, Sandbox] = {}
-        self._interiors = Interiors(directory / "files", clock, self._ended)
+        self._processes = NodeProcesses(directory / "files", clock, self._ended)
         self.on_end: Callable[[str], None] = lambda _pod_uid: None  # a program ended unforeseen
 
     def load(self) -> None:
@@ -70,7 +70,7 @@ class FakeRuntime:
         """A pod's sandbox, with what became of its containers while no kubelet ran."""
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None:
-            self._interiors.pod(sandbox)
+            self._processes.pod(sandbox)
         return sandbox
 
     def running(self) -> frozenset[tuple[str, str]]:
@@ -138,39 +138,39 @@ class FakeRuntime:
             message=failure,
             **_inner(spec or {}, env or {}),
         )
-        self._interiors.pod(sandbox).advance()
+        self._processes.pod(sandbox).advance()
         sandbox.containers.append(container)
         oldest = container.attempt - _KEPT_ATTEMPTS + 1
         for old in [c for c in sandbox.containers if c.name == name and c.attempt < oldest]:
             sandbox.containers.remove(old)
-            self._interiors.forget(sandbox, old)
+            self._processes.forget(sandbox, old)
         self._save(sandbox)
-        self._interiors.start(sandbox, container)
+        self._processes.start(sandbox, container)
         return container
 
     # -- inside
 
     async def run_programs(self) -> None:
         """Let the containers' programs run as time passes, until cancelled."""
-        await self._interiors.run()
+        await self._processes.run()
 
     def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
         """The files of a pod's volumes; those that are there already stay."""
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None:
-            self._interiors.set_volumes(sandbox, volumes)
+            self._processes.set_volumes(sandbox, volumes)
 
-    def inside(self, sandbox: Sandbox, container: Container) -> Inside:
+    def container_process(self, sandbox: Sandbox, container: Container) -> ContainerProcess:
         """What goes on inside a container."""
-        return self._interiors.inside(sandbox, container)
+        return self._processes.container_process(sandbox, container)
 
-    def recording(self, inside: Inside) -> FileSystem:
+    def recording(self, container_process: ContainerProcess) -> FileSystem:
         """A container's files for a command from outside; `keep_files` then keeps what it changed."""
-        return self._interiors.recording(inside)
+        return self._processes.recording(container_process)
 
-    def keep_files(self, inside: Inside) -> None:
+    def keep_files(self, container_process: ContainerProcess) -> None:
         """Have what commands from outside changed in a container's files outlive the kubelet."""
-        self._interiors.keep_files(inside)
+        self._processes.keep_files(container_process)
 
     def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
         if container.is_fixed and container.ends_at is not None:
@@ -188,9 +188,9 @@ class FakeRuntime:
 
         Returns at once: when the container ends is known from then on.
         """
-        pod = self._interiors.pod(sandbox)
+        pod = self._processes.pod(sandbox)
         pod.advance()
-        if pod.inside(container).handles("TERM") and not container.is_fixed and delay < grace:
+        if pod.container_process(container).handles("TERM") and not container.is_fixed and delay < grace:
             self.kill_container(sandbox, container, grace)
             pod.signal(container, "TERM", self._clock.now() + timedelta(seconds=delay))
             return
@@ -209,7 +209,7 @@ class FakeRuntime:
         if container.ends_at is None or ends_at < container.ends_at:
             container.ends_at, container.exit_code = ends_at, exit_code
             self._save(sandbox)
-            self._interiors.end_changed(sandbox, container)
+            self._processes.end_changed(sandbox, container)
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
         """The sandbox gives up its network; its dead containers stay readable."""
@@ -219,7 +219,7 @@ class FakeRuntime:
         """Forget the pod."""
         sandbox = self._sandboxes.pop(pod_uid, None)
         if sandbox is not None:
-            self._interiors.forget_pod(sandbox)
+            self._processes.forget_pod(sandbox)
             self._path(pod_uid).unlink(missing_ok=True)
 
     # -- state

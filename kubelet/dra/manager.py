@@ -189,16 +189,16 @@ class DRAManager:
             requests = [*container_requests(pod, container, extended=self._extended)]
         except DeviceError as error:
             raise DeviceError(self._texts.list_names.format(error=error)) from error
-        special = ((extended_claim(pod) if self._extended else None) or {}).get("resourceClaimName")
+        extended_name = ((extended_claim(pod) if self._extended else None) or {}).get("resourceClaimName")
         for claim, request in requests:
             info = self._cache.get(namespace, claim)
             if info is None:
-                text = self._texts.no_extended_info if claim == special else self._texts.no_info
+                text = self._texts.no_extended_info if claim == extended_name else self._texts.no_info
                 raise DeviceError(text.format(claim=claim, namespace=namespace))
             ids += info.cdi_ids(request)
-        if special is not None and self._cache.get(namespace, special) is None:
+        if extended_name is not None and self._cache.get(namespace, extended_name) is None:
             # Looked for on behalf of every container, even one that has no part in it.
-            raise DeviceError(self._texts.no_extended_info.format(claim=special, namespace=namespace))
+            raise DeviceError(self._texts.no_extended_info.format(claim=extended_name, namespace=namespace))
         return ContainerDevices(list(dict.fromkeys(ids)))
 
     def add_health(self, pod: Object, status: Object) -> None:

@@ -27,9 +27,9 @@ def pod_claims(pod: Object, *, extended: bool) -> list[PodClaim]:
     Raises DeviceError where one is not there yet. `extended`: DRAExtendedResource is on.
     """
     found = [_named(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
-    special = extended_claim(pod) if extended else None
-    if special is not None:
-        found.append(PodClaim("", special["resourceClaimName"], owned=False))
+    claim_status = extended_claim(pod) if extended else None
+    if claim_status is not None:
+        found.append(PodClaim("", claim_status["resourceClaimName"], owned=False))
     return found
 
 
@@ -64,17 +64,17 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
         if entry["name"] in wanted:
             claim = _named(pod, entry).claim
             yield from ((claim, request) for request in wanted[entry["name"]] if claim is not None)
-    special = extended_claim(pod) if extended else None
-    if special is None:
+    claim_status = extended_claim(pod) if extended else None
+    if claim_status is None:
         return
     resources = {
         name
         for name, amount in pod_spec.requests_of(container).items()
         if is_extended(name) and not amount.is_zero()
     }
-    for mapping in special.get("requestMappings") or []:
+    for mapping in claim_status.get("requestMappings") or []:
         if mapping["containerName"] == container["name"] and mapping["resourceName"] in resources:
-            yield special["resourceClaimName"], mapping["requestName"]
+            yield claim_status["resourceClaimName"], mapping["requestName"]
 
 
 def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:

@@ -77,7 +77,7 @@ class Lister:
         return found
 
     def _claims(self, pod: Object, container: Object) -> list[ClaimInfo]:
-        """One per use of a claim by the container, and the special one; none while one of them is missing."""
+        """Returns one per claim that it uses, and the extended one; none while one of them is missing."""
         extended = self._features.extended_resources
         try:
             names = {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
@@ -85,10 +85,10 @@ class Lister:
             return []
         uses = (container.get("resources") or {}).get("claims") or []
         used = [name for entry, name in names.items() if name for use in uses if use["name"] == entry]
-        special = extended_claim(pod) if extended else None
-        for mapping in (special or {}).get("requestMappings") or []:
-            if special is not None and mapping["containerName"] == container["name"]:
-                used.append(special["resourceClaimName"])
+        claim_status = extended_claim(pod) if extended else None
+        for mapping in (claim_status or {}).get("requestMappings") or []:
+            if claim_status is not None and mapping["containerName"] == container["name"]:
+                used.append(claim_status["resourceClaimName"])
                 break
         found = [self._find_claim(pod_spec.namespace_of(pod), name) for name in used]
         known = [info for info in found if info is not None]

@@ -80,7 +80,11 @@ class PodKiller:
         specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
         spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
         argv = command_of((spec.get("lifecycle") or {}).get("preStop"))
-        return argv if argv and self._services.runtime.inside(sandbox, container).setting.runs_here else []
+        return (
+            argv
+            if argv and self._services.runtime.container_process(sandbox, container).setting.runs_here
+            else []
+        )
 
     async def _stop_after_hook(
         self, pod: Object, sandbox: Sandbox, container: Container, argv: list[str], grace: float

@@ -29,17 +29,17 @@ async def run_in_container(
     seconds: float,
 ) -> tuple[int, str]:
     """(exit code, output) of a command; a negative code after so many seconds without an end."""
-    inside = runtime.inside(sandbox, container)
-    inside.advance()
+    container_process = runtime.container_process(sandbox, container)
+    container_process.advance()
     output = bytearray()
-    files = runtime.recording(inside)
-    process = inside.process(BytesInput(), output.extend, output.extend, tty=False, files=files)
+    files = runtime.recording(container_process)
+    process = container_process.process(BytesInput(), output.extend, output.extend, tty=False, files=files)
 
     async def receive() -> bytes:
         return b""
 
     async def flush() -> None:
-        runtime.keep_files(inside)
+        runtime.keep_files(container_process)
 
     running = asyncio.ensure_future(drive(run_program(process, argv), clock, receive, flush))
     waiting = asyncio.ensure_future(clock.sleep(seconds))
@@ -83,7 +83,10 @@ class Prober:
             probes = {
                 kind: command_of(spec.get(f"{kind}Probe")) for kind in ("startup", "readiness", "liveness")
             }
-            if not any(probes.values()) or not self._runtime.inside(sandbox, container).setting.runs_here:
+            if (
+                not any(probes.values())
+                or not self._runtime.container_process(sandbox, container).setting.runs_here
+            ):
                 continue
             was_ready = _was_ready(pod, container)
             self.unready.discard(spec["name"])

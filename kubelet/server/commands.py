@@ -9,7 +9,7 @@ import contextlib
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.containers.container_process import Inside, run_program
+from kubeskew.kubelet.containers.container_process import ContainerProcess, run_program
 from kubeskew.kubelet.containers.execution.driving import drive
 from kubeskew.kubelet.containers.execution.files import FileError
 from kubeskew.kubelet.containers.execution.process import LiveInput
@@ -39,11 +39,15 @@ class StreamOptions:
 
 
 async def execute(
-    view: NodeView, inside: Inside, argv: list[str], options: StreamOptions, channels: Channels
+    view: NodeView,
+    container_process: ContainerProcess,
+    argv: list[str],
+    options: StreamOptions,
+    channels: Channels,
 ) -> None:
     """Run a command, and tell its exit code."""
-    inside.advance()
-    if not _is_there(inside, argv):
+    container_process.advance()
+    if not _is_there(container_process, argv):
         await channels.finish(_internal(_not_started(argv)))
         return
     written: list[tuple[int, bytes]] = []
@@ -52,11 +56,11 @@ async def execute(
         return _Writer(written, channel if not options.tty else STDOUT, tty=options.tty)
 
     async def flush() -> None:
-        view.runtime.keep_files(inside)
+        view.runtime.keep_files(container_process)
         while written:
             channel, data = written.pop(0)
             await channels.write(channel, data)
-        inside.advance()
+        container_process.advance()
 
     terminal = _TerminalInput(channels) if options.tty and options.stdin else None
 
@@ -65,22 +69,24 @@ async def execute(
             return b""
         return await (terminal.read() if terminal is not None else channels.read())
 
-    files = view.runtime.recording(inside)
-    process = inside.process(LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty, files=files)
+    files = view.runtime.recording(container_process)
+    process = container_process.process(
+        LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty, files=files
+    )
     try:
-        code = await drive(run_program(process, argv), inside.clock, receive, flush)
+        code = await drive(run_program(process, argv), container_process.clock, receive, flush)
     except Interrupted:
         code = 130
     await channels.finish(exit_status(argv, code))
 
 
-def _is_there(inside: Inside, argv: list[str]) -> bool:
+def _is_there(container_process: ContainerProcess, argv: list[str]) -> bool:
     if not argv:
         return False
     if interpreter.knows(argv[0]):
         return True
     with contextlib.suppress(FileError):
-        found = inside.files.look(argv[0]) if argv[0].startswith("/") else None
+        found = container_process.files.look(argv[0]) if argv[0].startswith("/") else None
         return found is not None and bool(found.data)
     return False
 
@@ -161,9 +167,9 @@ class _TerminalInput:
         return b""
 
 
-async def attach(inside: Inside, options: StreamOptions, channels: Channels) -> None:
+async def attach(container_process: ContainerProcess, options: StreamOptions, channels: Channels) -> None:
     """Show what the container's program writes from now on, and give it what is sent; until it ends."""
-    inside.advance()
+    container_process.advance()
     written: list[tuple[int, bytes]] = []
 
     def listen(stream: str, data: bytes) -> None:
@@ -171,36 +177,40 @@ async def attach(inside: Inside, options: StreamOptions, channels: Channels) -> 
         if options.stdout if channel == STDOUT else options.stderr:
             written.append((channel, data))
 
-    feeding = asyncio.create_task(_feed(inside, channels)) if options.stdin and inside.setting.stdin else None
-    if inside.simulation is not None:
-        inside.simulation.listeners.append(listen)
+    feeding = (
+        asyncio.create_task(_feed(container_process, channels))
+        if options.stdin and container_process.setting.stdin
+        else None
+    )
+    if container_process.simulation is not None:
+        container_process.simulation.listeners.append(listen)
     try:
         while True:
-            running = inside.running
-            inside.advance()
+            running = container_process.running
+            container_process.advance()
             while written:
                 await channels.write(*written.pop(0))
             if not running:
                 break
-            await inside.changed()
+            await container_process.changed()
     finally:
-        if inside.simulation is not None:
-            inside.simulation.listeners.remove(listen)
+        if container_process.simulation is not None:
+            container_process.simulation.listeners.remove(listen)
         if feeding is not None:
             feeding.cancel()
     await channels.finish(SUCCESS)
 
 
-async def _feed(inside: Inside, channels: Channels) -> None:
-    terminal = _TerminalInput(channels) if inside.setting.tty else None
+async def _feed(container_process: ContainerProcess, channels: Channels) -> None:
+    terminal = _TerminalInput(channels) if container_process.setting.tty else None
     while True:
         try:
             data = await (terminal.read() if terminal is not None else channels.read())
         except Interrupted:
             continue
         if data:
-            inside.feed(data)
+            container_process.feed(data)
             continue
-        if inside.container.stdin_once:
-            inside.feed(b"")
+        if container_process.container.stdin_once:
+            container_process.feed(b"")
         return

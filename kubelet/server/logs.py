@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.execution.simulating import Line
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView, ServerError
@@ -75,8 +75,8 @@ async def container_logs(
         text = f'failed to try resolving symlinks in path "/var/log/pods/{namespace}_{name}_'
         text += f'{pod_spec.uid_of(pod)}/{container}/0.log": lstat: no such file or directory'
         raise ServerError(400, text)
-    inside = await view.inside(pod, sandbox, found)
-    return _limited(_read(inside, options), options.limit)
+    container_process = await view.container_process(pod, sandbox, found)
+    return _limited(_read(container_process, options), options.limit)
 
 
 def _attempt(sandbox: Sandbox | None, identifier: str) -> Container | None:
@@ -111,31 +111,31 @@ def _container_id(pod: Object, name: str, *, previous: bool) -> str:
     raise ServerError(400, f"{where} is waiting to start - no logs yet")
 
 
-async def _read(inside: Inside, options: LogOptions) -> AsyncIterator[bytes]:
-    lines = _wanted(inside.lines(), options)
-    simulation = inside.simulation
+async def _read(container_process: ContainerProcess, options: LogOptions) -> AsyncIterator[bytes]:
+    lines = _wanted(container_process.lines(), options)
+    simulation = container_process.simulation
     open_lines = simulation.pending() if simulation is not None else []
-    if options.follow and inside.running:
+    if options.follow and container_process.running:
         lines = [line for line in lines if line not in open_lines]
     if options.tail is not None:
         lines = lines[-options.tail :] if options.tail else []
     for line in lines:
         yield _shown(line, options)
     if not options.follow or simulation is None:
-        while options.follow and inside.running:
-            await inside.changed()
+        while options.follow and container_process.running:
+            await container_process.changed()
         return
     seen = simulation.dropped + len(simulation.lines)
     while True:
-        running = inside.running
-        inside.advance()
+        running = container_process.running
+        container_process.advance()
         fresh = [*simulation.lines][max(0, seen - simulation.dropped) :]
         seen = simulation.dropped + len(simulation.lines)
         for line in _wanted(fresh, options):
             yield _shown(line, options)
         if not running:
             return
-        await inside.changed()
+        await container_process.changed()
 
 
 def _wanted(lines: list[Line], options: LogOptions) -> list[Line]:

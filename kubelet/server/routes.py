@@ -11,7 +11,7 @@ from kubeskew.apimachinery.health import answer
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.hijacking import hand_over
 from kubeskew.apimachinery.streaming.websocket import WebSocket
-from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.server import channels as wire
 from kubeskew.kubelet.server import commands, port_forwarding, ports
 from kubeskew.kubelet.server.commands import StreamOptions
@@ -89,21 +89,23 @@ class Routes:
     # -- commands
 
     async def _exec(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        inside = await self._inside(parts)
+        container_process = await self._container_process(parts)
         options = _stream_options(request.rel_url.query)
         argv = request.rel_url.query.getall("command", [])
         return await self._session(
-            request, options, lambda channels: commands.execute(self._view, inside, argv, options, channels)
+            request,
+            options,
+            lambda channels: commands.execute(self._view, container_process, argv, options, channels),
         )
 
     async def _attach(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        inside = await self._inside(parts)
+        container_process = await self._container_process(parts)
         options = _stream_options(request.rel_url.query)
         return await self._session(
-            request, options, lambda channels: commands.attach(inside, options, channels)
+            request, options, lambda channels: commands.attach(container_process, options, channels)
         )
 
-    async def _inside(self, parts: list[str]) -> Inside:
+    async def _container_process(self, parts: list[str]) -> ContainerProcess:
         if len(parts) == 4:  # with the pod's uid before the container
             parts = [parts[0], parts[1], parts[3]]
         _need(parts, 3)
@@ -111,11 +113,11 @@ class Routes:
 
     async def _run(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         """A command without streams; the answer is what it wrote."""
-        inside = await self._inside(parts)
+        container_process = await self._container_process(parts)
         collected = _Collected()
         argv = request.rel_url.query.get("cmd", "").split(" ")
         options = StreamOptions(False, True, True, False)
-        await commands.execute(self._view, inside, argv, options, collected)
+        await commands.execute(self._view, container_process, argv, options, collected)
         return web.Response(body=bytes(collected.data), content_type="text/plain")
 
     async def _session(

@@ -8,7 +8,7 @@ from typing import Any
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
@@ -42,7 +42,7 @@ class NodeView:
             (pod for pod in self.pods() if (pod_spec.namespace_of(pod), pod_spec.name_of(pod)) == found), None
         )
 
-    async def running(self, namespace: str, name: str, container: str) -> Inside:
+    async def running(self, namespace: str, name: str, container: str) -> ContainerProcess:
         """A running container. Raises ServerError as exec and attach do."""
         pod = self.pod(namespace, name)
         if pod is None:
@@ -51,8 +51,10 @@ class NodeView:
         latest = sandbox.latest(container) if sandbox is not None else None
         if sandbox is None or latest is None or not latest.running(self.clock.now()):
             raise ServerError(500, f'container not found ("{container}")')
-        return await self.inside(pod, sandbox, latest)
+        return await self.container_process(pod, sandbox, latest)
 
-    async def inside(self, pod: Object, sandbox: Sandbox, container: Container) -> Inside:
+    async def container_process(
+        self, pod: Object, sandbox: Sandbox, container: Container
+    ) -> ContainerProcess:
         await self.load(pod)
-        return self.runtime.inside(sandbox, container)
+        return self.runtime.container_process(sandbox, container)

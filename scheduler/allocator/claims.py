@@ -59,7 +59,7 @@ def is_for_pod(claim: Mapping[str, Any], pod: Object) -> bool:
     return owner is not None and owner.get("uid") == pod["metadata"].get("uid")
 
 
-def is_special(claim: Mapping[str, Any]) -> bool:
+def is_extended_resource_claim(claim: Mapping[str, Any]) -> bool:
     """Whether the scheduler made the claim for extended resources."""
     return (claim["metadata"].get("annotations") or {}).get(EXTENDED_ANNOTATION) == "true"
 

@@ -22,7 +22,7 @@ class SchedulerFeatures:
     claims_block_deletion: bool  # of their pods, before pull request 134956
     claims_plugged_too: bool  # 1.34: what the node's device plugins have too, if the claim asks for anything
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
-    claim_metric: str  # what counts the creation of special claims (1.35+), without `_total`; "" is nothing
+    claim_metric: str  # that counts created extended resource claims (1.35+), without `_total`; "" for none
     binding_metrics: bool  # 1.36+: how binding conditions went
     queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool

@@ -112,7 +112,7 @@ async def registered(node):
 
 
 async def extended_pod(node, name="pod-1", device="gpu-3", minor=36):
-    """A pod as the scheduler leaves it: bound, with the special claim allocated and mapped."""
+    """A pod as the scheduler leaves it: bound, with the extended resource claim allocated and mapped."""
     requests = {"example.com/gpu": "1"}
     containers = [
         {"name": "main", "image": "x", "resources": {"requests": requests, "limits": requests}},

@@ -213,7 +213,7 @@ async def test_a_container_sees_what_the_spec_asks_for(node, layout, drivers):
     assert container["devices"] == [{"path": "/dev/gpu0", "host_path": "/dev/gpu0", "permissions": "rw"}]
     runtime = node.agent._runtime
     (sandbox,) = runtime.sandboxes()
-    files = runtime.inside(sandbox, sandbox.containers[0]).files
+    files = runtime.container_process(sandbox, sandbox.containers[0]).files
     assert "gpu0" in files.names("/dev")
     assert files.read("/usr/lib/gpu/gpu.so") == b"code"
 

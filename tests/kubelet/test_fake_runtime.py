@@ -89,7 +89,7 @@ def test_devices_and_mounts_are_seen_inside(open_runtime, tmp_path):
     again = open_runtime()
     sandbox = again.sandbox("u")
     container = sandbox.latest("main")
-    files = again.inside(sandbox, container).files
+    files = again.container_process(sandbox, container).files
 
     assert files.names("/dev") == ["gpu0", "null"]
     assert files.read("/usr/lib/gpu/libgpu.so") == files.read("/etc/gpu.conf") == b"ELF"
@@ -173,8 +173,8 @@ async def test_a_command_inside_ends_the_container(open_runtime, clock, argv, pr
     runtime = open_runtime()
     sandbox = runtime.run_sandbox(POD)
     container = runtime.start_container(sandbox, "main", "nginx", program)
-    inside, before = runtime.inside(sandbox, container), clock.now()
-    process = inside.process(BytesInput(), lambda _: None, lambda _: None, tty=False)
+    container_process, before = runtime.container_process(sandbox, container), clock.now()
+    process = container_process.process(BytesInput(), lambda _: None, lambda _: None, tty=False)
 
     assert await run_program(process, argv) == code
     lasts = None if container.ends_at is None else (container.ends_at - before).total_seconds()
@@ -225,7 +225,7 @@ def test_a_container_ends_as_its_program_does(open_runtime, clock, argv, seconds
     program = program_of({"metadata": {}}, {"name": "main", "command": argv})
     container = runtime.start_container(sandbox, "main", "app", program, spec={"command": argv})
     clock.step(600)
-    runtime.inside(sandbox, container).advance()
+    runtime.container_process(sandbox, container).advance()
     lasted = container.ends_at and (container.ends_at - container.started_at).total_seconds()
 
     assert (lasted, container.exit_code) == (seconds, code)
@@ -237,11 +237,11 @@ def test_a_chatty_program_is_bounded(open_runtime, clock):
     sandbox = runtime.run_sandbox(POD)
     argv = ["sh", "-c", "while true; do echo x; sleep 0.1; done"]
     container = runtime.start_container(sandbox, "main", "app", Program(), spec={"command": argv})
-    inside = runtime.inside(sandbox, container)
+    container_process = runtime.container_process(sandbox, container)
     clock.step(3000)
 
-    assert len(inside.lines()) <= 20_000
-    assert inside.simulation.dropped > 0
+    assert len(container_process.lines()) <= 20_000
+    assert container_process.simulation.dropped > 0
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ async def test_a_pod_waits_for_its_volumes(node):
     await node.client.create(SECRETS, secret)
     await node.until_pod(lambda status: status.get("phase") == "Failed")
     [sandbox] = node.agent._runtime.sandboxes()
-    inside = node.agent._runtime.inside(sandbox, sandbox.latest("main"))
-    assert [line.data for line in inside.lines()] == [b"hush"]
+    container_process = node.agent._runtime.container_process(sandbox, sandbox.latest("main"))
+    assert [line.data for line in container_process.lines()] == [b"hush"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_what_was_written_is_the_same_after_a_restart(node):
 
     def log():
         [sandbox] = node.agent._runtime.sandboxes()
-        return node.agent._runtime.inside(sandbox, sandbox.latest("main")).lines()
+        return node.agent._runtime.container_process(sandbox, sandbox.latest("main")).lines()
 
     before = log()
     assert [line.data for line in before] == [b"1\n", b"2\n"]

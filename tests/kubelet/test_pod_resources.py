@@ -158,7 +158,7 @@ async def test_devices_are_told_one_by_one(open_server):
 
 
 async def test_claims_are_told_with_driver_pool_and_device(open_server):
-    """In the order of the pod's claims, and the special claim of extended resources once."""
+    """In the order of the pod's claims, and the extended resource claim of extended resources once."""
     channel, _ = await open_server()
     found = await listed(channel)
     told = [

@@ -1,7 +1,7 @@
 """Probes that run a command in a container."""
 
 import pytest
-from test_running_programs import container, execute, inside
+from test_running_programs import container, container_process, execute
 
 pytestmark = pytest.mark.looptime
 
@@ -60,7 +60,7 @@ async def test_a_pre_stop_hook_runs_before_sigterm(node):
     script = "trap 'cat /tmp/stop; exit 0' TERM; sleep 999 & wait"
     await node.create(containers=[container(script, lifecycle=hook)])
     await node.running()
-    looked_into, before = inside(node), node.clock.now()
+    looked_into, before = container_process(node), node.clock.now()
     await node.delete()
     await node.until(lambda: not looked_into.running)
     ended = looked_into.container

@@ -17,15 +17,15 @@ SHARED = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
 VOLUMES = [{"name": "shared", "emptyDir": {}}]
 
 
-def inside(node, name="main"):
+def container_process(node, name="main"):
     runtime = node.agent._runtime
     [sandbox] = runtime.sandboxes()
-    return runtime.inside(sandbox, sandbox.latest(name))
+    return runtime.container_process(sandbox, sandbox.latest(name))
 
 
 async def execute(node, script, name="main"):
     """(exit code, output) of a script run as `kubectl exec` does."""
-    looked_into, written = inside(node, name), bytearray()
+    looked_into, written = container_process(node, name), bytearray()
     files = node.agent._runtime.recording(looked_into)
     process = looked_into.process(BytesInput(), written.extend, written.extend, tty=False, files=files)
 
@@ -57,7 +57,7 @@ async def test_init_containers_leave_files_for_the_next(node):
     )
     await node.running()
     assert await execute(node, "cat /shared/from-init") == (0, "pod-1\n")
-    assert [line.data for line in inside(node).lines()] == [b"pod-1\n"]
+    assert [line.data for line in container_process(node).lines()] == [b"pod-1\n"]
 
 
 async def test_containers_of_a_pod_meet_in_a_volume(node):
@@ -139,7 +139,7 @@ async def test_a_program_handles_sigterm(node, script, code, seconds):
     await node.create(containers=[container(script)])
     await node.running()
     await node.clock.sleep(3)
-    looked_into = inside(node)
+    looked_into = container_process(node)
     before = node.clock.now()
     await node.delete()
     await node.until(lambda: not looked_into.running)
@@ -159,7 +159,7 @@ async def test_a_crashing_program_backs_off(node):
     pod = await node.until_pod(lambda status: _restarts(status) == 2)
     [status] = pod["status"]["containerStatuses"]
     assert status["lastState"]["terminated"]["exitCode"] == 3
-    assert inside(node).lines() == []
+    assert container_process(node).lines() == []
 
 
 async def test_the_sides_of_a_pipe_run_at_once(node):
@@ -211,4 +211,4 @@ async def test_a_script_names_what_is_not_there(node):
     await node.start()
     await node.create(containers=[container("foo; echo $?; sleep 100")])
     await node.running()
-    assert [line.data for line in inside(node).lines()] == [b"sh: foo: not found\n", b"127\n"]
+    assert [line.data for line in container_process(node).lines()] == [b"sh: foo: not found\n", b"127\n"]

@@ -250,7 +250,7 @@ def _class_for(resource):
         ),
     ],
 )
-def test_requests_of_the_special_claim(init, containers, requests, mappings):
+def test_requests_of_the_extended_resource_claim(init, containers, requests, mappings):
     """Long-lived containers have their own requests; init containers reuse what they can."""
     names = {"x/init", "x/r", "x/a", "x/b"}
     claim = with_reuse(_spec(init, containers), names, _class_for)
@@ -330,16 +330,16 @@ def test_tracker_does_not_raise_the_dead():
     assert tracker.allocated.devices == {DeviceID("d", "p", "a")}
 
 
-def test_tracker_finds_the_special_claim_of_a_pod():
+def test_tracker_finds_the_extended_resource_claim_of_a_pod():
     """By annotation and controller, name and UID."""
     tracker = ClaimTracker()
     tracker.set_claim(_claim(owner="pod-uid"))
 
     pod = {"metadata": {"name": "p", "uid": "pod-uid"}}
-    assert tracker.special_claim(pod) is not None
-    assert tracker.special_claim({"metadata": {"name": "q", "uid": "pod-uid"}}) is None
+    assert tracker.extended_resource_claim(pod) is not None
+    assert tracker.extended_resource_claim({"metadata": {"name": "q", "uid": "pod-uid"}}) is None
     tracker.remove_claim(_claim(owner="pod-uid"))
-    assert tracker.special_claim(pod) is None
+    assert tracker.extended_resource_claim(pod) is None
 
 
 @pytest.mark.parametrize("minor", [31, 32, 33, 34, 36])

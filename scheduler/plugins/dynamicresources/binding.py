@@ -16,7 +16,7 @@ from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of, is_group
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError, ClaimWriter
-from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState, SpecialClaim
+from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceClaim, PodClaim, PodState
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ class ClaimBinder:
         for each in own.claims:
             if self._users.reservation(each.claim, pod.pod) is None:
                 await self._bind(each)
-        if own.special is not None and own.special.result is not None:
-            await self._bind_special(own.special, pod)
+        if own.extended_claim is not None and own.extended_claim.result is not None:
+            await self._bind_extended_claim(own.extended_claim, pod)
 
     async def _bind(self, each: PodClaim) -> None:
         def seen(claim: Object) -> None:
@@ -67,17 +67,21 @@ class ClaimBinder:
             self._claims.remove_pending(each.uid)
             each.result = None
 
-    async def _bind_special(self, special: SpecialClaim, pod: PodInfo) -> None:
+    async def _bind_extended_claim(self, extended_claim: ExtendedResourceClaim, pod: PodInfo) -> None:
         def seen(claim: Object) -> None:
-            special.claim, special.exists = claim, True
+            extended_claim.claim, extended_claim.exists = claim, True
             self._claims.assume(claim)
 
         try:
-            seen(await self._create(special.claim))
-            seen(await self._writer.bind(special.claim, special.result, _pod_as_consumer(pod), seen))
+            seen(await self._create(extended_claim.claim))
+            seen(
+                await self._writer.bind(
+                    extended_claim.claim, extended_claim.result, _pod_as_consumer(pod), seen
+                )
+            )
         finally:
-            self._claims.remove_pending(special.pending_uid)
-        await self._writer.announce(pod, special.claim, special.mappings)
+            self._claims.remove_pending(extended_claim.pending_uid)
+        await self._writer.announce(pod, extended_claim.claim, extended_claim.mappings)
 
     async def _create(self, claim: Object) -> Object:
         status = "failure"
@@ -93,15 +97,15 @@ class ClaimBinder:
         return created
 
     async def undo(self, own: PodState, pod: PodInfo) -> None:
-        """Take back reservations (allocations stay) and delete the special claim. May be repeated."""
+        """Takes back reservations (allocations stay) and deletes the extended resource claim. Repeatable."""
         for each in own.claims:
             self._land(each)
             if allocation(each.claim) is not None:
                 await self._unreserve(each, pod)
-        if own.special is not None:
-            self._claims.remove_pending(own.special.pending_uid)
-            if own.special.exists:
-                await self._delete(own.special)
+        if own.extended_claim is not None:
+            self._claims.remove_pending(own.extended_claim.pending_uid)
+            if own.extended_claim.exists:
+                await self._delete(own.extended_claim)
 
     async def _unreserve(self, each: PodClaim, pod: PodInfo) -> None:
         reservation = self._users.reservation(each.claim, pod.pod)
@@ -113,14 +117,14 @@ class ClaimBinder:
         except FAILURES as error:
             log.error("unreserve claim %s: %s", display(each.claim), error)
 
-    async def _delete(self, special: SpecialClaim) -> None:
+    async def _delete(self, extended_claim: ExtendedResourceClaim) -> None:
         try:
-            await self._writer.delete(special.claim)
-            self._claims.forget(special.claim)
-            special.exists = False
+            await self._writer.delete(extended_claim.claim)
+            self._claims.forget(extended_claim.claim)
+            extended_claim.exists = False
         except FAILURES as error:
             # The next attempt finds the claim by its owner and deletes it then.
-            log.error("delete claim %s: %s", display(special.claim), error)
+            log.error("delete claim %s: %s", display(extended_claim.claim), error)
 
     def _group_has_pods(self, pod: PodInfo, *, beside: int) -> bool:
         """Whether more pods of the pod's group than these have a node."""
@@ -128,8 +132,8 @@ class ClaimBinder:
 
     async def free_one(self, own: PodState, pod: PodInfo) -> Status | None:
         """Give up one claim that keeps the pod from every node; None if there is none to give up."""
-        if own.special is not None and own.special.exists:
-            await self._writer.delete(own.special.claim)
+        if own.extended_claim is not None and own.extended_claim.exists:
+            await self._writer.delete(own.extended_claim.claim)
             return unschedulable("deletion of ResourceClaim completed")
         candidates = sorted(own.unavailable)
         while candidates:

@@ -11,7 +11,7 @@ from kubeskew.scheduler.allocator.claims import (
     allocated_devices,
     allocation,
     controller_of,
-    is_special,
+    is_extended_resource_claim,
 )
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 
@@ -40,7 +40,7 @@ class ClaimTracker:
 
     def __init__(self, *, shares: bool = False) -> None:
         self._claims: dict[Key, Object] = {}
-        self._special: dict[str, Key] = {}  # pod uid → its claim for extended resources
+        self._extended_claims: dict[str, Key] = {}  # pod uid → its claim for extended resources
         self._shares = shares
         self._book = AllocatedBook()
         self._pending: dict[str, list[AllocatedDevice]] = {}  # claim uid → devices
@@ -52,10 +52,10 @@ class ClaimTracker:
     def get(self, namespace: str, name: str) -> Object | None:
         return self._claims.get((namespace, name))
 
-    def special_claim(self, pod: Object) -> Object | None:
+    def extended_resource_claim(self, pod: Object) -> Object | None:
         """The pod's claim for extended resources, if there is one."""
         metadata = pod["metadata"]
-        key = self._special.get(metadata.get("uid", ""))
+        key = self._extended_claims.get(metadata.get("uid", ""))
         claim = self._claims.get(key) if key is not None else None
         owner = controller_of(claim) if claim is not None else None
         return claim if owner is not None and owner.get("name") == metadata["name"] else None
@@ -124,18 +124,18 @@ class ClaimTracker:
         self._take(self._devices(allocation(claim)))  # first, so that what it keeps is never free
         self._drop(key)
         self._claims[key] = claim
-        owner = controller_of(claim) if is_special(claim) else None
+        owner = controller_of(claim) if is_extended_resource_claim(claim) else None
         if owner is not None:
-            self._special[owner["uid"]] = key
+            self._extended_claims[owner["uid"]] = key
 
     def _drop(self, key: Key) -> None:
         claim = self._claims.pop(key, None)
         if claim is None:
             return
         self._release(self._devices(allocation(claim)))
-        owner = controller_of(claim) if is_special(claim) else None
-        if owner is not None and self._special.get(owner["uid"]) == key:
-            del self._special[owner["uid"]]
+        owner = controller_of(claim) if is_extended_resource_claim(claim) else None
+        if owner is not None and self._extended_claims.get(owner["uid"]) == key:
+            del self._extended_claims[owner["uid"]]
 
     def _devices(self, result: Mapping[str, Any] | None) -> list[AllocatedDevice]:
         return allocated_devices(result, shares=self._shares)

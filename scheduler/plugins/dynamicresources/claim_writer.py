@@ -1,4 +1,4 @@
-"""What the scheduler writes about claims: allocations, reservations, the special claim and its end."""
+"""Writes claims for the scheduler: allocations, reservations, the extended resource claim its deletion."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ class ClaimWriter:
         self._stamps = stamps
 
     async def create(self, claim: Object) -> Object:
-        """The special claim, named by the server."""
+        """The extended resource claim, named by the server."""
         metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
         new = {"metadata": metadata, "spec": claim["spec"]}
         created = await self._client.create(

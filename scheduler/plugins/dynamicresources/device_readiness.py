@@ -14,7 +14,7 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError
-from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState, SpecialClaim
+from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceClaim, PodClaim, PodState
 
 _POLL_SECONDS = 5.0
 
@@ -91,8 +91,8 @@ class DeviceWait:
         return True
 
 
-def _bound(own: PodState) -> Iterator[PodClaim | SpecialClaim]:
+def _bound(own: PodState) -> Iterator[PodClaim | ExtendedResourceClaim]:
     """The claims that the server has for the pod."""
     yield from own.claims
-    if own.special is not None and own.special.exists:
-        yield own.special
+    if own.extended_claim is not None and own.extended_claim.exists:
+        yield own.extended_claim

@@ -27,7 +27,7 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTrack
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
-from kubeskew.scheduler.plugins.dynamicresources.extended_resources import SpecialClaims
+from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
 from kubeskew.scheduler.plugins.dynamicresources.plugin import Books, DynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -67,10 +67,12 @@ class DynamicState:
         allocator = Allocator(
             self._allocator_features, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
         )
-        special = None
+        extended_claims = None
         if self.extended is not None:
-            special = SpecialClaims(self._features, self.claims, self.extended, handle.entropy)
-        return DynamicResources(features, self._books(handle), allocator, special, handle, profile)
+            extended_claims = ExtendedResourceClaims(
+                self._features, self.claims, self.extended, handle.entropy
+            )
+        return DynamicResources(features, self._books(handle), allocator, extended_claims, handle, profile)
 
     def _books(self, handle: Handle) -> Books:
         features = self._features.dynamic

@@ -1,4 +1,5 @@
-"""The special claim: the devices behind a pod's extended resources, as requests of one ResourceClaim.
+"""Makes the extended resource claim: one ResourceClaim that requests the devices behind a pod's extended
+resources.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/extended, 1.34 … 1.36.
 """

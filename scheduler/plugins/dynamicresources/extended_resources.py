@@ -1,5 +1,4 @@
-"""The special claim of a pod that asks for extended resources: whether it needs one, and how it looks on a
-node."""
+"""Decides whether a pod needs an extended resource claim, and plans the claim for each node."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,13 +12,17 @@ from kubeskew.scheduler.framework.status import Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources import extended_resource_claim
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import ClaimRequests, ClassFor
-from kubeskew.scheduler.plugins.dynamicresources.state import PodState, SpecialClaim, SpecialPlan
+from kubeskew.scheduler.plugins.dynamicresources.state import (
+    ExtendedResourceClaim,
+    ExtendedResourcePlan,
+    PodState,
+)
 
 _Requests = Callable[[Mapping[str, Any], Iterable[str], ClassFor], ClaimRequests]
 
 
-class SpecialClaims:
-    """Makes and plans special claims; `extended` says which class backs which resource."""
+class ExtendedResourceClaims:
+    """Makes and plans extended resource claims; `extended` says which class backs which resource."""
 
     def __init__(
         self, features: SchedulerFeatures, claims: ClaimTracker, extended: ExtendedResources, entropy: Entropy
@@ -35,7 +38,7 @@ class SpecialClaims:
             else extended_resource_claim.per_container
         )
 
-    def of_pod(self, pod: PodInfo) -> SpecialClaim | None:
+    def of_pod(self, pod: PodInfo) -> ExtendedResourceClaim | None:
         """A leftover one, or a new one in memory; None if no class backs anything that the pod asks for."""
         resources = tuple(
             (name, self._extended.class_for(name) is not None)
@@ -44,62 +47,64 @@ class SpecialClaims:
         )
         if not any(has_class for _, has_class in resources):
             return None
-        existing = self._claims.special_claim(pod.pod)
+        existing = self._claims.extended_resource_claim(pod.pod)
         if existing is not None:
-            return SpecialClaim(existing, exists=True, resources=resources)
+            return ExtendedResourceClaim(existing, exists=True, resources=resources)
         claim = extended_resource_claim.new_claim(
             pod, self._entropy.uid(), blocks_deletion=self._blocks_deletion
         )
-        return SpecialClaim(claim, exists=False, resources=resources)
+        return ExtendedResourceClaim(claim, exists=False, resources=resources)
 
     def on_node(
-        self, own: PodState, special: SpecialClaim, pod: PodInfo, node: NodeInfo
-    ) -> SpecialPlan | Status | None:
+        self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo, node: NodeInfo
+    ) -> ExtendedResourcePlan | Status | None:
         """The claim as the node needs it; None if device plugins there have all that is asked for.
 
         A pod that has other claims too gets one without requests then, as upstream, and cannot be bound.
         """
-        if special.exists:
+        if extended_claim.exists:
             return unresolvable("cannot schedule extended resource claim")
-        resources: tuple[str, ...] | Status | None = node.memo.get(special.resources)
+        resources: tuple[str, ...] | Status | None = node.memo.get(extended_claim.resources)
         if resources is None:
-            resources = node.memo[special.resources] = self._backed(special, node)
+            resources = node.memo[extended_claim.resources] = self._backed(extended_claim, node)
         if isinstance(resources, Status):
             return resources
         if not resources and not own.claims:
             return None
-        return self._planned(own, special, pod, resources)
+        return self._planned(own, extended_claim, pod, resources)
 
-    def usual(self, own: PodState, special: SpecialClaim, pod: PodInfo) -> SpecialPlan:
+    def usual(
+        self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo
+    ) -> ExtendedResourcePlan:
         """The claim as nodes without device plugins need it."""
         return self._planned(
-            own, special, pod, tuple(name for name, has_class in special.resources if has_class)
+            own, extended_claim, pod, tuple(name for name, has_class in extended_claim.resources if has_class)
         )
 
-    def _backed(self, special: SpecialClaim, node: NodeInfo) -> tuple[str, ...] | Status:
-        """Which resources the special claim asks for: those that the node has from DRA alone."""
+    def _backed(self, extended_claim: ExtendedResourceClaim, node: NodeInfo) -> tuple[str, ...] | Status:
+        """Which resources the extended resource claim asks for: those that the node has from DRA alone."""
         backed: list[str] = []
-        for resource, has_class in special.resources:
+        for resource, has_class in extended_claim.resources:
             if not has_class:
                 if resource not in node.extended_resources:
                     return unresolvable("cannot fit resource")
             elif self._extended.is_lacking(node.allocatable, resource):
                 backed.append(resource)
         if backed and self._plugged_too:
-            return tuple(resource for resource, has_class in special.resources if has_class)
+            return tuple(resource for resource, has_class in extended_claim.resources if has_class)
         return tuple(backed)
 
     def _planned(
-        self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]
-    ) -> SpecialPlan:
-        plan = own.special_plans.get(resources)
+        self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo, resources: tuple[str, ...]
+    ) -> ExtendedResourcePlan:
+        plan = own.extended_plans.get(resources)
         if plan is None:
-            plan = own.special_plans[resources] = self._plan(own, special, pod, resources)
+            plan = own.extended_plans[resources] = self._plan(own, extended_claim, pod, resources)
         return plan
 
     def _plan(
-        self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]
-    ) -> SpecialPlan:
+        self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo, resources: tuple[str, ...]
+    ) -> ExtendedResourcePlan:
         requests = self._requests(pod.spec, resources, self._extended.class_for)
-        claim = {**special.claim, "spec": {"devices": {"requests": [*requests.requests]}}}
-        return SpecialPlan(claim, requests, own.allocator.plan([claim])[0])
+        claim = {**extended_claim.claim, "spec": {"devices": {"requests": [*requests.requests]}}}
+        return ExtendedResourcePlan(claim, requests, own.allocator.plan([claim])[0])

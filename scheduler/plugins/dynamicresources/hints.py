@@ -9,8 +9,8 @@ from kubeskew.scheduler.allocator.claims import (
     claim_names,
     controller_of,
     display,
+    is_extended_resource_claim,
     is_for_pod,
-    is_special,
 )
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Topics
@@ -64,7 +64,7 @@ def _after_claim_change(pod_claims: PodClaims) -> Hint:
         changed = new or old
         if _frees_devices(old, new):
             return _are_usable(pod, pod_claims)
-        if changed is not None and is_special(changed) and is_for_pod(changed, pod):
+        if changed is not None and is_extended_resource_claim(changed) and is_for_pod(changed, pod):
             return new is None  # the leftover is gone
         if new is None or not _uses(pod, new, pod_claims):
             return False

@@ -11,7 +11,7 @@ from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatur
 from kubeskew.scheduler.framework.kinds import Kinds
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
-from kubeskew.scheduler.plugins.dynamicresources.state import NodeChoice, PodState, SpecialPlan
+from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, NodeChoice, PodState
 from kubeskew.scheduler.turns import give_way
 
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of("DynamicResources")
@@ -38,12 +38,12 @@ class DeviceChooser:
 
     def kind(self, own: PodState) -> object | None:
         """What all pods have in common that want one such device and nothing else; None for all others."""
-        usual = own.usual_special
+        usual = own.usual_extended_plan
         plans = own.plans if usual is None else [usual.plan]
         single = plans[0].single if len(plans) == 1 else None
-        if single is None or single.capacity or own.pinned or own.lost or (own.special and own.claims):
+        if single is None or single.capacity or own.pinned or own.lost or (own.extended_claim and own.claims):
             return None
-        return self._kinds.of((own.special.resources if own.special else (), single.resume_key))
+        return self._kinds.of((own.extended_claim.resources if own.extended_claim else (), single.resume_key))
 
     def known(self, own: PodState, node: NodeInfo) -> Status | None:
         """What the node answered the last such pod, if that still holds."""
@@ -54,10 +54,10 @@ class DeviceChooser:
             return _CANNOT_ALLOCATE
         return None if known[1] in self._taken else SUCCESS
 
-    def choose(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+    def choose(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
         """For Filter: whether there are devices for all claims together."""
-        status = self._search(own, special, node)
-        if own.kind is not None and special is own.usual_special:
+        status = self._search(own, extended_plan, node)
+        if own.kind is not None and extended_plan is own.usual_extended_plan:
             self._remember(own, node, status)
         return status
 
@@ -71,12 +71,12 @@ class DeviceChooser:
             if device.plain:
                 node.memo[own.kind] = (own.situation, device.id)
 
-    def chosen(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+    def chosen(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
         """For Reserve: the same as `choose`, and the choice is in the state afterwards."""
-        return SUCCESS if node.name in own.choices else self._search(own, special, node)
+        return SUCCESS if node.name in own.choices else self._search(own, extended_plan, node)
 
-    def _search(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
-        plans = own.plans if special is None else [*own.plans, special.plan]
+    def _search(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
+        plans = own.plans if extended_plan is None else [*own.plans, extended_plan.plan]
         found = None
         if plans:
             try:
@@ -89,7 +89,7 @@ class DeviceChooser:
                 return failed(error)
             if found is None:
                 return _CANNOT_ALLOCATE
-        own.choices[node.name] = NodeChoice(found, special)
+        own.choices[node.name] = NodeChoice(found, extended_plan)
         return SUCCESS
 
     def _timed_out(self, node: str) -> Status:

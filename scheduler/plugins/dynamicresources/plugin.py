@@ -31,10 +31,10 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
-from kubeskew.scheduler.plugins.dynamicresources.extended_resources import SpecialClaims
+from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
 from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
 from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
-from kubeskew.scheduler.plugins.dynamicresources.state import PodState, SpecialPlan
+from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, PodState
 
 NAME = "DynamicResources"
 
@@ -60,17 +60,17 @@ class DynamicResources:
         features: DynamicResourcesFeatures,
         books: Books,
         allocator: Allocator,
-        special: SpecialClaims | None,
+        extended_claims: ExtendedResourceClaims | None,
         handle: Handle,
         profile: str,
     ) -> None:
-        """`special` is None with DRAExtendedResource off."""
+        """`extended_claims` is None with DRAExtendedResource off."""
         self._features = features
         self._claims = books.claims
         self._node = handle.cache.node
         self._chooser = DeviceChooser(features, allocator, books.claims.allocated.devices, handle.clock)
         self._allocator = allocator
-        self._special = special
+        self._extended_claims = extended_claims
         self._hinted = handle.features.queueing_hints
         self._pod_claims = PodClaims(features, books.claims, books.classes, books.users)
         self._wait = DeviceWait(features, books.claims, handle, profile)
@@ -102,14 +102,14 @@ class DynamicResources:
             claims = self._pod_claims.to_schedule(pod.pod)
         except ClaimNotUsable as error:
             return PreFilterResult(unresolvable(str(error)))
-        special = self._special.of_pod(pod) if self._special is not None else None
-        if not claims and special is None:
+        extended_claim = self._extended_claims.of_pod(pod) if self._extended_claims is not None else None
+        if not claims and extended_claim is None:
             return PreFilterResult(SKIP)
         for each in claims:
             status = self._pod_claims.usable(each.claim, pod.pod)
             if not status.is_success:
                 return PreFilterResult(status)
-        own = PodState(claims, special, self._allocator, [])
+        own = PodState(claims, extended_claim, self._allocator, [])
         own.plans = self._allocator.plan([each.claim for each in own.to_allocate])
         own.pinned = [
             (index, selector)
@@ -120,8 +120,12 @@ class DynamicResources:
         if faults:
             return PreFilterResult(failed(faults[0]))
         own.lost = self._wait.lost(claims)
-        if self._special is not None and own.special is not None and not own.special.exists:
-            own.usual_special = self._special.usual(own, own.special, pod)
+        if (
+            self._extended_claims is not None
+            and own.extended_claim is not None
+            and not own.extended_claim.exists
+        ):
+            own.usual_extended_plan = self._extended_claims.usual(own, own.extended_claim, pod)
         own.kind = self._chooser.kind(own)
         own.situation = self._allocator.situation()
         state.write(NAME, own)
@@ -132,18 +136,18 @@ class DynamicResources:
         known = self._chooser.known(own, node)
         if known is not None:
             return known
-        special = self._on_node(own, pod, node)
-        if isinstance(special, Status):
-            return special
-        status = self._chooser.choose(own, special, node)
+        extended_plan = self._on_node(own, pod, node)
+        if isinstance(extended_plan, Status):
+            return extended_plan
+        status = self._chooser.choose(own, extended_plan, node)
         if status is SUCCESS and (own.pinned or own.lost):
             return self._check_allocated(own, node)
         return status
 
-    def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> SpecialPlan | Status | None:
-        if self._special is None or own.special is None:
+    def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> ExtendedResourcePlan | Status | None:
+        if self._extended_claims is None or own.extended_claim is None:
             return None
-        return self._special.on_node(own, own.special, pod, node)
+        return self._extended_claims.on_node(own, own.extended_claim, pod, node)
 
     @staticmethod
     def _check_allocated(own: PodState, node: NodeInfo) -> Status:
@@ -201,10 +205,10 @@ class DynamicResources:
         where = self._node(node)
         if own is None or where is None:
             return SUCCESS
-        special = self._on_node(own, pod, where)
-        if isinstance(special, Status):
-            return special
-        status = self._chooser.chosen(own, special, where)
+        extended_plan = self._on_node(own, pod, where)
+        if isinstance(extended_plan, Status):
+            return extended_plan
+        status = self._chooser.chosen(own, extended_plan, where)
         if not status.is_success:
             return status
         choice = own.choices[node]
@@ -217,12 +221,12 @@ class DynamicResources:
         for each, result in zip(own.to_allocate, results, strict=False):
             each.result = result
             self._claims.add_pending(each.uid, result)
-        if choice.special is not None and own.special is not None:
-            own.special.result = results[-1]
-            own.special.claim = choice.special.claim
-            own.special.pending_uid = own.special.claim["metadata"]["uid"]
-            own.special.mappings = choice.special.requests.mappings
-            self._claims.add_pending(own.special.pending_uid, results[-1])
+        if choice.extended_plan is not None and own.extended_claim is not None:
+            own.extended_claim.result = results[-1]
+            own.extended_claim.claim = choice.extended_plan.claim
+            own.extended_claim.pending_uid = own.extended_claim.claim["metadata"]["uid"]
+            own.extended_claim.mappings = choice.extended_plan.requests.mappings
+            self._claims.add_pending(own.extended_claim.pending_uid, results[-1])
         return SUCCESS
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:

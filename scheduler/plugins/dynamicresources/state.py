@@ -31,7 +31,7 @@ class PodClaim:
 
 
 @dataclass(slots=True)
-class SpecialClaim:
+class ExtendedResourceClaim:
     """The claim for extended resources: in memory until PreBind, or left over from an earlier attempt."""
 
     claim: Object
@@ -43,8 +43,8 @@ class SpecialClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class SpecialPlan:
-    """The special claim as it is on nodes where the same resources come from DRA."""
+class ExtendedResourcePlan:
+    """The extended resource claim as it is on nodes where the same resources come from DRA."""
 
     claim: Object
     requests: ClaimRequests
@@ -55,7 +55,7 @@ class NodeChoice(NamedTuple):
     """What Filter found for a node."""
 
     found: Found | None
-    special: SpecialPlan | None
+    extended_plan: ExtendedResourcePlan | None
 
 
 @dataclass(slots=True)
@@ -63,14 +63,16 @@ class PodState:
     """Written by PreFilter, used by all later extension points."""
 
     claims: list[PodClaim]
-    special: SpecialClaim | None
+    extended_claim: ExtendedResourceClaim | None
     allocator: Allocator
     plans: list[ClaimPlan]  # of the claims that need an allocation
-    usual_special: SpecialPlan | None = None  # on nodes where DRA alone has all that classes back
+    usual_extended_plan: ExtendedResourcePlan | None = (
+        None  # on nodes where DRA alone has all that classes back
+    )
     kind: object | None = None  # of pods that want the same one device: nodes remember their answer under it
     situation: object = None  # as long as it is the same, that answer holds
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
-    special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
+    extended_plans: dict[tuple[str, ...], ExtendedResourcePlan] = field(default_factory=dict)  # by resources
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
     lost: Sequence[int] = ()  # claims whose devices failed to become ready
     unavailable: set[int] = field(default_factory=set)  # claims that kept the pod from some node

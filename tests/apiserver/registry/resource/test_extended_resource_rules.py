@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - upstream's texts stand whole
-"""KEP-5004 on a server: names of classes and resources, the pod's status that names the special claim, what is
+"""KEP-5004 on a server: names of classes and resources, the pod's status that names the extended resource claim, what is
 dropped without the gate and kept where it is in use, in every version of the API."""
 
 from typing import Any

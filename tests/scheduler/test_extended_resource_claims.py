@@ -1,4 +1,4 @@
-"""The special claim of a pod with extended resources: made, undone, left over and deleted, and counted."""
+"""Extended resource claims are made, undone, left over and deleted, and counted."""
 
 import asyncio
 import re
@@ -235,7 +235,7 @@ async def test_an_answer_that_gets_lost_undoes_the_claim():
 
 async def test_a_claim_beside_resources_of_a_plugin_cannot_be_bound():
     """Upstream's bug: with a claim of its own, a pod whose extended resources all come from a device plugin
-    gets a special claim without requests, which no pod's status can map."""
+    gets an extended resource claim without requests, which no pod's status can map."""
     cluster = Cluster()
     await cluster.node(devices=2, **{RESOURCE: "1"})
     await cluster.device_class(extendedResourceName=RESOURCE)
@@ -256,7 +256,7 @@ async def test_a_claim_beside_resources_of_a_plugin_cannot_be_bound():
 
 
 async def test_a_claim_and_extended_resources_from_dra_go_together():
-    """Both claims are allocated on one node, and the pod's status names the special one."""
+    """Both claims are allocated on one node, and the pod's status names the extended resource claim."""
     async with running(await extended()) as cluster:
         await cluster.claim()
         await cluster.pod(requests={RESOURCE: "1"}, resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])

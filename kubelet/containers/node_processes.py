@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
 from kubeskew.kubelet.containers.execution.simulating import Ending
-from kubeskew.kubelet.containers.pod_fs import PodInterior
+from kubeskew.kubelet.containers.pod_processes import PodProcesses
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 
 _EXACT_STEPS = 100  # a program that goes on for longer is looked at once a second
 
 
-class Interiors:
+class NodeProcesses:
     """`ended` is told when a program ended by itself. What was done from outside is kept in `directory`."""
 
     def __init__(
@@ -26,7 +26,7 @@ class Interiors:
         self._directory = directory
         self._clock = clock
         self._ended = ended
-        self._pods: dict[str, PodInterior] = {}
+        self._pods: dict[str, PodProcesses] = {}
         self._agenda: list[tuple[datetime, str]] = []  # a heap of moments at which a pod has something to do
         self._planned: dict[str, datetime] = {}
         self._sooner = asyncio.Event()
@@ -59,7 +59,7 @@ class Interiors:
             waiting.cancel()
             sleeping.cancel()
 
-    def _plan(self, pod: PodInterior) -> None:
+    def _plan(self, pod: PodProcesses) -> None:
         """Note when the pod's programs have something to do."""
         due, uid = pod.due_at, pod.sandbox.pod_uid
         if due is None:
@@ -77,12 +77,12 @@ class Interiors:
 
     # -- pods
 
-    def pod(self, sandbox: Sandbox) -> PodInterior:
+    def pod(self, sandbox: Sandbox) -> PodProcesses:
         """The pod's insides; after a restart of the kubelet, as they have become in the meantime."""
         pod = self._pods.get(sandbox.pod_uid)
         if pod is None:
             path = self._directory / f"{sandbox.pod_uid}.jsonl"
-            pod = PodInterior(sandbox, self._clock, path, self._ended, self._plan)
+            pod = PodProcesses(sandbox, self._clock, path, self._ended, self._plan)
             self._pods[sandbox.pod_uid] = pod
             pod.restore()
         return pod
@@ -94,20 +94,20 @@ class Interiors:
         pod.add(container)
         pod.advance()
 
-    def inside(self, sandbox: Sandbox, container: Container) -> Inside:
-        return self.pod(sandbox).inside(container)
+    def container_process(self, sandbox: Sandbox, container: Container) -> ContainerProcess:
+        return self.pod(sandbox).container_process(container)
 
-    def recording(self, inside: Inside) -> FileSystem:
+    def recording(self, container_process: ContainerProcess) -> FileSystem:
         """The container's files for a command from outside; `keep_files` then keeps what it changed."""
-        return self.pod(inside.sandbox).recording(inside)
+        return self.pod(container_process.sandbox).recording(container_process)
 
-    def keep_files(self, inside: Inside) -> None:
-        self.pod(inside.sandbox).keep_files()
+    def keep_files(self, container_process: ContainerProcess) -> None:
+        self.pod(container_process.sandbox).keep_files()
 
     def end_changed(self, sandbox: Sandbox, container: Container) -> None:
         """The container's end has changed."""
         pod = self.pod(sandbox)
-        pod.inside(container).tell()
+        pod.container_process(container).tell()
         self._plan(pod)
 
     def set_volumes(self, sandbox: Sandbox, volumes: Mapping[str, Tree]) -> None:
@@ -118,7 +118,7 @@ class Interiors:
         self.pod(sandbox).forget(container)
 
     def forget_pod(self, sandbox: Sandbox) -> None:
-        pod = self._pods.pop(sandbox.pod_uid, None) or PodInterior(
+        pod = self._pods.pop(sandbox.pod_uid, None) or PodProcesses(
             sandbox, self._clock, self._directory / f"{sandbox.pod_uid}.jsonl", self._ended, lambda _: None
         )
         pod.remove()

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.kubelet.containers import container_process, journal
-from kubeskew.kubelet.containers.container_process import Inside, Setting
+from kubeskew.kubelet.containers import journal
+from kubeskew.kubelet.containers.container_process import ContainerProcess, Setting, new_files
 from kubeskew.kubelet.containers.execution.files import FileSystem, Mount, Tree
 from kubeskew.kubelet.containers.execution.simulating import Ending
 from kubeskew.kubelet.containers.host_files import host_tree
@@ -16,7 +16,7 @@ from kubeskew.kubelet.containers.journal import Entry, Journal, apply_files, sto
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 
 
-class PodInterior:
+class PodProcesses:
     """`planned` is told whenever `due_at` may have changed."""
 
     def __init__(
@@ -25,14 +25,14 @@ class PodInterior:
         clock: Clock,
         path: Path,
         ended: Callable[[Sandbox, Container, Ending], None],
-        planned: Callable[["PodInterior"], None],
+        planned: Callable[["PodProcesses"], None],
     ) -> None:
         self.sandbox = sandbox
         self._clock = clock
         self._ended = ended
         self._planned = planned
         self._journal = Journal(path)
-        self._insides: dict[str, Inside] = {}  # by container id, in the order of their starts
+        self._processes: dict[str, ContainerProcess] = {}  # by container id, in the order of their starts
         self._volumes: dict[str, Tree] = {}
         self._changes: dict[tuple[str, str], tuple[Tree, str]] = {}  # by commands from outside, not yet kept
         self._advancing = False
@@ -42,13 +42,13 @@ class PodInterior:
     @property
     def due_at(self) -> datetime | None:
         """When a program has something to do next."""
-        moments = (inside.due_at for inside in self._insides.values())
+        moments = (process.due_at for process in self._processes.values())
         return min((moment for moment in moments if moment is not None), default=None)
 
     @property
     def steps(self) -> int:
         """The steps of the busiest program that still runs."""
-        simulations = (inside.simulation for inside in self._insides.values())
+        simulations = (process.simulation for process in self._processes.values())
         return max((one.steps for one in simulations if one is not None and not one.is_closed), default=0)
 
     def advance(self, until: datetime | None = None) -> None:
@@ -64,40 +64,40 @@ class PodInterior:
 
     def _advance(self, until: datetime) -> None:
         while True:
-            due = [(inside.due_at, inside) for inside in self._insides.values()]
-            soon = [(moment, inside) for moment, inside in due if moment is not None and moment <= until]
+            due = [(process.due_at, process) for process in self._processes.values()]
+            soon = [(moment, process) for moment, process in due if moment is not None and moment <= until]
             if not soon:
                 return
             first = min(soon, key=lambda pair: pair[0])
-            others = [moment for moment, inside in soon if inside is not first[1]]
+            others = [moment for moment, process in soon if process is not first[1]]
             first[1].run_until(min(others, default=until))
 
     # -- containers
 
-    def add(self, container: Container) -> Inside:
+    def add(self, container: Container) -> ContainerProcess:
         """Begin the program of a container that starts."""
         setting = _setting(self.sandbox, container)
-        files = container_process.new_files(setting, self._mounts(container), container.started_at)
+        files = new_files(setting, self._mounts(container), container.started_at)
         ended = functools.partial(self._ended, self.sandbox, container)
         on_input = functools.partial(self._keep_input, container)
-        inside = Inside(
+        container_process = ContainerProcess(
             self.sandbox, container, setting, files, self._clock, ended, self.advance, on_input
         )  # fmt: skip
-        self._insides[container.id] = inside
-        return inside
+        self._processes[container.id] = container_process
+        return container_process
 
-    def inside(self, container: Container) -> Inside:
-        return self._insides.get(container.id) or self.add(container)
+    def container_process(self, container: Container) -> ContainerProcess:
+        return self._processes.get(container.id) or self.add(container)
 
     def signal(self, container: Container, name: str, at: datetime) -> None:
         """Send the program a signal that it has a trap for."""
         self._note(journal.SIGNAL, at, container=container.id, signal=name)
-        self.inside(container).signal(name, at)
+        self.container_process(container).signal(name, at)
         self.advance()
 
     def forget(self, container: Container) -> None:
         """The container is no more: what it left in volumes stays."""
-        self._insides.pop(container.id, None)
+        self._processes.pop(container.id, None)
         self.keep_files()
         kept = [entry for entry in self._journal.entries() if entry.get("container") != container.id]
         kept = [entry for entry in kept if entry["kind"] != journal.VOLUME]
@@ -143,17 +143,17 @@ class PodInterior:
 
     # -- what is done from outside, and done again after a restart of the kubelet
 
-    def recording(self, inside: Inside) -> FileSystem:
+    def recording(self, container_process: ContainerProcess) -> FileSystem:
         """The container's files for a command from outside; `keep_files` keeps what it changes."""
         names = {id(tree): name for name, tree in self._volumes.items()}
-        container = inside.container.id
+        container = container_process.container.id
 
         def changed(tree: Tree, path: str) -> None:
             name = names.get(id(tree))
-            if name is not None or tree is inside.files.root:
+            if name is not None or tree is container_process.files.root:
                 self._changes[f"volume:{name}" if name is not None else container, path] = tree, path
 
-        return inside.recording(changed)
+        return container_process.recording(changed)
 
     def keep_files(self) -> None:
         """Write down what commands from outside have changed."""
@@ -199,15 +199,15 @@ class PodInterior:
         if entry.get("volume") is not None:
             apply_files(self._volumes.setdefault(entry["volume"], Tree()), entry["files"])
             return
-        inside = self._insides.get(entry["container"])
-        if inside is None:
+        container_process = self._processes.get(entry["container"])
+        if container_process is None:
             return
         if entry["kind"] == journal.FILES:
-            apply_files(inside.files.root, entry["files"])
+            apply_files(container_process.files.root, entry["files"])
         elif entry["kind"] == journal.INPUT:
-            inside.take_input(base64.b64decode(entry["data"]), time)
+            container_process.take_input(base64.b64decode(entry["data"]), time)
         else:
-            inside.signal(entry["signal"], time)
+            container_process.signal(entry["signal"], time)
 
 
 def _setting(sandbox: Sandbox, container: Container) -> Setting:
