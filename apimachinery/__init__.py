@@ -1,1 +1,1 @@
-"""What every component shares: the API catalogue, versions and gates, patches, client, clock."""
+"""The code that every component shares: the API catalogue, versions and gates, patches, client, clock."""

@@ -1,4 +1,4 @@
-"""Why a value does not fit a Go type, and which of its fields are unknown or given twice.
+"""Explains why a value does not fit a Go type, and finds fields that are unknown or given twice.
 
 The slow, precise companion of `normalising`, run only when something is wrong. Texts: encoding/json and
 sigs.k8s.io/json, api/resource/quantity.go, util/intstr, meta/v1/time.go (1.36).

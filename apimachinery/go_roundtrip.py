@@ -1,4 +1,4 @@
-"""What a round trip through a Go struct does to an object.
+"""Changes an object as a round trip through its Go struct would.
 
 Unknown fields and nulls go, empty values of `omitempty` fields go, zero values of the other fields appear
 (`status: {}`, `resources: {}`), quantities, times and bytes get their canonical text. A schema is turned once

@@ -1,4 +1,4 @@
-"""What Go's JSON scanner says about a body that is not JSON.
+"""Words the errors of Go's JSON scanner about a body that is not JSON.
 
 Only run on bodies that the fast parser has refused. Texts: encoding/json/scanner.go (Go 1.2x), which
 sigs.k8s.io/json keeps.

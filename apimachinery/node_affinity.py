@@ -1,4 +1,4 @@
-"""Whether a node is one that a pod's selector and required affinity allow."""
+"""Matches nodes against a pod's node selector and required node affinity."""
 
 from collections.abc import Mapping
 

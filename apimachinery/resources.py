@@ -1,4 +1,4 @@
-"""What is served: one `Resource` per group, version and plural, and the table that finds them.
+"""The served resources: one `Resource` per group, version and plural, and the table that finds them.
 
 The catalogue makes these for built-in kinds; a custom resource definition makes its own. No code below or
 above

@@ -1,4 +1,4 @@
-"""Which volume a claim gets, and how the two refer to each other. Pure functions.
+"""Matches volumes to claims, and decides how the two refer to each other. Pure functions.
 
 Behaviour of component-helpers/storage/volume (FindMatchingVolume) and of the controller in
 pkg/controller/volume/persistentvolume, 1.36.

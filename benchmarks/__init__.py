@@ -1,1 +1,1 @@
-"""What kubeskew costs, measured on this machine beside what the real thing costs. Never decides a test."""
+"""Measures the costs of kubeskew on this machine beside those of the real thing. Never decides a test."""

@@ -1,4 +1,4 @@
-"""What processes cost: their CPU seconds, from the kernel's books."""
+"""Reads the CPU seconds of processes from the kernel's books."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How long the API server keeps others waiting while it works on a large request."""
+"""Measures how long the API server keeps others waiting while it works on a large request."""
 
 import asyncio
 import json

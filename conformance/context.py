@@ -1,4 +1,4 @@
-"""What one running cell has at hand."""
+"""The context of one running cell."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

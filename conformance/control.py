@@ -1,4 +1,5 @@
-"""What a scenario needs of a cluster: a client, and for the added operations the means to change it."""
+"""The interface of a cluster that a scenario steers: a client, and for the added operations the means to
+change it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can go wrong in a scenario."""
+"""The errors of a scenario."""
 
 
 class ScenarioError(Exception):

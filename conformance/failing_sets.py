@@ -1,4 +1,4 @@
-"""Which members a step cannot do without, found from a dimension of subsets.
+"""Finds the members that a step cannot do without, from a dimension of subsets.
 
 With all 2^4 ways to leave components out, a step that fails without the scheduler fails in eight cells; what
 one wants to know is `{scheduler}`.

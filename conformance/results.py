@@ -1,4 +1,4 @@
-"""How a run went, as data: what the runner fills and the report shows."""
+"""The results of a run as data: the runner fills them and the report shows them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What OpenAPI cannot tell of types whose Go source is not among the inputs (from memory of Go)."""
+"""Facts that OpenAPI lacks of types whose Go source is not among the inputs (from memory of Go)."""
 
 from collections.abc import Iterable
 

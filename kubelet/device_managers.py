@@ -1,4 +1,4 @@
-"""What the pod lifecycle needs to know of devices; the DRA manager is what implements it."""
+"""The interface by which the pod lifecycle uses devices; the DRA manager implements it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a kubelet of one version and gate set does differently from the others.
+"""The differences between kubelets of different versions and gates.
 
 One table, read at construction.
 """

@@ -1,4 +1,4 @@
-"""How Alembic reaches the event store: over the connection it is handed, or the URL it is given.
+"""Connects Alembic to the event store, by the connection it is handed or the URL it is given.
 
 `alembic -c migrations/alembic.ini -x url=sqlite:///FILE upgrade head` is the command line's way in.
 """

@@ -1,4 +1,4 @@
-"""What runs where, as far as the scheduler knows: the informers' news plus its own decisions.
+"""The scheduler's view of what runs where: the informers' news plus its own decisions.
 
 A pod is *assumed* on a node from the decision until the informer shows it there. One event loop runs both
 the cycle and the informers, and a cycle hardly ever waits between its first look at the nodes and its

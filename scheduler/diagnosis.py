@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere, in the words people know.
+"""Words the reasons why a pod fits no node, as kube-scheduler does.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/types.go, FitError, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What plugins may use of the scheduler that runs them."""
+"""The parts of the scheduler that plugins may use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""Where a pod can go, and where it goes best: PreFilter, Filter and Score over the nodes. Never waits."""
+"""Finds the nodes where a pod can go, and the best of them: PreFilter, Filter and Score over the nodes.
+Never waits."""
 
 from collections.abc import Callable, Mapping, Sequence
 

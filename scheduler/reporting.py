@@ -1,4 +1,5 @@
-"""How an attempt ended, for people and for other components: events and the PodScheduled condition."""
+"""Reports how an attempt ended, for people and for other components: events and the PodScheduled
+condition."""
 
 from collections.abc import Mapping
 

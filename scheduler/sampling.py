@@ -1,4 +1,4 @@
-"""How many nodes that fit are enough, and where to begin to look.
+"""Decides how many nodes that fit are enough, and where to begin to look.
 
 Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go, numFeasibleNodesToFind, 1.36.
 """

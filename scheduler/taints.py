@@ -1,4 +1,4 @@
-"""Which taints keep a pod away.
+"""Finds the taints that keep a pod away from a node.
 
 Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 """

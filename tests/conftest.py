@@ -1,4 +1,4 @@
-"""What every test runs in."""
+"""Fixtures and settings of every test."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is drawn at random in tests: the same in every `make test`, something else by `make test-random`."""
+"""Seeds random draws in tests: the same in every `make test`, others in `make test-random`."""
 
 import os
 

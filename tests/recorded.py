@@ -1,4 +1,4 @@
-"""Where the recorded answers and other data of the tests lie."""
+"""The places of the recorded answers and other data of the tests."""
 
 from pathlib import Path
 

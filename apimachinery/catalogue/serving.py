@@ -1,4 +1,4 @@
-"""Which API versions and resources a server serves: the release's defaults, then `--runtime-config`.
+"""Decides which API versions and resources a server serves: the release's defaults, then `--runtime-config`.
 
 Rules: facts of discovery (GA only; beta off since 1.24) and pkg/controlplane/instance.go's exceptions.
 """

@@ -1,4 +1,4 @@
-"""What a call costs when it is evaluated, by function and overload.
+"""The costs of calls when they are evaluated, by function and overload.
 
 Source: github.com/google/cel-go/interpreter/runtimecost.go, ext (lists.go, sets.go) and
 k8s.io/apiserver/pkg/cel/library/cost.go, as of Kubernetes 1.36.

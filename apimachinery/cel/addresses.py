@@ -1,4 +1,4 @@
-"""What is wrong with an address, in the words of Go's net/netip.
+"""Describes errors in IP addresses and prefixes in the words of Go's net/netip.
 
 Source: Go's net/netip (ParseAddr, ParsePrefix).
 """

@@ -1,4 +1,4 @@
-"""What the expressions of device selectors may use, by version and gates."""
+"""The CEL features that expressions of device selectors may use, by version and gates."""
 
 from dataclasses import dataclass
 

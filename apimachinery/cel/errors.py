@@ -1,4 +1,4 @@
-"""What can go wrong with an expression, worded as cel-go words it."""
+"""The errors of parsing, checking and evaluating expressions, worded as cel-go words them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What calls of Kubernetes' and cel-go's libraries cost at most.
+"""Upper bounds for the costs of calls of Kubernetes' and cel-go's libraries.
 
 Source: k8s.io/apiserver/pkg/cel/library/cost.go and github.com/google/cel-go/ext (lists.go, sets.go), as of
 Kubernetes 1.36.

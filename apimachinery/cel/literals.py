@@ -1,4 +1,4 @@
-"""What literals stand for: numbers with their ranges, strings and bytes with their escapes.
+"""Reads literals: numbers with their ranges, strings and bytes with their escapes.
 
 Source: github.com/google/cel-go/parser (parser.go, unescape.go).
 """

@@ -1,4 +1,5 @@
-"""What expressions of a MutatingAdmissionPolicy make: `Object{spec: Object.spec{…}}` and `JSONPatch{op: …}`.
+"""The results of a MutatingAdmissionPolicy's expressions: `Object{spec: Object.spec{…}}` and `JSONPatch{op:
+…}`.
 
 An Object's fields may be anything; that its nested types are named after their fields is seen when it is
 made.

@@ -1,4 +1,4 @@
-"""How much may be evaluated before somebody else gets a turn: less than what an expression may cost.
+"""Bounds how much is evaluated before other tasks get a turn: less than what an expression may cost.
 
 Cost limits are Kubernetes'; an expression within them can still take seconds. Who must not be held up gives
 evaluations some patience, and does them over elsewhere when that is spent: they change nothing.

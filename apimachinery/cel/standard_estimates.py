@@ -1,4 +1,4 @@
-"""What calls of the CEL standard library cost at most.
+"""Upper bounds for the costs of calls of the CEL standard library.
 
 Source: github.com/google/cel-go/checker/cost.go (functionCost), as of Kubernetes 1.36.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a text that does not parse, and how ANTLR goes on behind it.
+"""Reports syntax errors of expressions, and recovers from them as ANTLR does.
 
 ANTLR's default strategy: a token too many is dropped, one that is missing made up, else tokens are skipped
 up to one that some rule under way can go on with; nothing is reported again until a token fits.

@@ -1,4 +1,4 @@
-"""Whether one type may stand where another is wanted, with type parameters bound on the way.
+"""Decides whether a type is assignable to another, and binds type parameters on the way.
 
 Source: github.com/google/cel-go/checker/types.go.
 """

@@ -1,4 +1,4 @@
-"""What a checked expression must not have though its types fit.
+"""Checks beyond types: literals, comprehensions and calls that a well-typed expression must not have.
 
 That is literals that cannot be read, lists and maps of mixed types, formats that do not fit their arguments.
 

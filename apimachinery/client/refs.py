@@ -1,4 +1,4 @@
-"""Which resource a client speaks to: plain values, one constant per resource that a component uses."""
+"""References to the resources that clients use: plain values, one constant per resource."""
 
 from dataclasses import dataclass
 from urllib.parse import quote

@@ -1,4 +1,5 @@
-"""How requests travel: the interface that an in-process server can implement too, and the one over HTTPS."""
+"""Sends requests: the interface that an in-process server can implement too, and the implementation over
+HTTPS."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

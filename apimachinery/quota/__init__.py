@@ -1,4 +1,4 @@
-"""What objects use of what is limited: evaluators per resource, scopes, and the check of a request.
+"""Measures the usage that quotas limit: evaluators per resource, scopes, and the check of a request.
 
 Pure functions of objects, used by the API server's admission and by the quota controller.
 `registry.Evaluators` finds the evaluator of a resource; `checking.check` decides a request.

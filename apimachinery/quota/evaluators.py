@@ -1,4 +1,4 @@
-"""What an evaluator is, and the one that only counts objects.
+"""The interface of evaluators, and the one that only counts objects.
 
 Source: k8s.io/apiserver/pkg/quota/v1/interfaces.go and generic/evaluator.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a pod as a whole asks for and is limited to.
+"""Computes the requests and limits of a pod as a whole.
 
 Containers run together, init containers before them, one after the other, sidecars (restartable init
 containers) from their turn to the end. Pod-level resources say it for the whole pod.

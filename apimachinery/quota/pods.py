@@ -1,4 +1,4 @@
-"""What pods use.
+"""Measures the usage of pods.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go, 1.36.
 """

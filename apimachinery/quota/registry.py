@@ -1,4 +1,4 @@
-"""Which evaluator measures which resource.
+"""Finds the evaluator that measures a resource.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/registry.go, 1.36.
 """

@@ -1,4 +1,5 @@
-"""What resource claims use: devices per class and, from 1.35, the extended resources of these classes.
+"""Measures the usage of resource claims: devices per class and, from 1.35, the extended resources of these
+classes.
 
 From 1.35 (134210) a claim counts for the extended resources of its classes too, less what its pod is charged
 for already: KEP-5004's adjustment. Since 1.36 (135434) only one claim of a pod is spared so.

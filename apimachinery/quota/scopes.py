@@ -1,4 +1,4 @@
-"""Whether an object is in a quota's scope.
+"""Decides whether an object is in a quota's scope.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go and persistent_volume_claims.go, 1.36.
 """

@@ -1,4 +1,5 @@
-"""What services use: node ports and load balancers, as they intend it before ports are given.
+"""Measures the usage of services: node ports and load balancers, as their specs intend it before ports are
+allocated.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services.go, 1.36.
 """

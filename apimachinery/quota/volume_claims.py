@@ -1,4 +1,4 @@
-"""What volume claims use, in all and per storage class.
+"""Measures the usage of volume claims, in all and per storage class.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go, 1.36.
 """

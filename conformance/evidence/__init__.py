@@ -1,1 +1,1 @@
-"""What the log says of a cell: versions, pods' lives, and where it parted from another cell."""
+"""Evidence from the log of a cell: versions, pods' lives, and where it parted from another cell."""

@@ -1,4 +1,4 @@
-"""Where a run first parted from another of the same steps.
+"""Finds where a run first parted from another of the same steps.
 
 Writes are compared by what they brought about, not one by one: which of two components is first, or whether
 a status comes in one write or two, is chance. At the end of each step, what holds in one run must have been

@@ -1,4 +1,4 @@
-"""What became of every object of a run, told so that another run can be held against it."""
+"""Records what became of every object of a run, in a form that can be compared with another run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

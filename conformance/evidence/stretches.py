@@ -1,4 +1,4 @@
-"""Which component ran at which version and gates, and when."""
+"""Lists the stretches of time in which a component ran at one version and one set of gates."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an operation found, bound to names for later ones."""
+"""Binds results of an operation to names for later operations."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an autoscaler's status says. Pure.
+"""Makes the status of a HorizontalPodAutoscaler. Pure functions.
 
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What the controllers of signing requests have in common.
+"""The base of the controllers of certificate signing requests.
 
 Source: k8s.io/kubernetes/pkg/controller/certificates/certificate_controller.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a kubelet's signing request must look like.
+"""Checks that a signing request is one of a kubelet.
 
 Source: k8s.io/kubernetes/pkg/apis/certificates/helpers.go, 1.36.
 """

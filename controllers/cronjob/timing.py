@@ -1,4 +1,4 @@
-"""When a cron job's next job is due, and which starts were missed. Pure functions.
+"""Computes when a cron job's next job is due, and which starts were missed. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/cronjob/utils.go, 1.36.
 """

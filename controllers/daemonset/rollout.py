@@ -1,4 +1,4 @@
-"""Which pods of a daemon set to delete and on which nodes to make one. Pure functions.
+"""Chooses the pods of a daemon set to delete and the nodes that get one. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/daemon/{daemon_controller,update}.go, 1.36.
 """

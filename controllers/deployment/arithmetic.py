@@ -1,4 +1,4 @@
-"""How many replicas which replica set should have: pure arithmetic on deployments and replica sets.
+"""Computes how many replicas each replica set of a deployment should have. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 """

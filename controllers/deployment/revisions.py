@@ -1,4 +1,4 @@
-"""Which replica set belongs to a deployment's present template, and the revisions that annotations count.
+"""Finds the replica set of a deployment's present template, and counts revisions in annotations.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a deployment's status says: counts, conditions, and whether a rollout progresses.
+"""Makes a deployment's status: counts, conditions, and whether the rollout progresses.
 
 Reasons and messages of k8s.io/kubernetes/pkg/controller/deployment/{sync,progress}.go, 1.36.
 """

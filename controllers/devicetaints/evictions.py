@@ -1,4 +1,4 @@
-"""When and why a claim's users have to go: pure functions over claims, slices and taint rules.
+"""Decides when and why a claim's users are evicted: pure functions over claims, slices and taint rules.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37.
 """

@@ -1,4 +1,4 @@
-"""Which devices a taint rule selects, minor by minor.
+"""Matches devices against taint rules, with the selectors that each minor has.
 
 Until 1.34 a rule may also name a class and selectors, and counts only for devices that are published
 (upstream puts its taint into slices); since 1.35 it names driver, pool and device. A rule without a selector

@@ -1,4 +1,4 @@
-"""What the status of a taint rule says of the evictions that it brings (1.35 and later).
+"""Makes the status of a taint rule, which reports the evictions that it causes (1.35 and later).
 
 Source: pkg/controller/devicetainteviction (maybeUpdateRuleStatus), 1.36: its wording.
 """

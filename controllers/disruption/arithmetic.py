@@ -1,4 +1,4 @@
-"""What a pod disruption budget allows: pure arithmetic.
+"""Computes the disruptions that a pod disruption budget allows. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/disruption and component-helpers/apps/poddisruptionbudget, 1.36.
 """

@@ -1,4 +1,4 @@
-"""How many pods the owners of some pods ask for.
+"""Finds how many pods the owners of some pods ask for.
 
 Behaviour of the finders of k8s.io/kubernetes/pkg/controller/disruption, 1.36: the built-in kinds, and what
 else has a scale subresource.

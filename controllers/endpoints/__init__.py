@@ -1,1 +1,2 @@
-"""Where a service leads: Endpoints and EndpointSlices from the pods that it selects."""
+"""The controllers of Endpoints and EndpointSlices, which list the addresses of the pods that a service
+selects."""

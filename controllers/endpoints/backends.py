@@ -1,4 +1,4 @@
-"""Which pods stand behind a service, and at which ports: pure functions.
+"""Finds the pods behind a service, and their ports. Pure functions.
 
 Rules of k8s.io/endpointslice and k8s.io/kubernetes/pkg/controller/endpoint, 1.36.
 """

@@ -1,4 +1,5 @@
-"""What both controllers of services share: looking at a service when it or a pod that it selects changes."""
+"""The base of both controllers of services: it reconciles a service when it or a pod that it selects
+changes."""
 
 from kubeskew.apimachinery.client.refs import PODS, SERVICES
 from kubeskew.apimachinery.objects import Object

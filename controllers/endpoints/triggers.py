@@ -1,4 +1,4 @@
-"""When something last changed that the endpoints of a service show, as their annotation tells.
+"""Remembers when something last changed that the endpoints of a service show, for their annotation.
 
 Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What every controller is: a queue of keys, workers that reconcile one key at a time, and a way to stop.
+"""The base of every controller: a queue of keys, workers that reconcile one key at a time, and a way to stop.
 
 A controller reads from informers, whose objects it must not change, and writes through the client.
 """

@@ -1,4 +1,4 @@
-"""What a server serves, for clients that handle resources they do not know by name."""
+"""Reads from a server's discovery what it serves, for controllers that handle resources of any kind."""
 
 from dataclasses import dataclass
 

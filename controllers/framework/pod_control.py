@@ -1,4 +1,4 @@
-"""How a replica set makes and deletes pods: templates, batches that grow, events."""
+"""Creates and deletes pods as replica sets do: templates, batches that grow, events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

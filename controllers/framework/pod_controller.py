@@ -1,4 +1,5 @@
-"""What controllers of objects that own pods directly have in common: whom to look at when a pod changes.
+"""The base of controllers of objects that own pods directly: it finds the owner to reconcile when a pod
+changes.
 
 Semantics of the pod handlers that pkg/controller/{replicaset,statefulset,daemon,job} share, 1.36.
 """

@@ -1,4 +1,4 @@
-"""How controllers make a pod go: they say why in its status, then delete it.
+"""Deletes pods as controllers do, after a condition in the status that says why.
 
 Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod), 1.36.
 """

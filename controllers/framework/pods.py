@@ -1,4 +1,4 @@
-"""What controllers ask of pods: is it active, ready, available, and which to delete first.
+"""Answers questions about pods: active, ready, available, and which to delete first.
 
 Source of the rules: k8s.io/kubernetes/pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go, 1.36.
 """

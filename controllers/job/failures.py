@@ -1,4 +1,4 @@
-"""When a pod of a job has failed, what that means to the job, and how long to wait. Pure functions.
+"""Decides when a pod of a job has failed, what that means to the job, and the backoff. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/job/{pod_failure_policy,backoff_utils,success_policy}.go, 1.36.
 """

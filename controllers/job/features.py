@@ -1,4 +1,4 @@
-"""What differs from release to release in how jobs are counted and ended."""
+"""The differences between releases and gates in how jobs are counted and ended."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which taints a node should have, and how long a pod tolerates them: pure functions.
+"""Computes the taints that a node should have, and how long a pod tolerates them. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What there is in the pools of a driver, and what of it is taken: over slices, claims and rules.
+"""Counts the devices in the pools of a driver, and those taken, over slices, claims and rules.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37.
 """

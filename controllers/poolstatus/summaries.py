@@ -1,4 +1,4 @@
-"""What 1.37 tells of pools beyond numbers: partitions by type, and devices that several claims share.
+"""Summarizes pools as 1.37 does: partitions by type, and devices that several claims share.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest (views.go), 1.37; that each type
 stands under the attribute of its slice, or the request's default, is from memory.

@@ -1,4 +1,5 @@
-"""How pods and claims of one release speak of each other: the only place that looks at the version."""
+"""The differences between releases in how pods and claims refer to each other: the only place that looks
+at the version."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""How claims are made of templates: for pods, and for groups of pods.
+"""Creates claims from templates, for pods and for groups of pods.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.37.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a claim whose users are done: reservations end, devices are given back, the claim may go.
+"""Releases claims whose users are done: ends reservations, gives devices back, lets the claim be deleted.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 """

@@ -1,4 +1,5 @@
-"""Who still holds a claim: only certainty ends a reservation, for the scheduler may be ahead of us.
+"""Finds the users that still hold a claim. A reservation ends only on certainty, for the scheduler may be
+ahead of us.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncClaim), 1.26 … 1.37.
 """

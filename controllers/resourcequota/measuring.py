@@ -1,4 +1,4 @@
-"""What is used in a namespace of what a quota limits.
+"""Measures the usage in a namespace of what a quota limits.
 
 Source: k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage) and generic/evaluator.go, 1.36.
 """

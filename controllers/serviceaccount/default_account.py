@@ -1,4 +1,4 @@
-"""What every namespace has: the service account `default` and the config map with the cluster's CA.
+"""Creates in every namespace the service account `default` and the config map with the cluster's CA.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/{serviceaccount,certificates/rootcacertpublisher}, 1.36.
 """

@@ -1,4 +1,4 @@
-"""How pods of stateful sets are written, with their claims, and what events tell about it.
+"""Writes the pods of stateful sets with their claims, and the events about it.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_pod_control.go, 1.36.
 """

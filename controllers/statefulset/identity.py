@@ -1,4 +1,4 @@
-"""Who a pod of a stateful set is: ordinal, names, labels, volumes. Pure functions.
+"""The identity of a pod of a stateful set: ordinal, names, labels, volumes. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Who owns the claims of a stateful set's pods: persistentVolumeClaimRetentionPolicy. Pure functions.
+"""Decides who owns the claims of a stateful set's pods: persistentVolumeClaimRetentionPolicy. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go, 1.36.
 """

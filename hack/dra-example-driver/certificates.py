@@ -1,4 +1,4 @@
-"""What the suite needs of cert-manager: certificates in secrets, and their authorities in webhooks."""
+"""Stands in for cert-manager in the suite: certificates in secrets, and their authorities in webhooks."""
 
 import base64
 import datetime as dt

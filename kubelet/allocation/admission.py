@@ -1,4 +1,5 @@
-"""Whether a node takes a pod bound to it (kubelet/lifecycle/predicate.go, scheduler.AdmissionCheck)."""
+"""Decides whether a node takes a pod bound to it (kubelet/lifecycle/predicate.go,
+scheduler.AdmissionCheck)."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum

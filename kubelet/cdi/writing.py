@@ -1,4 +1,4 @@
-"""What drivers of this project write: a spec of devices that are known by their environment."""
+"""Writes the CDI specs of this project's drivers: their devices are known by their environment."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What goes on inside a container: its files, its program, commands that run beside it."""
+"""One container at work: its files, its program, commands that run beside it."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What a container sees of the machine's files, where a driver mounts some: a copy, within bounds.
+"""Copies, within bounds, the machine's files that a driver mounts into a container.
 
 What a container writes there stays in the container. A path that is not on this machine is an empty
 directory, as drivers name files of machines that have the hardware.

@@ -1,4 +1,4 @@
-"""What is known of images, none of which is ever pulled."""
+"""Facts known of images, none of which is ever pulled."""
 
 # Their programs are those of a distribution: what the fake containers lack, these lack too, as far as we go.
 _PLAIN = frozenset(

@@ -1,4 +1,4 @@
-"""What was done to a pod's containers from outside, in order: one JSON line each, in a file per pod.
+"""Records what was done to a pod's containers from outside, in order: one JSON line each, in a file per pod.
 
 With it the containers' programs are run again after a restart of the kubelet, and come to the same.
 """

@@ -1,4 +1,4 @@
-"""What a pod's containers get from the API: environment, and the files of volumes.
+"""Builds the environment of a pod's containers and the files of its volumes from the API's objects.
 
 Source: pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables, podFieldSelectorRuntimeValue),
 pkg/fieldpath, pkg/volume/{configmap,secret,projected,downwardapi} and pkg/kubelet/envvars, 1.36.

@@ -1,4 +1,4 @@
-"""How a fake container behaves: when it ends by itself, how, and what SIGTERM does to it.
+"""Reads how a fake container behaves: when it ends by itself, how, and what SIGTERM does to it.
 
 Its command says so where the shell in `kubelet/containers/shell` has it (`node_processes.py` runs it); any
 other container runs until it is stopped. Annotations of the pod override that, for all its containers or,

@@ -1,4 +1,4 @@
-"""What the fake container runtime keeps of a pod: its sandbox and its containers, as records."""
+"""The records that the fake container runtime keeps of a pod: its sandbox and its containers."""
 
 import hashlib
 from dataclasses import dataclass, field

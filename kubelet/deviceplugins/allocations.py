@@ -1,4 +1,4 @@
-"""Which devices the containers of a node have, and what their plugins said to do with them.
+"""Keeps which devices the containers of a node have, and what their plugins said to do with them.
 
 pkg/kubelet/cm/devicemanager/pod_devices.go. What is told of a container that has devices of several resources
 comes from all of them: the first to name a variable, path or annotation wins; resources go by name.

@@ -1,4 +1,5 @@
-"""What device plugins offer on one node: their devices, healthy or not, and the node's capacity from them.
+"""Keeps what device plugins offer on one node: their devices, healthy or not, and the node's capacity from
+them.
 
 pkg/kubelet/cm/devicemanager/manager.go (genericDeviceUpdateCallback, GetCapacity). The tables live apart from
 each other, as upstream's: a resource is known from its plugin's first list of devices, or from the

@@ -1,4 +1,4 @@
-"""What a driver answers for a batch of claims, held against what it was asked (manager.go)."""
+"""Checks a driver's answer for a batch of claims against the request (manager.go)."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TypeVar

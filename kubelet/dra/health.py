@@ -1,4 +1,4 @@
-"""How healthy drivers say their devices are: their streams, and what is known of each device.
+"""Follows the health streams of drivers, and keeps what is known of each device.
 
 pkg/kubelet/cm/dra/healthinfo.go and manager.go (HandleWatchResourcesStream), 1.36: what a driver does not
 tell again in time is Unknown, and so is everything of a driver whose stream has ended.

@@ -1,4 +1,5 @@
-"""What a pod's status tells of its claims' devices (manager.go, UpdateAllocatedResourcesStatus)."""
+"""Writes the health of its claims' devices into a pod's status (manager.go,
+UpdateAllocatedResourcesStatus)."""
 
 from collections.abc import Iterator, Mapping
 

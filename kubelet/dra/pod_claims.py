@@ -1,4 +1,5 @@
-"""Which claims a pod uses, and which of their requests a container (k8s.io/dynamic-resource-allocation)."""
+"""Finds the claims that a pod uses, and which of their requests a container uses
+(k8s.io/dynamic-resource-allocation)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

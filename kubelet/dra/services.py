@@ -1,4 +1,4 @@
-"""Which of a plugin's gRPC services a kubelet calls, and how it refuses a plugin: a table by release.
+"""A table by release of the gRPC services of a plugin that a kubelet calls, and how it refuses a plugin.
 
 Source: pkg/kubelet/cm/dra/plugin: plugin.go (1.31), registration.go (1.32, 1.33), dra_plugin_manager.go
 (1.34 and later).

@@ -1,4 +1,4 @@
-"""What the DRA manager says when something is wrong: the wording of each release.
+"""The error texts of the DRA manager, in the wording of each release.
 
 Source: pkg/kubelet/cm/dra/manager.go of 1.33, 1.34 and 1.37, plugin/client.go and plugins_store.go.
 """

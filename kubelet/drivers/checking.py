@@ -1,4 +1,4 @@
-"""What is wrong with a pool and no API server can see: found before publishing, as KEP-4815 has it.
+"""Finds errors in a pool that no API server can see, before it is published, as KEP-4815 has it.
 
 Source: k8s.io/dynamic-resource-allocation/resourceslice/validation.go, 1.35 to 1.37.
 """

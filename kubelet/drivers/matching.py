@@ -1,4 +1,4 @@
-"""Which stored slice stands for which wanted one, what differs, and how new ones are named: pure functions.
+"""Pairs stored slices with wanted ones, finds what differs, and names new ones. Pure functions.
 
 By release of the library (k8s.io/dynamic-resource-allocation/resourceslice, resourceslicecontroller.go):
 until 1.31 slices match by the names of their devices; since 1.32 a single old one also matches a single new

@@ -1,4 +1,4 @@
-"""What a driver publishes: pools of slices of devices, in the shape of v1, and how they are cut.
+"""The pools that a driver publishes: slices of devices, in the shape of v1, and how they are cut.
 
 Source: k8s.io/dynamic-resource-allocation/resourceslice, DriverResources; limits of the API's validation.
 """

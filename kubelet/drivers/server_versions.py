@@ -1,4 +1,4 @@
-"""What an API server offers a driver: its release, and the newest version of resource slices it serves.
+"""Finds out an API server's release, and the newest version of resource slices that it serves a driver.
 
 Source: k8s.io/dynamic-resource-allocation/client, which tries v1, v1beta2 and v1beta1 in turn; drivers of
 1.31 spoke v1alpha3.

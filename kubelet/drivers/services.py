@@ -1,4 +1,5 @@
-"""What the kubelet calls of a driver on one node: preparing, unpreparing, health; every version of each.
+"""The gRPC services that the kubelet calls of a driver on one node: preparing, unpreparing, health; every
+version of each.
 
 Errors are worded as upstream's plugin library words them (k8s.io/dynamic-resource-allocation/kubeletplugin,
 draplugin.go), a driver's own as its test driver.

@@ -1,4 +1,4 @@
-"""What can be made to go wrong in a driver on one node, while it runs.
+"""Switches that make a driver on one node fail, while it runs.
 
 As the driver's file and the scenario operation `driver` write it; every key is optional:
 

@@ -1,4 +1,4 @@
-"""Where one node keeps its files: state under the kubelet's root directory, sockets in a short one."""
+"""The paths of one node's files: state under the kubelet's root directory, sockets in a short one."""
 
 import base64
 import hashlib

@@ -1,4 +1,5 @@
-"""What the manager of plugins needs of those who use them (pluginmanager/cache, PluginHandler)."""
+"""The interface that users of plugins implement for the plugin manager (pluginmanager/cache,
+PluginHandler)."""
 
 from collections.abc import Sequence
 from typing import Protocol

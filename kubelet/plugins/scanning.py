@@ -1,4 +1,4 @@
-"""Which sockets are in a directory and below it: looked at anew only when a directory has changed."""
+"""Finds the sockets in a directory and below it; looks again only when a directory has changed."""
 
 import os
 import stat

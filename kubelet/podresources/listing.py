@@ -1,4 +1,5 @@
-"""What the pod resources API tells of pods and of the node (pkg/kubelet/apis/podresources, cm/devicemanager).
+"""Lists the resources of pods and of the node for the pod resources API (pkg/kubelet/apis/podresources,
+cm/devicemanager).
 
 CPUs and memory are not listed: with policy `none` no container has any of its own.
 """

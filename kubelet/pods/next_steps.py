@@ -1,4 +1,4 @@
-"""What to do next with a pod's containers: pure decisions (kuberuntime_manager.go, computePodActions)."""
+"""Decides what to do next with a pod's containers. Pure (kuberuntime_manager.go, computePodActions)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field

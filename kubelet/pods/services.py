@@ -1,4 +1,4 @@
-"""What a pod worker works with: the parts of one node's kubelet, passed as one value."""
+"""The parts of one node's kubelet that a pod worker uses, passed as one value."""
 
 from dataclasses import dataclass
 from pathlib import Path

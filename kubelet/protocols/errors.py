@@ -1,4 +1,4 @@
-"""What a failed call says, in the words of Go's gRPC client, as kubelets put it into events and logs."""
+"""Words failed calls as Go's gRPC client does, as kubelets put it into events and logs."""
 
 import re
 

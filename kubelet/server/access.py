@@ -1,4 +1,5 @@
-"""Who asks a node's server, and whether they may: client certificates, then reviews by the API server.
+"""Authenticates and authorizes requests to a node's server: client certificates, then reviews by the API
+server.
 
 Source: k8s.io/kubernetes/pkg/kubelet/server/{auth.go,server.go} (InstallAuthFilter, GetRequestAttributes) and
 k8s.io/apiserver's delegating authenticator and authorizer, 1.36. What is said before 1.32, when a request had

@@ -1,4 +1,4 @@
-"""What listens in fake pods: a small HTTP server, which echoes what is no HTTP.
+"""Serves the ports of fake pods: a small HTTP server, which echoes what is no HTTP.
 
 A port answers if a container that runs declares it; in a pod that declares none, every port does.
 """

@@ -1,4 +1,4 @@
-"""Which path of the kubelet does what (pkg/kubelet/server/server.go, 1.36)."""
+"""The routes of the kubelet's server (pkg/kubelet/server/server.go, 1.36)."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping

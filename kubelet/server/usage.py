@@ -1,4 +1,4 @@
-"""How much of its node each fake container uses: made up, the same at every look, and growing with time.
+"""Makes up the usage of each fake container: the same at every look, and growing with time.
 
 A container uses a tenth of the processor time it requests, a little more or less, and half of the memory.
 """

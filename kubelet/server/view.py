@@ -1,4 +1,4 @@
-"""What the server sees of its node."""
+"""The server's view of its node."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""When a driver is of use: what it, the kubelets and the API server must say."""
+"""Decides when a driver is ready, from what it, the kubelets and the API server say."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What can go wrong for the user of the command line, each with what to do next."""
+"""The errors for the user of the command line, each with what to do next."""
 
 
 class UserError(Exception):

@@ -1,4 +1,4 @@
-"""How each process of the cluster is started: its arguments, its files, its environment."""
+"""Starts each process of the cluster: its arguments, its files, its environment."""
 
 import json
 import os

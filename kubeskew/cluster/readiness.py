@@ -1,4 +1,4 @@
-"""When a change is effective: what every kind of process must say before a command returns."""
+"""Decides when a change is effective: what every kind of process must say before a command returns."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Which versions may run beside which, and in which order components change.
+"""The skew policy: which versions may run beside which, and in which order components change.
 
 Source: Kubernetes' version skew policy, as DESIGN §4 fixes it.
 """

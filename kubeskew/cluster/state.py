@@ -1,4 +1,4 @@
-"""What a state directory holds: paths, the record of the cluster and its processes, the lock."""
+"""The state directory: paths, the record of the cluster and its processes, the lock."""
 
 import fcntl
 import json

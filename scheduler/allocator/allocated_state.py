@@ -1,4 +1,4 @@
-"""What is in use already: whole devices, shares of devices, and the capacity that the shares take."""
+"""The devices that are in use: whole devices, shares of devices, and the capacity that the shares take."""
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a search prepares for a claim on a node, and whether a device is worth a try at all."""
+"""Prepares a search for a claim on a node, and decides whether a device is worth a try at all."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What claims and pods say about each other. Claims have the v1 shape.
+"""Reads how claims and pods refer to each other. Claims have the v1 shape.
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 """

@@ -1,4 +1,4 @@
-"""How many devices of DRA drivers a node has of an extended resource, and how many are in use: for scores.
+"""Counts the devices of DRA drivers that a node has of an extended resource, and those in use, for scores.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/resource_allocation.go
 (calculateDRAExtendedResourceAllocatableRequest), 1.36; from 1.35 on (pull request 134058).

@@ -1,4 +1,4 @@
-"""Why a search ended without an answer."""
+"""The errors that end a search without an answer."""
 
 
 class AllocationError(Exception):

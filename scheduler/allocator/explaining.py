@@ -1,4 +1,4 @@
-"""Why devices are given out or not: the checks of the search, one device at a time, in words."""
+"""Explains why devices are allocated or not: the checks of the search, one device at a time, in words."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""How the search differs between releases and gates."""
+"""The differences between releases and gates in the search."""
 
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,4 +1,5 @@
-"""What need not be tried again: a device like one that led nowhere, and a situation that was hopeless before.
+"""Remembers what need not be tried again: a device like one that led nowhere, and a situation that was
+hopeless before.
 
 Both hold only while nothing was left behind in between (`Taking.leaks`).
 """

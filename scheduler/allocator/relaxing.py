@@ -1,5 +1,5 @@
-"""Whether a search can succeed at all, judged by an easier problem: every request finds devices of its own if
-constraints are forgotten, and counters are summed up over all their sets.
+"""Decides whether a search can succeed at all, by an easier problem: every request finds devices of its own
+if constraints are forgotten, and counters are summed up over all their sets.
 
 Asked once, at the first step back: what fails here would be tried in all combinations otherwise.
 """

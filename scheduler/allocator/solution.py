@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""The solution that a search finds."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

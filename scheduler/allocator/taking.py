@@ -1,4 +1,4 @@
-"""What a search has taken so far: devices, shares, counters and places in constraints.
+"""Keeps account of what a search has taken so far: devices, shares, counters and places in constraints.
 
 Upstream's gaps are kept: up to 1.36, what a device has taken of counters and constraints before it was
 refused stays taken, and a shared device that goes back keeps its counters (kubernetes issue 140436). `leaks`

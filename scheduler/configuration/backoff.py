@@ -1,4 +1,4 @@
-"""How long a pod that failed waits before it is tried again."""
+"""Computes how long a pod that failed waits before it is tried again."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Which plugins a profile runs at which extension point: the defaults, as the file changes them.
+"""Decides which plugins a profile runs at which extension point: the defaults, as the file changes them.
 
 Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/default_plugins.go, mergePlugins, and
 framework/runtime/framework.go, expandMultiPointPlugins, 1.36.

@@ -1,4 +1,4 @@
-"""What a configuration says, with upstream's defaults.
+"""The settings of a configuration, with upstream's defaults.
 
 Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/defaults.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What differs between releases and gates in the DynamicResources plugin, and its arguments."""
+"""The differences between releases and gates in the DynamicResources plugin, and its arguments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

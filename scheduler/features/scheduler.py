@@ -1,4 +1,4 @@
-"""What differs between releases and gates, as one value that plugins are given."""
+"""The differences between releases and gates, as one value that plugins are given."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""What plugins and the cycle agree on. Nothing here does I/O or knows a plugin."""
+"""The interfaces and values that plugins and the cycle share. Nothing here does I/O or knows a plugin."""

@@ -1,4 +1,4 @@
-"""What plugins remember from one extension point to the next, for one attempt at one pod."""
+"""Holds what plugins remember from one extension point to the next, for one attempt at one pod."""
 
 from typing import Any, Protocol, Self, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""What happens in the cluster, and which of it may make a rejected pod schedulable."""
+"""The cluster events, and the registrations of those that may make a rejected pod schedulable."""
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass

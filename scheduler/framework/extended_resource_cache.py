@@ -1,4 +1,4 @@
-"""Which DeviceClass backs which extended resource (KEP-5004), and on which nodes.
+"""Finds the DeviceClass that backs an extended resource (KEP-5004), and on which nodes it does.
 
 Two lookups, as two releases have them: 1.34, and 1.35 to 1.37.
 """

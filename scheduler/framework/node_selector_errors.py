@@ -1,4 +1,4 @@
-"""What is wrong with node selectors that the API server lets pass, in the words of those who read them.
+"""Finds errors in node selectors that the API server lets pass, in the words of upstream's readers of them.
 
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity and k8s.io/apimachinery/pkg/labels, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What a plugin answers."""
+"""The status that a plugin returns."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum

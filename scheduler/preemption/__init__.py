@@ -1,1 +1,1 @@
-"""Which pods have to leave so that one of higher priority fits, and how they are made to."""
+"""Chooses the pods that leave so that one of higher priority fits, and evicts them."""

@@ -1,4 +1,4 @@
-"""Which node loses the least by giving room to a pod.
+"""Chooses the node that loses the least by giving room to a pod.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Which pod is next: active, backing off after a failure, or waiting for something to change.
+"""Decides which pod is next: active, backing off after a failure, or waiting for something to change.
 
 A pod that was rejected waits until an event of the kind that a rejecting plugin asked for makes it worth
 another try. Events that come while a pod is being tried are remembered and judged when it comes back.

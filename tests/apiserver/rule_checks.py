@@ -1,4 +1,4 @@
-"""What the rules of a kind say about an object, without a server around them."""
+"""Collects what the rules of a kind say about an object, without a server around them."""
 
 import json
 from copy import deepcopy

@@ -1,4 +1,5 @@
-"""What schemathesis loads beside a group's OpenAPI document: smaller schemas, and what counts as a fault.
+"""Hooks that schemathesis loads beside a group's OpenAPI document: smaller schemas, and what counts as a
+fault.
 
 Environment: `FUZZ_SEED`, a number; `FUZZ_FAULTS`, a file that gets one JSON line per fault.
 """

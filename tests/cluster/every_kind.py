@@ -1,4 +1,4 @@
-"""What the smoke of a release creates: something of every kind that behaves."""
+"""The objects that the smoke of a release creates: one of every kind that behaves."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What a program sees that uses kr8s, a line of JSON per step: `kr8s_session.py KUBECONFIG NAMESPACE`."""
+"""Prints what a program sees that uses kr8s, a line of JSON per step: `kr8s_session.py KUBECONFIG
+NAMESPACE`."""
 
 import json
 import sys

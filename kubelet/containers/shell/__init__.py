@@ -1,1 +1,1 @@
-"""What runs inside fake containers: a small shell, its commands, and the files they see. No processes."""
+"""A small shell that runs inside fake containers, with its commands and the files they see. No processes."""

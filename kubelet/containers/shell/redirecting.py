@@ -1,4 +1,4 @@
-"""Where the inputs and outputs of commands go."""
+"""Redirects the inputs and outputs of commands."""
 
 from collections.abc import Callable
 from dataclasses import replace

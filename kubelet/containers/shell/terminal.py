@@ -1,4 +1,4 @@
-"""What a terminal does between a person and a program: echo, lines, Ctrl-C and Ctrl-D."""
+"""A terminal between a person and a program: echo, lines, Ctrl-C and Ctrl-D."""
 
 INTERRUPT, END = 0x03, 0x04
 _ERASE = frozenset({0x08, 0x7F})

@@ -1,4 +1,4 @@
-"""What commands read: files by name, or the standard input."""
+"""The inputs of commands: files by name, or the standard input."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which profiles there are, and the pools of a driver's nodes that follow from them."""
+"""Lists the profiles, and makes the pools of a driver's nodes that follow from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""What all profiles share: the hardware to make devices of, names that are always the same, plain values."""
+"""The parts that all profiles share: the hardware to make devices of, names that are always the same,
+plain values."""
 
 import hashlib
 import uuid

@@ -1,4 +1,4 @@
-"""Whether a line of `kubeskew allocate --jsonl` has the shape of a case: types, and what has to be there."""
+"""Checks that a line of `kubeskew allocate --jsonl` has the shape of a case: types, and required fields."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

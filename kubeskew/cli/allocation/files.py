@@ -1,4 +1,5 @@
-"""What `kubeskew allocate` reads: manifests of devices, claims and nodes, as the scheduler would see them."""
+"""Reads the files of `kubeskew allocate`: manifests of devices, claims and nodes, as the scheduler would
+see them."""
 
 import copy
 import sys

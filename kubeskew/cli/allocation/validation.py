@@ -1,4 +1,5 @@
-"""What an API server would say of the objects that `kubeskew allocate` reads, and allocates all the same."""
+"""Reports what an API server would refuse of the objects that `kubeskew allocate` reads, and allocates all
+the same."""
 
 from collections.abc import Callable, Mapping
 

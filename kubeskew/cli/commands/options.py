@@ -1,4 +1,4 @@
-"""What several commands share: the state directory, gates, versions, output."""
+"""The options that several commands share: the state directory, gates, versions, output."""
 
 import asyncio
 import json

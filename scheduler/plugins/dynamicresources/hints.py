@@ -1,4 +1,4 @@
-"""Which events may help a pod that DynamicResources rejected."""
+"""The queueing hints of DynamicResources: which events may help a pod that it rejected."""
 
 from collections.abc import Callable, Hashable, Sequence
 

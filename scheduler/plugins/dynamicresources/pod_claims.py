@@ -1,4 +1,4 @@
-"""Which claims a pod has, and whether it can be scheduled with them at all."""
+"""Finds the claims of a pod, and decides whether it can be scheduled with them at all."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How much a pod prefers the devices that a node has for it: the earlier an alternative, the better.
+"""Scores the devices that a node has for a pod: the earlier an alternative, the better.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, computeScore, 1.35 … 1.37.
 """

@@ -1,4 +1,4 @@
-"""What DynamicResources remembers during one attempt at one pod."""
+"""Holds what DynamicResources remembers during one attempt at one pod."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

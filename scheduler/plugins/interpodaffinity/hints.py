@@ -1,4 +1,4 @@
-"""Which events may help a pod that InterPodAffinity rejected.
+"""The queueing hints of InterPodAffinity: which events may help a pod that it rejected.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""How full a node should get: the scoring strategies of NodeResourcesFit.
+"""The scoring strategies of NodeResourcesFit, which say how full a node should get.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources, 1.36.
 """

@@ -1,4 +1,4 @@
-"""What one run of an awk program has: variables, the record and its fields."""
+"""The state of one run of an awk program: variables, the record and its fields."""
 
 import random
 import re
