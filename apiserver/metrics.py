@@ -71,7 +71,7 @@ class RequestMetrics:
             series.time(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """What has been counted, for the registry."""
+        """Yields the counts, for the registry."""
         total = CounterMetricFamily(
             "apiserver_request", "Requests by verb, resource and code.", labels=(*_LABELS, "code")
         )
@@ -118,7 +118,7 @@ class FlowMetrics:
         self._rejected[level, schema, reason] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """What has been counted, for the registry."""
+        """Yields the counts, for the registry."""
         name, labels = "apiserver_flowcontrol", ("priority_level", "flow_schema")
         let_in = CounterMetricFamily(
             f"{name}_dispatched_requests", "Requests that were let in.", labels=labels

@@ -86,7 +86,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a request acts: the resource as served, its registry, the subresource (or empty)."""
+    """Holds the scope of a request: the resource as served, its registry, the subresource (or empty)."""
 
     services: Services
     resource: Resource

@@ -91,7 +91,7 @@ def object_of(entry: Entry) -> Object:
 
 
 def known_object(entry: Entry) -> Object | None:
-    """As `object_of`, for what goes on without an object that cannot be read; that is logged."""
+    """Returns the entry's object as `object_of`, or logs that it cannot be read and returns None."""
     try:
         return object_of(entry)
     except StatusError as error:

@@ -26,7 +26,7 @@ class Wakeups:
         self.failed = True
 
     def begin(self) -> None:
-        """What changes from now on is not seen by the look that begins."""
+        """Begins a look: changes from now on wake the next one."""
         self._changed.clear()
         self.failed = False
 

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Decodes the bodies of requests into objects: JSON, YAML and protobuf."""

@@ -54,7 +54,7 @@ def _wanted(headers: Mapping[str, str]) -> User:
 
 
 def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
-    """Raises the error for a request that names everything but the user."""
+    """Refuses a request that names everything but the user."""
     if constrained:
         groups = f"[]string{{{', '.join(map(_quoted, wanted.groups))}}}" if wanted.groups else "[]string(nil)"
         what = (

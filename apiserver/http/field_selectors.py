@@ -16,7 +16,7 @@ _SPECIAL = {"\\": "\\\\", ",": "\\,", "=": "\\="}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition: the field has the value, or (`negated`) has not. An absent field is empty."""
+    """Holds one condition: the field has the value, or (`negated`) has not. An absent field is empty."""
 
     field: str
     value: str
@@ -35,18 +35,18 @@ class FieldSelector:
 
     @classmethod
     def parse(cls, text: str) -> "FieldSelector":
-        """What `text` says; raises SelectorError."""
+        """Parses `text`; raises SelectorError."""
         return _parse(text)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these selectable fields is selected."""
+        """Decides whether an object with these selectable fields is selected."""
         for each in self.terms:  # noqa: SIM110 - lists ask all objects, and a generator each takes twice as long
             if (fields.get(each.field, "") == each.value) is each.negated:
                 return False
         return True
 
     def is_empty(self) -> bool:
-        """Whether everything is selected."""
+        """Decides whether everything is selected."""
         return not self.terms
 
     def exact_match(self, field: str) -> str | None:
@@ -57,7 +57,7 @@ class FieldSelector:
         return None
 
     def transformed(self, convert: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":
-        """With every field and value mapped by `convert` (aliases; it raises for unknown labels)."""
+        """Maps every field and value by `convert` (aliases; it raises for unknown labels)."""
         return FieldSelector(
             tuple(Term(*convert(each.field, each.value), each.negated) for each in self.terms)
         )

@@ -202,7 +202,7 @@ def _unsafe_problems(options: Object) -> list[FieldError]:
 
 
 def _preconditions(request: Request) -> Object | None:
-    """What a query asks of the object that it deletes."""
+    """Returns the preconditions that a query sets for the object that it deletes."""
     given = {name: next(iter(request.query.get(name) or ()), "") for name in ("uid", "resourceVersion")}
     return {name: value for name, value in given.items() if value} or None
 

@@ -23,7 +23,7 @@ _LEVEL = 1
 def form_of(
     request: Request, conversions: frozenset[tuple[str, str, str]] = media_types.CONVERSIONS
 ) -> Accepted:
-    """What the client wants the answer to be; raises 406."""
+    """Returns the form in which the client wants the answer; raises 406."""
     form = media_types.accepted(request.headers.get("accept", ""), conversions)
     if form.media_type == media_types.JSON and for_people(request):
         return form._replace(pretty=True)
@@ -31,7 +31,7 @@ def form_of(
 
 
 def for_people(request: Request) -> bool:
-    """Whether the answer to a request is indented."""
+    """Decides whether the answer to a request is indented."""
     return media_types.for_people(request.param("pretty") or "", request.headers.get("user-agent", ""))
 
 
@@ -79,7 +79,7 @@ def document(body: Object, form: Accepted, status: int = 200) -> Response:
 
 
 def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Object:
-    """One object as itself, as a Table of one row, or as its metadata."""
+    """Converts an object for the answer: as itself, as a Table of one row, or as its metadata."""
     match form.convert:
         case "":
             return obj
@@ -92,7 +92,9 @@ def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Obje
 
 
 def _not_a_list(scope: Scope) -> StatusError:
-    """One object was asked for as a list; what is said depends on how upstream holds it."""
+    """Returns the error if one object was requested as a list; its text depends on how upstream holds the
+    kind.
+    """
     if scope.resource.custom:
         return StatusError(500, "", "content is not a list")
     what = "you requested PartialObjectMetadataList, but the requested object is not a list"
@@ -153,7 +155,7 @@ def _typed(metadata: Object) -> Object:
 
 
 def included(request: Request) -> str:
-    """How much of an object a row of a Table has; raises 400."""
+    """Returns the part of an object that a row of a Table includes; raises 400."""
     include = request.param("includeObject") or "Metadata"
     if include not in {"None", "Metadata", "Object"}:
         why = "must be 'Metadata', 'Object', 'None', or empty"

@@ -64,7 +64,7 @@ def body_of(data: bytes) -> BodyReader:
 
 @dataclass(slots=True)
 class Request:
-    """One request. The first part comes from the transport, the second is filled in by the filters.
+    """Holds one request. The first part comes from the transport, the second is filled in by the filters.
 
     `headers` is asked for lower-case names. `query` holds every value of a parameter, in order, decoded.
     """
@@ -174,7 +174,7 @@ def text(status: int, body: str, headers: Headers | None = None) -> Response:
 
 @dataclass(slots=True)
 class Lifetime:
-    """How far the server is in its life, as filters and watches need to know."""
+    """Holds the stage of the server's life, for filters and watches."""
 
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     watches: "dict[Watch, None]" = field(default_factory=dict)

@@ -78,7 +78,7 @@ class Body:
             pass
 
     async def _next(self) -> bytes:
-        """What has come since the last time; empty at the end."""
+        """Returns the bytes that have come since the last call; empty at the end."""
         while not self._chunks:
             if self._error is not None:
                 raise BodyBrokenError(str(self._error))
@@ -88,7 +88,7 @@ class Body:
         return self._taken()
 
     def _taken(self) -> bytes:
-        """What has come since the last time; the sender may go on."""
+        """Takes the bytes that have come since the last call; the sender may go on."""
         found = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0

@@ -40,12 +40,12 @@ class RequestInfo(NamedTuple):
 
     @property
     def is_long_running(self) -> bool:
-        """Whether the request may outlive every deadline (a watch, a log)."""
+        """Decides whether the request may outlive every deadline (a watch, a log)."""
         return self.verb in {"watch", "proxy"} or self.subresource in _LONG_RUNNING
 
     @property
     def is_mutating(self) -> bool:
-        """Whether the request counts against the limit of writes in flight."""
+        """Decides whether the request counts against the limit of writes in flight."""
         return self.verb not in {"get", "list", "watch"}
 
 

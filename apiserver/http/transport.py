@@ -16,7 +16,7 @@ class Limits:
 
 
 class Line:
-    """One connection's transport. Past `deadline` (loop time) it counts as dead."""
+    """Holds one connection's transport. Past `deadline` (loop time) it counts as dead."""
 
     def __init__(self, transport: asyncio.Transport, limits: Limits) -> None:
         self.transport = transport

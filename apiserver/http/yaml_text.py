@@ -44,7 +44,7 @@ def _text(dumper: Any, value: str) -> Any:
 
 
 def _is_something_else(value: str) -> bool:
-    """Whether a text without quotes would be read as another type."""
+    """Decides whether a text without quotes would be read as another type."""
     if value in _BOOLEANS_AND_NULLS:
         return True
     if value[0] not in "+-.0123456789":

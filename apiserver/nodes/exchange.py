@@ -21,7 +21,9 @@ _DIAL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a backend listens; without a context in plain HTTP. `name`: whom its certificate must name."""
+    """Holds the address of a backend; without a context in plain HTTP. `name`: the name its certificate must
+    have. `name`: whom its certificate must name.
+    """
 
     host: str
     port: int
@@ -37,7 +39,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """As a Host header says it."""
+        """Returns the text for a Host header."""
         return self.name or str(self)
 
 

@@ -31,7 +31,7 @@ _KEPT_BACK_ANSWERS = frozenset({"connection", "keep-alive", "transfer-encoding",
 
 
 def is_upgrade(request: Request) -> bool:
-    """Whether the client wants another protocol."""
+    """Decides whether the client wants another protocol."""
     return "upgrade" in request.headers.get("connection", "").lower() and "upgrade" in request.headers
 
 
@@ -145,7 +145,7 @@ def _upgrade_headers(request: Request) -> Headers:
 
 
 def passed_on(request: Request) -> Headers:
-    """What of a request's headers a backend gets: nothing by which it could act as who asks."""
+    """Returns the request headers that a backend gets: none by which it could act as the client."""
     headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
     kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
     protocols = [one for one in offered_protocols(request) if not one.startswith(WEBSOCKET_TOKEN)]

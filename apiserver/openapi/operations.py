@@ -54,7 +54,7 @@ _CBOR_APPLY_SINCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path."""
+    """Holds one method of one path."""
 
     path: str
     method: str  # get put post delete patch head options

@@ -26,7 +26,7 @@ _SHOWN_FORMATS = {"micro-time": "date-time", "duration": ""}
 
 
 def gvk_entry(gvk: GroupVersionKind) -> Document:
-    """One entry of `x-kubernetes-group-version-kind`."""
+    """Makes an entry of `x-kubernetes-group-version-kind`."""
     return {"group": gvk.group, "kind": gvk.kind, "version": gvk.version}
 
 

@@ -77,7 +77,7 @@ def v3(table: ResourceTable, version: Version, group: str, served: str) -> Docum
 
 
 def _share(item: Document) -> None:
-    """What the only operation of a path takes stands with the path, as what all of several take does."""
+    """Moves the parameters of a path's only operation to the path, as those that several operations share."""
     several = [one for name, one in item.items() if name != "parameters"]
     if len(several) == 1:
         shared = [*item["parameters"], *several[0].pop("parameters", ())]

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Serves the paths that are no resources: discovery, OpenID, announcements."""

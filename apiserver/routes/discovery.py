@@ -52,7 +52,7 @@ class Discovery:
                 return None
 
     def _table(self) -> ResourceTable:
-        """What is served here and elsewhere."""
+        """Returns the table of resources that this server and others serve."""
         registered = self._services.registered.get()
         table = self._services.table.now()
         return Merged(table, registered) if registered.remotes else table

@@ -73,7 +73,7 @@ class Paths:
         return await self._find(request, path) or text(404, "404 page not found\n")
 
     def _is_route(self, path: str) -> bool:
-        """Whether a path that the router sees, without slashes at its end, is one it knows."""
+        """Decides whether a path that the router sees, without slashes at its end, is one it knows."""
         if path in self._exact or path == "/api":
             return True
         root, *parts = path.removeprefix("/").split("/")
@@ -87,7 +87,7 @@ class Paths:
         return root == "apis" and any(rest) and self.is_built_in(group)
 
     def is_built_in(self, group: str) -> bool:
-        """Whether the router has paths of the group, below `/api` or `/apis/GROUP`."""
+        """Decides whether the router has paths of the group, below `/api` or `/apis/GROUP`."""
         return group in dict(self._services.table.builtin.groups())
 
     async def _find(self, request: Request, path: str) -> Response | None:
@@ -249,7 +249,7 @@ def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Respon
 
 
 def _is_held(held: str, tag: str) -> bool:
-    """Whether an If-None-Match header names the tag, as Go's http.ServeContent reads it."""
+    """Decides whether an If-None-Match header names the tag, as Go's http.ServeContent reads it."""
     position = 0
     while found := _TAG.match(held, position):
         if found[1] == "*" or found[1].removeprefix("W/") == tag:

@@ -18,7 +18,7 @@ EXTENDED_SECONDS = 365 * 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a token ends with, each an object or None; a pod's node is told as well."""
+    """Holds the objects with which a token ends, or None each; a pod's node is a claim as well."""
 
     pod: Object | None = None
     secret: Object | None = None

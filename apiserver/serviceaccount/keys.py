@@ -24,19 +24,19 @@ class AccountKeys:
 
     @property
     def issuer(self) -> str:
-        """Who signs new tokens."""
+        """Returns the issuer of new tokens."""
         return self.issuers[0]
 
     @cached_property
     def signing(self) -> SigningKey:
-        """What new tokens are signed with."""
+        """Returns the key that signs new tokens."""
         if self._signing_key_file:
             return SigningKey(Path(self._signing_key_file).read_bytes())
         return SigningKey.generate()
 
     @cached_property
     def verifying(self) -> tuple[VerifyingKey, ...]:
-        """Whose tokens are believed."""
+        """Returns the keys of valid tokens."""
         if not self._key_files:
             return (self.signing.public,)
         return tuple(VerifyingKey.load(Path(file).read_bytes()) for file in self._key_files)

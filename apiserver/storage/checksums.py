@@ -36,7 +36,7 @@ def event_sum(state: int, row: Sequence[Any]) -> int:
 
 
 def is_intact(row: Sequence[Any]) -> bool:
-    """Whether a row of `events` is what was written."""
+    """Decides whether a row of `events` is what was written."""
     state = row_state_sum(row)
     return bool(event_sum(state, row[:16]) == row[16])
 

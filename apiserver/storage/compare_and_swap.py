@@ -11,7 +11,9 @@ Outcome = Event | ConflictError
 
 @dataclass(slots=True)
 class State:
-    """Where an object stands: what it is now, and its last event (a deletion's, if it is not)."""
+    """Holds the state of an object: its current entry, and its last event (a deletion's, if it
+    has no entry).
+    """
 
     current: Entry | None
     last: int
@@ -19,7 +21,9 @@ class State:
 
 @dataclass(slots=True)
 class Decision:
-    """What a batch comes to: one outcome per change, and the events with what each of them continues."""
+    """Holds the result of a batch: one outcome per change, and the events with what each of them
+    continues.
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
     events: list[tuple[Event, int]] = field(default_factory=list)

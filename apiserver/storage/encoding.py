@@ -49,7 +49,7 @@ def copied(value: Any) -> Any:
 
 
 def prefix(gvk: GroupVersionKind) -> bytes:
-    """What the stored bytes of an object of this kind begin with."""
+    """Returns the bytes with which stored objects of this kind begin."""
     return encode({"kind": gvk.kind, "apiVersion": gvk.api_version, "metadata": {}})[:-2]
 
 
@@ -60,7 +60,7 @@ def with_revision(value: bytes, revision: int) -> bytes:
 
 
 def list_head(resource: Resource, metadata: Object) -> bytes:
-    """What a list begins with, up to its items; `]}` and a new line end it."""
+    """Returns the bytes with which a list begins, up to its items; `]}` and a new line end it."""
     head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
     return head[:-1] + b',"items":['
 

@@ -42,7 +42,7 @@ class Window:
         return self._events[revision - self.start :]  # revisions have no gaps
 
     def undone(self, revision: int, resource: str, namespace: str | None) -> dict[Key, Entry | None]:
-        """How the objects that changed after `revision` were then (None: absent)."""
+        """Returns the states at `revision` of the objects that have changed since (None: absent)."""
         states: dict[Key, Entry | None] = {}
         for event in self.since(revision):
             key = event.key

@@ -38,7 +38,7 @@ class FileGuard:
             self._files[name] = _identity(name)
 
     def gone(self) -> bool:
-        """Whether a file of the database is not the one any more that was opened."""
+        """Decides whether a file of the database is not the one any more that was opened."""
         if not self._missed:
             self._missed = next((name for name, known in self._files.items() if _identity(name) != known), "")
         return bool(self._missed)
@@ -67,7 +67,9 @@ class FileGuard:
 
 
 def _identity(name: str) -> _Identity:
-    """What tells a file from another of the same name; nothing does if there is none."""
+    """Returns the identity of a file, which differs from that of another of its name; zeros if
+    there is none.
+    """
     try:
         status = os.stat(name)  # noqa: PTH116 - twice a transaction
     except FileNotFoundError:

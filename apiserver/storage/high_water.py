@@ -52,7 +52,7 @@ class HighWaterMark:
 
 
 def mark_of(database: str) -> Path:
-    """Where the mark of a database is."""
+    """Returns the path of a database's mark."""
     return Path(f"{database}{SUFFIX}")
 
 

@@ -18,12 +18,12 @@ class Log(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether another process can write the same log."""
+        """Decides whether another process can write the same log."""
         ...
 
     @property
     def healthy(self) -> bool:
-        """Whether the database did what it was last asked to write."""
+        """Decides whether the database did what it was last asked to write."""
         ...
 
     def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
@@ -149,7 +149,9 @@ class Store(Protocol):
         limit: int = 0,
         matches: Callable[[Entry], bool] | None = None,
     ) -> Page:
-        """As `list`, of the objects as of `revision`. Raises CompactedError, FutureRevisionError."""
+        """Lists as `list` does, with the objects as of `revision`. Raises CompactedError,
+        FutureRevisionError.
+        """
         ...
 
     async def write(self, change: Change) -> Event:

@@ -27,7 +27,7 @@ class Metadata:
 
     @classmethod
     def read(cls, session: Session) -> Self:
-        """What the store says of itself."""
+        """Reads the metadata of the store."""
         values = dict(session.all("meta"))
         return cls(
             compacted=int(values.get("compacted", 0)),
@@ -51,7 +51,7 @@ class Metadata:
         return max(self.compacted, self.floor)
 
     def expected(self, head: int) -> int:
-        """How many events a log has whose newest revision is `head`."""
+        """Returns the number of events in a log whose newest revision is `head`."""
         return head - self.base + self.retained - self.missing
 
     def rows(self) -> list[tuple[str, str]]:

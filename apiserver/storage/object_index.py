@@ -18,7 +18,7 @@ _LAST_UID = "\U0010ffff"  # behind any that is one
 
 
 class Shelf:
-    """One namespace's objects of one resource, by name and in order.
+    """Holds one namespace's objects of one resource, by name and in order.
 
     Writes find their place among the names, which is three times as fast; readers look at `ordered` alone.
     """
@@ -52,12 +52,12 @@ class Shelf:
         return copy
 
     def behind(self, key: Key) -> int:
-        """Where what follows `key` begins in `ordered`."""
+        """Returns the position in `ordered` after `key`."""
         return bisect_left(self.ordered, (key, _LAST_UID))
 
 
 class Shelves:
-    """One resource's objects. Namespaces are in the order of `namespace/`, as etcd's keys are."""
+    """Holds one resource's objects. Namespaces are in the order of `namespace/`, as etcd's keys are."""
 
     __slots__ = ("_order", "_shelves")
 
@@ -126,7 +126,7 @@ class Shelves:
             after = part[-1].key
 
     def behind(self, namespace: str | None, last: Key) -> int:
-        """How many objects follow `last`."""
+        """Returns the number of objects after `last`."""
         shelf = self._shelves.get(last.namespace)
         here = len(shelf.ordered) - shelf.behind(last) if shelf else 0
         if namespace is not None:

@@ -86,7 +86,7 @@ class LogReader:
     async def follow(
         self, clock: Clock, since: int = 0, resource: str | None = None
     ) -> AsyncIterator[Moment]:
-        """As `events`, and then whatever happens next; does not end."""
+        """Yields what `events` yields, and then whatever happens next; does not end."""
         seen = _Seen(since)
         while True:
             async for moment in self._moments(seen.revision, resource, seen.seq, seen):
@@ -125,7 +125,7 @@ class LogReader:
 
 
 class _Seen:
-    """How far a follower has come: in the log, and on the time line."""
+    """Holds the position of a follower: in the log, and on the time line."""
 
     def __init__(self, revision: int) -> None:
         self.revision = revision

@@ -11,7 +11,7 @@ DAMAGED = b"\xff"  # stands for a value that is not what was written: no object 
 
 
 class Verb(StrEnum):
-    """What an event did to its object."""
+    """Names the change of an event to its object."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -19,7 +19,7 @@ class Verb(StrEnum):
 
 
 class Key(NamedTuple):
-    """One object's place: `resource` as `pods` or `deployments.apps`, `namespace` empty if it has none."""
+    """Identifies an object: `resource` as `pods` or `deployments.apps`, `namespace` empty if it has none."""
 
     resource: str
     namespace: str
@@ -27,14 +27,13 @@ class Key(NamedTuple):
 
     @property
     def path(self) -> str:
-        """What lists are ordered by: the part of etcd's key after the resource."""
+        """Returns the key by which lists are ordered: the part of etcd's key after the resource."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Author(NamedTuple):
-    """Who wrote: the authenticated user, the component and its version as its user agent tells them,
-
-    the emulated version of the API server that encoded the object, and the request's id.
+    """Holds the author of a write: the authenticated user, the component and its version as its user agent
+    tells them, the emulated version of the API server that encoded the object, and the request's id.
     """
 
     user: str

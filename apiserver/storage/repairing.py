@@ -120,7 +120,9 @@ def _one_by_one(session: Session, revision: int, mark: int) -> Iterator[tuple[in
 
 
 def _rebuilt(salvage: _Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Metadata]:
-    """What the events come to, what there is to tell, and what is to be written down beside the log."""
+    """Returns the result of the events, the repair's report, and the metadata to be written
+    beside the log.
+    """
     before, events = salvage.metadata, salvage.events
     newest = max(events, default=EMPTY_REVISION)
     head = max(newest, before.floor, mark)

@@ -54,7 +54,7 @@ class OneHopConnection(aiosqlite.Connection):
             raise
 
     async def hop(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns; it runs on the connection's thread, as one step."""
+        """Returns the result of `work`, which runs on the connection's thread, as one step."""
         result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
         return result
 
@@ -230,7 +230,7 @@ def _transaction(
 
 
 def _is_malformed(error: BaseException) -> bool:
-    """Whether SQLite cannot make sense of its file, or of a text in it."""
+    """Decides whether SQLite cannot make sense of its file, or of a text in it."""
     undecodable = isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error)
     return undecodable or type(error) is sqlite3.DatabaseError
 

@@ -51,7 +51,7 @@ class Statement:
 
 
 class Session:
-    """One transaction, on the connection's thread: named statements over a driver connection."""
+    """Holds one transaction, on the connection's thread: named statements over a driver connection."""
 
     def __init__(self, connection: sqlite3.Connection, statements: Mapping[str, Statement]) -> None:
         self._connection = connection
@@ -157,7 +157,9 @@ def _states() -> sa.Select[Any]:
 
 
 def _superseded() -> sa.Delete:
-    """What events in (`since`, `until`] put an end to: the states before them, and deletions themselves."""
+    """Makes the deletion of the events that those in (`since`, `until`] end: states before them, and
+    deletions.
+    """
     newest = sa.select(sa.func.max(events.c.revision)).scalar_subquery()
     later = events.alias("later")
     ended = sa.select(later.c.previous).where(

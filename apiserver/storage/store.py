@@ -166,7 +166,9 @@ class CachedStore:
             self._waiters.remove((revision, waiter))
 
     def _committed(self, events: Sequence[Event]) -> None:
-        """What this server wrote. If another has written in between, the log is read instead."""
+        """Applies the events that this server wrote. If another has written in between, the log is read
+        instead.
+        """
         if events[0].revision <= self._revision + 1:
             self._apply(events)
 

@@ -170,7 +170,9 @@ def damaged_event(row: Row) -> Difference:
 
 
 def compare(objects: Mapping[Key, Entry], projection: Sequence[Entry]) -> list[Difference]:
-    """Where the table of objects differs from what the log comes to, in the order of revisions."""
+    """Returns the differences of the table of objects from the result of the log, in the order of
+    revisions.
+    """
     differences = []
     present = set()
     for entry in projection:

@@ -21,7 +21,7 @@ Scope = tuple[str, str | None, str | None]  # resource, namespace, name; None: a
 
 
 class Source(Protocol):
-    """What a cursor reads from: the store."""
+    """Defines the store as cursors read it."""
 
     @property
     def revision(self) -> int: ...
@@ -196,6 +196,6 @@ def scopes(key: Key) -> tuple[Scope, ...]:
 
 
 def covers(scope: Scope, key: Key) -> bool:
-    """Whether `key` is in `scope`."""
+    """Decides whether `key` is in `scope`."""
     resource, namespace, name = scope
     return key.resource == resource and namespace in (None, key.namespace) and name in (None, key.name)

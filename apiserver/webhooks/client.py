@@ -145,7 +145,7 @@ async def _whole(content: "aiohttp.StreamReader") -> bytes:
 
 
 def url_of(config: Object) -> str:
-    """Where a clientConfig points to; raises ConfigError."""
+    """Returns the URL of a clientConfig; raises ConfigError."""
     service = config.get("service")
     if service:
         path = service.get("path") or "/"
@@ -163,7 +163,7 @@ def _dialled(url: str) -> tuple[str, int]:
 
 
 def _undialled(url: str) -> str:
-    """What Go says of an address that leads nowhere before anybody is asked (from memory)."""
+    """Returns Go's error for an address that leads nowhere before anybody is asked (from memory)."""
     try:
         host, port = _dialled(url)
     except ValueError:
@@ -174,7 +174,7 @@ def _undialled(url: str) -> str:
 
 
 def _with_timeout(url: str, seconds: float) -> str:
-    """As the REST client writes it: whole seconds, rounded up."""
+    """Adds the timeout as the REST client writes it: whole seconds, rounded up."""
     return f"{url}?timeout={math.ceil(seconds)}s"
 
 

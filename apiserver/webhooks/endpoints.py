@@ -37,7 +37,7 @@ class ServiceResolver:
         self._fixed = {name: parse_address(address) for name, address in fixed.items()}
 
     def resolve(self, namespace: str, name: str, port: int) -> Address:
-        """Where to connect for that port of the service; raises ResolutionError."""
+        """Returns the address to connect to for that port of the service; raises ResolutionError."""
         fixed = self._fixed.get(f"{namespace}/{name}")
         if fixed is not None:
             return fixed
@@ -69,17 +69,17 @@ class ServiceResolver:
         return None
 
     def has_endpoints(self, namespace: str, name: str, port_name: str) -> bool:
-        """Whether anything ready stands behind the service."""
+        """Decides whether anything ready stands behind the service."""
         return any(True for _ in self._endpoints(namespace, name, port_name))
 
     def knows_endpoints(self, namespace: str, name: str) -> bool:
-        """Whether there is an Endpoints object, or a slice, of the service."""
+        """Decides whether the service has an Endpoints object, or a slice."""
         if self._get("endpoints", namespace, name) is not None:
             return True
         return any(True for _ in self._slices(namespace, name))
 
     def is_local(self, namespace: str, name: str) -> bool:
-        """Whether an option or an annotation says where the service is, so that endpoints do not matter."""
+        """Decides whether an option or an annotation gives the address, so that endpoints do not matter."""
         if f"{namespace}/{name}" in self._fixed:
             return True
         service = self._get("services", namespace, name) or {"metadata": {}}

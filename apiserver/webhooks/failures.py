@@ -55,7 +55,7 @@ _MESSAGES = {
 
 
 def unexpected_status(code: int, body: bytes, content_type: str) -> StatusError:
-    """What the REST client makes of an answer that is neither a success nor a `Status`."""
+    """Returns the REST client's error for an answer that is neither a success nor a `Status`."""
     media_type = content_type.partition(";")[0].strip()
     is_text = not media_type or media_type.startswith("text/")
     said = body[:2048].decode(errors="replace").strip() if is_text else "unknown"
@@ -81,7 +81,9 @@ def _quoted(text: str) -> str:
 
 
 def of_connection(error: BaseException, address: "Address") -> str:
-    """Why no connection came to be, or no answer over it, as Go's client tells after `Post "URL": `."""
+    """Returns the error if no connection came to be, or no answer over it, as Go's client tells after `Post
+    "URL": `.
+    """
     import aiohttp  # here and beside: most servers call nobody, and it takes a tenth of a second to import
 
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -117,13 +119,13 @@ def _line(text: str) -> str:
 
 
 def of_body(error: BaseException) -> str:
-    """Why an answer that had begun could not be read to its end, as the REST client tells."""
+    """Returns the REST client's error if an answer that had begun could not be read to its end."""
     why = "context deadline exceeded" if isinstance(error, TimeoutError) else "unexpected EOF"
     return f"unexpected error when reading response body. Please retry. Original error: {why}"
 
 
 def of_handshake(error: BaseException) -> str:
-    """Why TLS did not come to be."""
+    """Returns the error of a failed TLS handshake."""
     return "http: server gave HTTP response to HTTPS client" if _speaks_http(error) else _tls(error)
 
 
@@ -144,7 +146,7 @@ def _tls(error: BaseException) -> str:
 def of_certificate(
     error: ssl.SSLCertVerificationError, certificate: "x509.Certificate | None", name: str, now: datetime
 ) -> str:
-    """Why the server's certificate was not believed; `certificate` is what it showed, if known."""
+    """Returns the error for an invalid server certificate; `certificate` is what it showed, if known."""
     if certificate is None:
         return _PREFIX + _UNKNOWN_AUTHORITY
     if error.verify_code in {_EXPIRED, _NOT_YET}:

@@ -21,4 +21,4 @@ class Resolver(AbstractResolver):
         return [{**one, "hostname": host, "port": found.port} for one in results]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: nothing is held."""

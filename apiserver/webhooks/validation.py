@@ -24,7 +24,7 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 
 
 def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[FieldError]:
-    """What is wrong with a webhook's `url`."""
+    """Yields the faults of a webhook's `url`."""
     problem = _unreadable(url)
     if problem:
         yield required(path, f"url must be a valid URL: parse {dumps(url)}: {problem}{_FORM}")
@@ -44,7 +44,7 @@ def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[F
 
 
 def _unreadable(url: str) -> str:
-    """Why Go's url.Parse takes it for no URL (net/url, 1.25)."""
+    """Returns the reason for which Go's url.Parse takes it for no URL (net/url, 1.25)."""
     if any(char < " " or char == "\x7f" for char in url):
         return "net/url: invalid control character in URL"
     if url.startswith(":"):
@@ -71,7 +71,7 @@ def _unreadable(url: str) -> str:
 
 
 def validate_service(path: str, service: Object) -> Iterator[FieldError]:
-    """What is wrong with a webhook's `service`."""
+    """Yields the faults of a webhook's `service`."""
     for name, other in (("name", "namespace"), ("namespace", "name")):
         if not service.get(other):  # upstream mixes them up
             yield required(child(path, name))
@@ -99,7 +99,7 @@ def _url_path(path: str, given: str) -> Iterator[FieldError]:
 
 
 def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
-    """What is wrong with a webhook's `caBundle`, base64 of PEM."""
+    """Yields the faults of a webhook's `caBundle`, base64 of PEM."""
     try:
         found = _CERTIFICATE.findall(base64.b64decode(bundle))
     except binascii.Error:

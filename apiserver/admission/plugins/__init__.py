@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Holds the admission plugins that are compiled in, one per module."""

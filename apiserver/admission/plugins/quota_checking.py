@@ -59,8 +59,8 @@ def check(quotas: Sequence[Object], asked: Asked, evaluator: Evaluator) -> list[
 
 
 def _limits(quota: Object, obj: Object, evaluator: Evaluator) -> bool:
-    """Decides whether a quota applies; raises QuotaError if usage cannot be measured for it, or is not
-    measured yet.
+    """Decides whether a quota applies; raises QuotaError if the object must set more, or usage is not known
+    yet.
     """
     try:
         if not evaluator.matches(quota, obj):

@@ -114,8 +114,8 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
 
 
 def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
-    """Yields the paths of atomic values in the configuration, which may not be set; maps of anything are
-    skipped.
+    """Yields the paths of atomic lists and maps in the configuration, which may not be set; no schema, no
+    path.
     """
     if schema is None:
         return

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Holds admission by webhooks: reviews, calls, and the mutating and the validating plugin."""

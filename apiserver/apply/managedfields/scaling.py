@@ -25,7 +25,9 @@ _REPLICAS: Path = (path_elements.field("spec"), path_elements.field("replicas"))
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a kind keeps what its scale subresource shows; `selector` is a LabelSelector or text."""
+    """Holds the paths of the fields that the scale subresource shows; `selector` is a
+    LabelSelector or text.
+    """
 
     spec_replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"

@@ -43,7 +43,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """How the expressions of a policy are compiled: one check per sort of result."""
+    """Holds the compilers of a policy's expressions: one check per sort of result."""
 
     condition: ExpressionCheck
     validation: ExpressionCheck
@@ -193,7 +193,9 @@ def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
 
 
 def _mutable_errors(match: Object, path: str) -> Iterator[FieldError]:
-    """Nothing can be changed of what is deleted; which rule says so is not told upstream."""
+    """Refuses rules for operations that cannot be mutated (deletions); upstream's path does not name the
+    rule.
+    """
     for rule in match.get("resourceRules") or []:
         for operation in rule.get("operations") or []:
             if operation not in _MUTATING_OPERATIONS:

@@ -23,7 +23,7 @@ def _data_size(obj: Object, *fields: str) -> int:
 
 
 def _frozen(new: Object, old: Object, *fields: str) -> list[FieldError]:
-    """What an `immutable` object may not change."""
+    """Returns an error for each field changed in an `immutable` object."""
     if not old.get("immutable"):
         return []
     errors = []

@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
 
 
 async def proxy(request: Request, scope: Scope) -> Response:
-    """What the backend answers; 503 where there is none."""
+    """Answers with the backend's answer; 503 where there is no backend."""
     info, plural = request.info, scope.resource.storage_resource
     path = "/".join(info.parts[3:])
     if path and request.path.endswith("/"):
@@ -161,7 +161,7 @@ async def _node(services: Services, _namespace: str, wanted: Wanted) -> Backend:
 
 
 def _is_local(host: str) -> bool:
-    """Whether only the server's own machine, or link, has that address (IsProxyableIP)."""
+    """Decides whether only the server's own machine, or link, has that address (IsProxyableIP)."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:

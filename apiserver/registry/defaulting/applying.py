@@ -29,7 +29,7 @@ def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> O
 
 @lru_cache(maxsize=4096)
 def schema_defaults(schema: Schema) -> Walk | None:
-    """What sets the defaults that the schema itself holds; None if there are none."""
+    """Returns the function that sets the defaults in the schema itself; None if there are none."""
     return _walk(schema) if _has_defaults(schema, set()) else None
 
 
@@ -45,7 +45,7 @@ def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
 
 
 def _writes(default: Any, *, pointer: bool) -> bool:
-    """Whether a default shows: an empty one of a field that is no pointer does not."""
+    """Decides whether a default shows: an empty one of a field that is no pointer does not."""
     return pointer or default not in ("", 0, False, None)
 
 

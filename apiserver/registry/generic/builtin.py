@@ -14,7 +14,7 @@ class SpecKeptStatus(StatusStrategy):
 
 
 class LabelsKeptStatus(StatusStrategy):
-    """As a deployment's: only labels stay."""
+    """Keeps only the labels on a write of the status, as a deployment's."""
 
     kept_metadata = ("labels",)
 

@@ -7,7 +7,7 @@ from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyConte
 
 
 class OwnRules(Strategy):
-    """Nothing follows from the schema alone."""
+    """Checks by the kind's own rules alone: none follows from the schema."""
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         return [*metadata, *self.validate(obj, ctx)]

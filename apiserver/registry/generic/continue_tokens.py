@@ -42,7 +42,7 @@ def token(page_revision: int, last: Key, namespace: str | None) -> str:
 
 
 def position(text: str, resource: str, namespace: str | None) -> Position:
-    """Where a token goes on; raises 400."""
+    """Reads the position at which a token goes on; raises 400."""
     try:
         revision, start = _decoded(text)
     except ValueError as error:

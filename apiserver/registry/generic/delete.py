@@ -106,7 +106,7 @@ def _mark_graceful(registry: Registry, strategy: Strategy, obj: Object, options:
 
 
 def _has_had_its_grace(obj: Object) -> bool:
-    """Whether `obj` is being deleted and no grace is left to it.
+    """Decides whether `obj` is being deleted and no grace is left to it.
 
     It is still there because it has finalizers, or because the server ended between marking and removing it.
     """

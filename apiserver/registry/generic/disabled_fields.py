@@ -61,7 +61,7 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
 
 
 def uses(obj: Object, schema: Schema, gate: str) -> bool:
-    """Whether any field of `gate` is set in `obj`."""
+    """Decides whether any field of `gate` is set in `obj`."""
     return any(_has(obj, path) for needed, paths in gated(schema).items() if gate in needed for path in paths)
 
 
@@ -86,7 +86,7 @@ def _branches(schema: Schema, gates: FeatureGates) -> Branches:
 
 
 def _may_have(value: Any, branches: Branches) -> bool:
-    """Whether something is set at any place of the tree: one walk for all of them."""
+    """Decides whether something is set at any place of the tree: one walk for all of them."""
     if "" in branches:
         return True
     if isinstance(value, dict):
@@ -110,7 +110,7 @@ def _is_off(gate: str, gates: FeatureGates) -> bool:
 
 @lru_cache(maxsize=1024)
 def gated(schema: Schema) -> Mapping[Gates, tuple[Steps, ...]]:
-    """Where the fields of each set of gates are, anywhere below `schema`."""
+    """Returns the paths of the fields of each set of gates, anywhere below `schema`."""
     found: dict[Gates, list[Steps]] = {}
     for gates, path in _find(schema, (), frozenset()):
         needed = tuple(dict.fromkeys(one for gate in gates for one in _BOTH_NEEDED.get(gate, (gate,))))
@@ -154,7 +154,7 @@ def _ends(value: Any, path: Steps) -> Iterator[Object]:
 
 
 def _has(obj: Object, path: Steps, but: str | None = None) -> bool:
-    """Whether the field is set to anything but one value."""
+    """Decides whether the field is set to anything but one value."""
     found = (holder.get(path[-1]) for holder in _ends(obj, path))
     return any(_is_set(value) and (but is None or value != but) for value in found)
 

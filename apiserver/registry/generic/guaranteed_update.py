@@ -16,7 +16,7 @@ Attempt = Callable[[Entry | None], Awaitable[Written]]
 
 
 async def settle(store: Store, key: Key, attempt: Attempt) -> Written:
-    """What `attempt` gives for the current object (None: there is none); raises its StatusError."""
+    """Returns the result of `attempt` on the current object (None: there is none); raises its StatusError."""
     while True:
         entry = store.get(key)
         try:

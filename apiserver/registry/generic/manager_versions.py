@@ -48,7 +48,7 @@ def converted(obj: Object, target: Resource) -> Object | None:
 
 
 async def asking(codec: Codec, resource: Resource, work: Callable[[], Awaitable[_Made]]) -> _Made:
-    """What `work` gives, which may need objects `converted`."""
+    """Returns the result of `work`, which may need objects `converted`."""
     if not codec.needs_webhook(resource):
         return await work()
     answers: dict[_Key, Object | StatusError] = {}

@@ -49,7 +49,7 @@ _REMEMBERED = 100_000  # labels and fields of that many revisions, twice
 
 
 class Selectable(NamedTuple):
-    """What selectors look at."""
+    """Holds the values that selectors look at."""
 
     labels: Mapping[str, str]
     fields: Mapping[str, str]
@@ -80,7 +80,7 @@ class Registry:
         return self._subresources.get(subresource, self.strategy)
 
     def named(self, write: Write) -> GroupResource:
-        """What answers call the resource: what the request called it (events are in two groups)."""
+        """Returns the name of the resource in answers: that of the request (events are in two groups)."""
         return (write.requested or self.resource).group_resource
 
     def key(self, namespace: str, name: str) -> Key:
@@ -141,7 +141,7 @@ class Registry:
 
     @property
     def tells_corruption(self) -> bool:
-        """Whether answers name the objects that cannot be read, and deletions may ignore that."""
+        """Decides whether answers name the objects that cannot be read, and deletions may ignore that."""
         gates = self.services.world.gates
         return gates.knows(GATE) and gates.enabled(GATE)
 
@@ -166,14 +166,14 @@ class Registry:
     # --- writing -------------------------------------------------------------------------------------------
 
     def effort(self, write: Write, stored: int = 0) -> int:
-        """What preparing the write takes, as if it were about so many bytes; `stored` are those of now."""
+        """Returns the effort of preparing the write, as a number of bytes; `stored` are those of now."""
         weight = self.strategy_of(write.subresource).weight
         return max(write.size, stored) * weight + self.strategy.effort
 
     async def prepared(
         self, obj: Object, effort: int, work: Callable[[], None], store: Callable[[], Awaitable[Written]]
     ) -> Written:
-        """What `store` makes of `obj` once `work` has prepared it.
+        """Stores `obj` with `store` once `work` has prepared it.
 
         Others see an object of an exclusive kind from then on.
         """
@@ -193,7 +193,7 @@ class Registry:
                 del self._under_way[uid]
 
     def context(self, write: Write) -> StrategyContext:
-        """What the strategy sees of the world, for one write."""
+        """Makes the context in which the strategy sees the world, for one write."""
         world = self.services.world
         return StrategyContext(
             world.version,
@@ -215,7 +215,7 @@ class Registry:
         )
 
     def reset_fields(self, write: Write) -> FieldSet:
-        """What a write through its subresource cannot come to own."""
+        """Returns the fields that a write through its subresource never owns."""
         found = self._reset.get(write.subresource)
         if found is None:
             strategy = self.strategy_of(write.subresource)

@@ -26,12 +26,12 @@ class Selection:
 
     @property
     def filter(self) -> Callable[[Entry], bool] | None:
-        """What a store asks per entry, None if everything is wanted."""
+        """Returns the filter by which a store selects entries, None if everything is wanted."""
         return None if self.is_all else self.matches_entry
 
     @property
     def terms(self) -> int:
-        """How many conditions an object is held against."""
+        """Returns the number of conditions that an object is compared with."""
         return len(self.labels.requirements) + len(self.fields.terms)
 
     @property
@@ -39,7 +39,7 @@ class Selection:
         return self.labels.is_empty() and self.fields.is_empty()
 
     def matches(self, value: bytes, revision: int) -> bool:
-        """Whether the object that `value` was at `revision` is selected."""
+        """Decides whether the object that `value` was at `revision` is selected."""
         found = self.registry.selectable(value, revision)
         return self.labels.matches(found.labels) and self.fields.matches(found.fields)
 
@@ -79,7 +79,9 @@ def _known(registry: Registry, group: str) -> set[str]:
 
 
 def _unknown(registry: Registry, version: str, label: str) -> str:
-    """What is said of a label that cannot be selected by: each kind's conversion has words of its own."""
+    """Returns the error for a label that cannot be selected by: each kind's conversion has words
+    of its own.
+    """
     resource = registry.resource
     if resource.group_resource == GroupResource("batch", "jobs"):
         return f'field label "{label}" not supported for batchv1.Job'

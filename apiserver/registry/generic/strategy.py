@@ -78,11 +78,11 @@ class Strategy:
 
     @property
     def effort(self) -> int:
-        """What checking any object takes, as if it had so many bytes more."""
+        """Returns the effort of checking any object beside its size, as a number of bytes."""
         return 0
 
     def takes_unconditional_update(self, version: str) -> bool:
-        """Whether an update in that version of the API may leave out the resourceVersion.
+        """Decides whether an update in that version of the API may leave out the resourceVersion.
 
         The kind's own strategy says it for its subresources, too.
         """
@@ -109,11 +109,13 @@ class Strategy:
         return self.validate(new, ctx)
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:
-        """Whether `metadata_errors` says all that is wrong."""
+        """Decides whether `metadata_errors` checks metadata; if not, the generic rules check all of it, and
+        last.
+        """
         return True
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """What is wrong with the metadata of a new object."""
+        """Returns the faults of a new object's metadata."""
         namespaced = ctx.resource.namespaced
         meta = obj["metadata"]
         return object_meta.validate_object_meta(meta, namespaced, self.name_check, core=self.core_metadata)
@@ -143,11 +145,13 @@ class Strategy:
         return self.warnings(new, ctx)
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        """Whether `metadata.generation` starts at 1 and grows with changes outside metadata and status."""
+        """Decides whether `metadata.generation` starts at 1 and grows with changes outside metadata and
+        status.
+        """
         return ctx.resource.custom
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
-        """What is wrong with `name` (a generateName if `prefix`): texts, none if it is fine."""
+        """Returns the faults of `name` (a generateName if `prefix`): texts, none if it is fine."""
         return names.dns1123_subdomain(name, prefix)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
@@ -167,7 +171,9 @@ class Strategy:
         """Change `obj`, which has got its deletionTimestamp but stays (a namespace's phase)."""
 
     def stays_after_delete(self, obj: Object) -> bool:
-        """Whether more than metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        """Decides whether a deleted object stays for more than metadata.finalizers (a namespace's
+        spec.finalizers).
+        """
         return False
 
     # --- reading -------------------------------------------------------------------------------------------

@@ -138,13 +138,13 @@ def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, wr
 
 
 def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:
-    """Whether anything that counts differs (a deletion counts by itself, when it is marked)."""
+    """Decides whether anything that counts differs (a deletion counts by itself, when it is marked)."""
     names = (new.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
     return any(new.get(name) != old.get(name) for name in names)
 
 
 def ends(registry: Registry, new: Object, old: Object) -> bool:
-    """Whether the change lets go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
+    """Decides whether the change lets go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
     if new["metadata"].get("finalizers") or not old["metadata"].get("deletionTimestamp"):
         return False
     if old["metadata"].get("deletionGracePeriodSeconds"):

@@ -11,7 +11,7 @@ from kubeskew.apiserver.user import User
 
 @dataclass(slots=True)
 class Write:
-    """One write. Texts put into `warnings` reach the client as Warning headers."""
+    """Holds one write. Texts put into `warnings` reach the client as Warning headers."""
 
     user: User
     author: Author

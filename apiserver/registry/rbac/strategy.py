@@ -28,7 +28,7 @@ class RoleStrategy(_OwnRules, CreatedByUpdate):
 
 
 class BindingStrategy(_OwnRules, CreatedByUpdate):
-    """As roles; what a binding leads to stays."""
+    """Validates bindings as roles; their roleRef may not change."""
 
     metadata_checked_as_new = 2
 

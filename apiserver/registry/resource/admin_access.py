@@ -10,7 +10,7 @@ def admin_label(ctx: StrategyContext) -> str:
 
 
 def may_administer(obj: Object, ctx: StrategyContext) -> bool:
-    """Whether the claim's namespace carries the label (checked from 1.33 on)."""
+    """Decides whether the claim's namespace carries the label (checked from 1.33 on)."""
     if ctx.version.minor < 33:
         return True
     namespace = ctx.get_entry("namespaces", "", obj["metadata"].get("namespace") or "") or {}

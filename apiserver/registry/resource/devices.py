@@ -126,7 +126,7 @@ def subdomain(value: str, path: str) -> Iterator[FieldError]:
 
 
 def driver(value: str, path: str) -> Iterator[FieldError]:
-    """As the name of a CSI driver (ValidateCSIDriverName)."""
+    """Checks the name of a driver as that of a CSI driver (ValidateCSIDriverName)."""
     if not value:
         yield required(path)
     if len(value) > _MAX_DRIVER:

@@ -23,7 +23,7 @@ class DeviceRules:
     partition_types: bool = False
 
     def selectors(self, *, stored: bool) -> DeviceFeatures:
-        """What expressions of selectors may use; `stored`: they were accepted before."""
+        """Returns the features that expressions of selectors may use; `stored`: they were accepted before."""
         return DeviceFeatures(self.consumable_capacity, self.list_attributes, stored, self.minor)
 
     @property

@@ -4,7 +4,7 @@ from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strateg
 
 
 class MetadataKeptStatus(StatusStrategy):
-    """Who applies a status comes to own nothing else."""
+    """Gives the applier of a status no fields of metadata to own."""
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("metadata",), ("spec",))

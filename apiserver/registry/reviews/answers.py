@@ -23,7 +23,7 @@ _ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who answers. `user` is the one who asks."""
+    """Holds the authenticator and the authorizer of reviews. `user` is the one who asks."""
 
     user: User
     tokens: UnionAuthenticator
@@ -117,7 +117,7 @@ def _decided(review: Object, user: User, judge: Judge) -> Object:
 
 
 def _question(spec: Object) -> RequestInfo:
-    """What the review asks, as the request that would do it."""
+    """Returns the request that a review is about."""
     plain = spec.get("nonResourceAttributes")
     if plain is not None:
         return RequestInfo(False, plain.get("path") or "", plain.get("verb") or "")

@@ -95,7 +95,7 @@ def amount_errors(name: str, text: str, path: str) -> list[FieldError]:
 
 
 def is_counted(name: str) -> bool:
-    """Whether only whole numbers of it make sense."""
+    """Decides whether only whole numbers of it make sense."""
     return name in _COUNTED or is_extended(name) or name.startswith("count/")
 
 

@@ -19,7 +19,7 @@ class ReplicaStatus(SpecKeptStatus):
 
 
 class WorkloadStrategy(Counted):
-    """What all workloads have in common: warnings about the template when the spec changed."""
+    """Holds the strategy that all workloads share: warnings about the template when the spec changed."""
 
     spec_errors: "ClassVar[staticmethod[[Object, PodOptions], list[FieldError]]]"
 

@@ -37,7 +37,7 @@ def selector_errors(spec: Object, what: str) -> Iterator[FieldError]:
 
 
 def matches(selector: Object | None, labels: dict[str, str]) -> bool | None:
-    """Whether a selector takes these labels; None if it cannot be read. None given takes nothing."""
+    """Decides whether a selector takes these labels; None if it cannot be read. None given takes nothing."""
     if selector is None:
         return False
     try:

@@ -52,7 +52,9 @@ _FLOW_SCHEMA = GroupKind("flowcontrol.apiserver.k8s.io", "FlowSchema")
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """How the objects of one resource become rows: the columns, and an object's cells in their order."""
+    """Holds the columns of a resource's rows, and the function that makes an object's cells in
+    their order.
+    """
 
     columns: Sequence[Column]
     cells: Callable[[Subject], list[Cell]]
@@ -101,7 +103,7 @@ def _nothing_more(_: Subject) -> Cells:
 
 
 def _name_and_creation(subject: Subject) -> list[Cell]:
-    """What upstream prints of kinds that nobody wrote a printer for (Role, LimitRange, …)."""
+    """Makes the cells that upstream prints of kinds without a printer (Role, LimitRange, …)."""
     created = subject.at("metadata", "creationTimestamp")
     moment = timestamp(parse_timestamp(created)) if created else _EMPTY
     return [subject.text("metadata", "name"), moment]

@@ -42,11 +42,11 @@ class Subject:
         return self.at(*path) or []
 
     def count(self, *path: str) -> int:
-        """How many items a list or map has."""
+        """Returns the number of items in a list or map."""
         return len(self.at(*path) or ())
 
     def since(self, *path: str, default: str = UNKNOWN) -> str:
-        """How long the time at a path is ago."""
+        """Shows the age of the time at a path."""
         return ago(self.at(*path), self.now, default)
 
     def condition(self, kind: str) -> Object | None:
@@ -54,7 +54,7 @@ class Subject:
         return next((one for one in self.items("status", "conditions") if one.get("type") == kind), None)
 
     def is_true(self, kind: str) -> bool:
-        """Whether the condition of a type is True."""
+        """Decides whether the condition of a type is True."""
         return (self.condition(kind) or {}).get("status") == "True"
 
     @property
@@ -75,7 +75,7 @@ def at(value: Any, *path: str) -> Any:
 
 
 def ago(time: str | None, now: datetime, default: str = UNKNOWN) -> str:
-    """How long RFC 3339 `time` is before `now`."""
+    """Shows the time from RFC 3339 `time` to `now`."""
     return human_duration(now - parse_timestamp(time)) if time else default
 
 

@@ -47,7 +47,7 @@ def render(
 
 
 def _kind(resource: Resource, objects: Sequence[Object]) -> GroupKind:
-    """What the objects are; a resource answers with something else only as its scale subresource."""
+    """Returns the kind of the objects; a resource has another only as its scale subresource."""
     scaled = objects and objects[0].get("kind") == "Scale" and "scale" in resource.subresources
     return _SCALE if scaled else resource.group_kind
 

@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.shared import workloads
 
 
 class ControllerRevisionStrategy(BuiltIn):
-    """What was once the template of a set; never changes."""
+    """Keeps a revision as it was: the template of a set at some time never changes."""
 
     metadata_checked_as_new = 1
 

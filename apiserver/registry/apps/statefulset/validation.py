@@ -113,7 +113,7 @@ def name_errors(name: str, prefix: bool) -> list[str]:
 
 
 def update_errors(new: Object, old: Object, minor: int) -> list[FieldError]:
-    """What may change in a spec."""
+    """Returns the faults of a change of the spec."""
     free = {*_UPDATABLE, "revisionHistoryLimit"} if minor >= _HISTORY_SINCE else set(_UPDATABLE)
     kept = [{name: value for name, value in spec.items() if name not in free} for spec in (new, old)]
     if kept[0] == kept[1]:

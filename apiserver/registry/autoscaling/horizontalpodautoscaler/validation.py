@@ -24,7 +24,7 @@ _CHECKS_VERSION = 35  # (from memory) the minor since which the version of what 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What depends on release, gates and the old object."""
+    """Holds the bounds that depend on release, gates and the old object."""
 
     least: int = 1  # of minReplicas: 0 with gate HPAScaleToZero
     target_version: str = "any"  # of what is scaled: `any`, `group` (it must have one) or `plain`
@@ -47,7 +47,7 @@ class Bounds:
 
 
 def version_text(reference: Object, check: str) -> str:
-    """What is wrong with the apiVersion of a reference, empty if nothing is."""
+    """Returns the fault of the apiVersion of a reference, empty if there is none."""
     version = reference.get("apiVersion") or ""
     if check == "any":
         return ""

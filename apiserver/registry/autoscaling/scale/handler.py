@@ -171,7 +171,7 @@ def _field_manager(schema: Schema) -> FieldManager:
 def _managed(
     request: Request, schema: Schema, manager: str, change: Callable[[Object], Object], live: Object, now: str
 ) -> Object:
-    """What `change` makes of the live Scale, with its managers."""
+    """Returns the live Scale as `change` makes it, with its managers."""
     name = manager_name(manager, request.headers.get("user-agent", ""))
     return _field_manager(schema).update(live, change(live), name, "scale", now)
 
@@ -255,7 +255,7 @@ def _live(scope: Scope, current: Object) -> Object:
 
 
 def _owned_at(scope: Scope) -> Mapping[str, Path | None]:
-    """Where each version of the kind has the replicas."""
+    """Returns, per version of the kind, the path of the replicas."""
     path = replicas_path(_paths(scope).spec_replicas)
     resource, table = scope.resource, scope.services.table
     if resource.custom:

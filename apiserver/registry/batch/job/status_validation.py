@@ -17,7 +17,7 @@ _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 
 
 class _Job:
-    """What the rules ask of a job."""
+    """Holds the facts about a job that the rules need."""
 
     def __init__(self, job: Object) -> None:
         self.spec, self.status = job["spec"], job.get("status") or {}
@@ -173,7 +173,7 @@ def _success(job: _Job) -> Iterator[FieldError]:
 
 
 def _backwards(job: _Job, before: _Job) -> Iterator[FieldError]:
-    """What never goes back."""
+    """Yields errors for changes of the status that go back."""
     for kind in ("Failed", "Complete", "FailureTarget"):
         if kind in before.true - job.true:
             yield _condition(f"cannot disable the terminal {kind}=True condition")

@@ -47,7 +47,7 @@ def _completions(spec: Object, old: Object, allowed: JobChanges) -> Iterator[Fie
 
 
 def _let_place(template: Object, before: Object) -> None:
-    """What decides where pods run is taken over, so that it does not count as a change."""
+    """Copies the fields that decide where pods run, so that they do not count as a change."""
     inside, was = template.get("spec") or {}, before.setdefault("spec", {})
     for field in _PLACING:
         _take(inside, was, field)

@@ -34,7 +34,7 @@ _NEEDS_INDEXES = "requires indexed completion mode"
 
 
 def is_marked(job: Object) -> bool:
-    """Whether a job has the annotation that its pods are counted by finalizers."""
+    """Decides whether a job has the annotation that its pods are counted by finalizers."""
     return TRACKING in (job["metadata"].get("annotations") or {})
 
 

@@ -59,7 +59,7 @@ class SigningApproval(_Signing, SpecKeptStatus):
 
 
 class SigningRequestStrategy(_Signing, BuiltIn):
-    """Who asks is written down by the server."""
+    """Writes the requesting user into a new request."""
 
     status = SigningStatus
     subresources: ClassVar[Mapping[str, type[Strategy]]] = {"approval": SigningApproval}

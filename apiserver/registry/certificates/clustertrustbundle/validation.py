@@ -60,7 +60,7 @@ def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
 
 
 def _anchor_problem(block: Block) -> str:
-    """What is wrong with a PEM block as the certificate of an authority, empty if nothing is."""
+    """Returns the fault of a PEM block as the certificate of an authority, empty if there is none."""
     from cryptography import x509  # slow to import, rarely needed
 
     if block.kind != "CERTIFICATE":

@@ -16,7 +16,7 @@ from kubeskew.apiserver.registry.shared import conditions
 
 
 class PodCertificateStatus(OwnRules, StatusStrategy):
-    """What the signer answers."""
+    """Validates the status that a signer writes."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         found = (new.get("status") or {}).get("conditions") or []

@@ -25,7 +25,7 @@ _LEASES = {  # component → lease in kube-system, the port at which upstream as
 
 
 async def get(request: Request, scope: Scope) -> Response:
-    """One component."""
+    """Answers with one component."""
     form = rendering.form_of(request)
     name = request.info.name
     if name not in {*_LEASES, _ETCD}:
@@ -60,7 +60,7 @@ def _component(scope: Scope, name: str) -> Object:
 
 
 def _problem(services: Services, name: str, port: int) -> str:
-    """What a probe would say, empty if the holder of the lease renews it."""
+    """Returns the error of a probe, empty if the holder of the lease renews it."""
     leases = services.table.resource("coordination.k8s.io", "v1", "leases")
     entry = services.store.get(Key(leases.storage_resource, "kube-system", name)) if leases else None
     spec = object_of(entry).get("spec") or {} if entry is not None else {}

@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class LimitRangeStrategy(CreatedByUpdate):
-    """One without a name gets a uid for it."""
+    """Validates limit ranges; one without a name gets a uid for it."""
 
     metadata_checked_on_change = False
     metadata_checked_as_new = 1

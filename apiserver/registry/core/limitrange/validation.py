@@ -59,7 +59,7 @@ def _name_errors(limit: Object, field: str, kind: str, path: str) -> Iterator[Fi
 
 
 def _relations(limit: Object, kind: str, path: str) -> Iterator[FieldError]:
-    """What the amounts of one resource must be to each other."""
+    """Checks the order of the amounts of one resource."""
     fields = ["max", "min", "maxLimitRequestRatio"]
     if kind != "Pod":
         fields += ["default", "defaultRequest"]
@@ -112,7 +112,7 @@ def _ratio_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
 
 
 def _fixed_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
-    """What cannot be overcommitted is requested as it is limited."""
+    """Checks that requests and limits of resources that cannot be overcommitted are equal."""
     default, request = values.get("default"), values.get("defaultRequest")
     overcommitted = amounts.is_native(name) and not name.startswith(amounts.HUGEPAGES)
     if overcommitted or default is None or request is None or default == request:

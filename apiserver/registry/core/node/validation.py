@@ -92,7 +92,7 @@ def _kept_errors(spec: Object, before: Object) -> Iterator[FieldError]:
 
 
 def _config_errors(source: Object, path: str, *, stored: bool) -> Iterator[FieldError]:
-    """Where a kubelet's configuration was once found; `stored`: as the status tells it."""
+    """Checks the source of a kubelet's configuration, as there once was; `stored`: the status has it."""
     config, at = source.get("configMap"), child(path, "configMap")
     if config is None:
         yield invalid(path, {"ConfigMap": source.get("configMap")}, _ONE_SUBFIELD)

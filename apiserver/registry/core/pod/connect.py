@@ -53,7 +53,7 @@ async def connect(request: Request, scope: Scope) -> Response:
 
 
 def _is_too_new(request: Request, services: Services) -> bool:
-    """Whether the client offers only what an older server does not know; it then falls back to SPDY."""
+    """Decides whether the client offers only protocols newer than the server; it then falls back to SPDY."""
     if not is_websocket(request):
         return False
     unknown = {name for name, gate in _GATED.items() if not services.world.gates.enabled(gate)}

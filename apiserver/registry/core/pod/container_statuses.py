@@ -81,7 +81,7 @@ def _matches(rule: Object, code: int) -> bool:
 
 
 def container_status_errors(new: Object, spec: Object, options: PodOptions) -> Iterator[FieldError]:
-    """What is told of users, of resources and of images."""
+    """Checks the users, resources and images in container statuses."""
     system = (spec.get("os") or {}).get("name") or "linux"
     for field in FIELDS:
         for position, status in enumerate(new.get(field) or ()):

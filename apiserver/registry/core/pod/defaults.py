@@ -30,7 +30,7 @@ def pod(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def _addresses(status: Object) -> None:
-    """What upstream's conversion makes of the one address and the many: the one wins where they differ."""
+    """Settles the one address and the many as upstream's conversion: the one wins where they differ."""
     one, many = status.get("podIP"), status.get("podIPs")
     if one and (not many or many[0].get("ip") != one):
         status["podIPs"] = [{"ip": one}]

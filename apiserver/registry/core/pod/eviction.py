@@ -58,7 +58,9 @@ async def evict(request: Request, scope: Scope) -> Response:
 
 
 def _delete_options(request: Request, eviction: Object, *, dry_run: bool) -> Object:
-    """How to delete the pod; `dry_run` is what the request's own parameter says."""
+    """Returns the options for the deletion of the pod; `dry_run` is the value of the request's
+    own parameter.
+    """
     given = eviction.get("deleteOptions") or {}
     if given.get(UNSAFE):
         why = "can not be set for pod eviction, try after removing the option"
@@ -72,7 +74,7 @@ def _delete_options(request: Request, eviction: Object, *, dry_run: bool) -> Obj
 
 
 class Eviction:
-    """One eviction of one pod."""
+    """Evicts one pod, once."""
 
     def __init__(self, request: Request, scope: Scope, how: Object) -> None:
         self._request, self._scope, self._how = request, scope, how
@@ -197,7 +199,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _lets_unhealthy_go(budget: Object, gates: FeatureGates) -> bool:
-    """Whether a pod that is not ready may go without using the budget up."""
+    """Decides whether a pod that is not ready may go without using the budget up."""
     status = budget.get("status") or {}
     asked = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
     if asked and (not gates.knows(_GATE) or gates.enabled(_GATE)):

@@ -40,7 +40,7 @@ class LogOptions:
     stream: str | None
 
     def query(self) -> str:
-        """For the kubelet."""
+        """Returns the query of the request to the kubelet."""
         pairs = {
             "follow": "true" if self.follow else None,
             "limitBytes": self.limit,

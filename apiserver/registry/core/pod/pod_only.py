@@ -32,7 +32,7 @@ def token_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def keep_observed_generations(new: Object, old: Object) -> None:
-    """What a status write leaves out of what was observed stays (in place)."""
+    """Copies observed generations that a status write leaves out (in place)."""
     if not new.get("observedGeneration") and old.get("observedGeneration"):
         new["observedGeneration"] = old["observedGeneration"]
     known: dict[str, list[int]] = defaultdict(list)

@@ -61,7 +61,7 @@ def _positive(container: Object, field: str) -> dict[str, Any]:
 
 
 def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
-    """What is wrong with a pod, its metadata apart (validatePodMetadataAndSpec)."""
+    """Returns the faults of a pod, its metadata apart (validatePodMetadataAndSpec)."""
     metadata, spec = pod["metadata"], pod["spec"]
     errors: list[FieldError] = []
     if metadata.get("annotations"):
@@ -120,7 +120,7 @@ class PodPartStrategy(Strategy):
 
 
 class EphemeralContainersStrategy(PodPartStrategy):
-    """Only `spec.ephemeralContainers` changes, and only by growing."""
+    """Lets only `spec.ephemeralContainers` change, and only by growing."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         added = (new.get("spec") or {}).get("ephemeralContainers")
@@ -138,7 +138,7 @@ class EphemeralContainersStrategy(PodPartStrategy):
 
 
 class ResizeStrategy(PodPartStrategy):
-    """Only the resources of containers change, and from 1.36 on those of the pod."""
+    """Lets only the resources of containers change, and from 1.36 on those of the pod."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         wanted = new.get("spec") or {}
@@ -234,7 +234,9 @@ class PodStrategy(BuiltIn):
         return []
 
     def graceful_period(self, obj: Object, options: Object) -> int:
-        """As asked, else as the pod says; none for a pod without a node or one that has ended."""
+        """Returns the grace that the options set, else the pod's; none for a pod without a node or one that
+        has ended.
+        """
         spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
             return 0

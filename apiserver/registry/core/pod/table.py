@@ -21,7 +21,7 @@ _ROW_CONDITIONS = {
 
 @dataclass(slots=True)
 class _Restarts:
-    """How often some containers restarted, and when the last of them ended before that."""
+    """Counts restarts of some containers, and holds when the last of them ended before that."""
 
     count: int = 0
     times: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class _Restarts:
 
 @dataclass(slots=True)
 class _View:
-    """What the walk over the containers found so far."""
+    """Holds the state of the walk over the containers."""
 
     reason: str
     ready: int = 0
@@ -78,7 +78,7 @@ def row_conditions(obj: Object) -> list[Object]:
 
 
 def _first_reason(subject: Subject) -> str:
-    """What the pod's status says by itself."""
+    """Returns the reason that the pod's status states by itself."""
     for one in subject.items("status", "conditions"):
         if one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated":
             return "SchedulingGated"
@@ -86,7 +86,7 @@ def _first_reason(subject: Subject) -> str:
 
 
 def _last_reason(subject: Subject, reason: str) -> str:
-    """What a deletion makes of it."""
+    """Returns the reason in view of a deletion."""
     if not subject.deleted:
         return reason
     if subject.at("status", "reason") == "NodeLost":
@@ -95,7 +95,7 @@ def _last_reason(subject: Subject, reason: str) -> str:
 
 
 def _walk_init_containers(subject: Subject, view: _View, restartable: set[str], lasting: _Restarts) -> bool:
-    """Whether one of them is not done yet; `lasting` are the restarts of those that keep running."""
+    """Decides whether one of them is not done yet; `lasting` are the restarts of those that keep running."""
     total = subject.count("spec", "initContainers")
     for position, status in enumerate(subject.items("status", "initContainerStatuses")):
         view.restarts.add(status)
@@ -113,7 +113,7 @@ def _walk_init_containers(subject: Subject, view: _View, restartable: set[str], 
 
 
 def _init_reason(status: Object) -> str:
-    """Why an init container is not done, empty if it just takes its time."""
+    """Returns the reason for which an init container is not done, empty if it just takes its time."""
     if at(status, "state", "terminated") is not None:
         return _terminated_reason(status)
     waiting = at(status, "state", "waiting", "reason") or ""
@@ -139,7 +139,7 @@ def _walk_containers(subject: Subject, view: _View) -> None:
 
 
 def _beyond_completed(subject: Subject, running: bool, error: str) -> str:
-    """What the other containers say, if one of them completed."""
+    """Returns the reason if one container completed: that of the others."""
     if running and subject.is_true("Ready"):
         return "Running"
     return error or ("NotReady" if running else "Completed")
@@ -158,7 +158,7 @@ def _terminated_reason(status: Object) -> str:
 
 
 def _gates(subject: Subject) -> str:
-    """How many readiness gates are open, of how many."""
+    """Shows the number of open readiness gates, of how many."""
     gates = subject.items("spec", "readinessGates")
     if not gates:
         return NONE

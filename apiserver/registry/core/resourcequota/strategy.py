@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class QuotaStatus(SpecKeptStatus):
-    """What is used is the controller's and admission's to say."""
+    """Validates the status of a quota, which the controller and admission write."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(resourcequota_validation.status_errors(new.get("status") or {}))

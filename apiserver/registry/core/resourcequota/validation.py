@@ -83,12 +83,12 @@ def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def is_standard(name: str) -> bool:
-    """Whether quotas know an unprefixed resource."""
+    """Decides whether quotas know an unprefixed resource."""
     return name in _STANDARD or name.startswith(amounts.QUOTA_PAGES)
 
 
 def _applies(scope: str, name: str) -> bool:
-    """Whether a standard resource can be limited in a scope."""
+    """Decides whether a standard resource can be limited in a scope."""
     if scope in _POD_SCOPES:
         return name == "pods" or name in _POD_COMPUTE
     if scope == "BestEffort":

@@ -69,7 +69,7 @@ def _family_errors(several: list[str], families: list[str]) -> Iterator[FieldErr
 
 
 def change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """How the addresses of spec `old` may become those of `new`: the first stays."""
+    """Checks that the addresses of spec `old` may become those of `new`: the first stays."""
     if "ExternalName" in {new.get("type"), old.get("type")}:
         return
     headless = [spec.get("clusterIPs") == ["None"] for spec in (new, old)]

@@ -28,11 +28,11 @@ _FULL = "range is full"
 
 
 class _RefusedError(Exception):
-    """Why an address or a port cannot be had."""
+    """Holds the reason for which an address or a port cannot be allocated."""
 
 
 class Allocation:
-    """What one write of a service takes, beside what all others have. A dry run takes nothing."""
+    """Allocates for one write of a service, beside what all others have. A dry run takes nothing."""
 
     def __init__(self, service: Object, ctx: StrategyContext) -> None:
         self._ctx, self._spec = ctx, service["spec"]
@@ -203,7 +203,7 @@ def node_ports(spec: Object) -> list[int]:
 
 
 def _reserved(count: int, *, most: int, step: int) -> int:
-    """How many at the start are for those who ask for them (calculateRangeOffset)."""
+    """Returns the number of values at the start kept for static requests (calculateRangeOffset)."""
     return 0 if count <= 16 else min(max(16, count // step), most)
 
 

@@ -11,7 +11,7 @@ _OF_ADDRESSES = ("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
 
 
 def patch_allocated(new: Object, old: Object) -> None:
-    """What a change leaves out stays: addresses, node ports by the ports' names, the health check's port."""
+    """Keeps what a change leaves out: addresses, node ports by the ports' names, the health check's port."""
     if _has_address(new) and _has_address(old):
         for name in ("clusterIP", "clusterIPs"):
             if not new.get(name) and old.get(name):
@@ -45,7 +45,9 @@ def normalize_addresses(new: Object, old: Object) -> None:
 
 
 def drop_outdated(new: Object, old: Object) -> None:
-    """What the old type needed goes with it, if it was left as it was (dropTypeDependentFields)."""
+    """Drops the fields that only the old type needed, if they were left as they were
+    (dropTypeDependentFields).
+    """
     if _has_address(old) and not _has_address(new):
         if all(new.get(name) == old.get(name) for name in ("clusterIP", "clusterIPs")):
             new.pop("clusterIP", None)

@@ -46,7 +46,9 @@ def complete(spec: Object, before: Object, family: str, options: ServiceOptions)
 
 
 def _is_same_preference(spec: Object, before: Object) -> bool:
-    """Whether both only prefer two families and agree: then nothing follows a change of the cluster."""
+    """Decides whether both only prefer two families and agree: then nothing follows a change of
+    the cluster.
+    """
     names = ("type", "ipFamilyPolicy", "clusterIPs", "ipFamilies")
     if spec.get("ipFamilyPolicy") != _PREFER:
         return False

@@ -18,7 +18,7 @@ _STATUS_WARNINGS_SINCE = 34
 
 
 class ServiceStatusStrategy(SpecKeptStatus):
-    """Only a load balancer has a status of one."""
+    """Refuses the status of a load balancer in services of other types."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(traffic.status_errors(new, old, service_options(ctx.gates)))

@@ -20,7 +20,7 @@ _HEALTH_TEXT = "may only be set when `type` is 'LoadBalancer' and `externalTraff
 
 
 def is_external(spec: Object) -> bool:
-    """Whether clients outside of the cluster can reach it."""
+    """Decides whether clients outside of the cluster can reach it."""
     kind = spec.get("type")
     return kind in {"NodePort", "LoadBalancer"} or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
@@ -114,7 +114,7 @@ def health_port_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def status_errors(new: Object, old: Object, options: ServiceOptions) -> Iterator[FieldError]:
-    """Where a load balancer is, as its status tells."""
+    """Checks the ingress points of a load balancer in its status."""
     ingresses = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     before = ((old.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     at = "status.loadBalancer.ingress"

@@ -100,7 +100,7 @@ def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Objec
 
 
 def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> Bound:
-    """What the token is bound to; raises 400, 404, 409."""
+    """Returns the objects that the token is bound to; raises 400, 404, 409."""
     if reference is None:
         return Bound()
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
@@ -143,5 +143,5 @@ def _get(scope: Scope, resource: str, namespace: str, name: str) -> Object | Non
 
 
 def _gvk(group: str, version: str, kind: str) -> str:
-    """As Go prints a GroupVersionKind."""
+    """Prints a GroupVersionKind as Go does."""
     return f"{group}/{version}, Kind={kind}"

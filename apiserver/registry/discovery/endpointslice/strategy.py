@@ -56,7 +56,7 @@ class EndpointSliceStrategy(Checked, Counted):
 
 
 def _drop_topology(new: Object, old: Object) -> None:
-    """What v1 took over from v1beta1 goes; a node that it named stays in its own field."""
+    """Drops the topology of v1beta1, which v1 took over; a node that it named stays in its own field."""
     known = {(one.get("deprecatedTopology") or {}).get(_HOST) for one in old.get("endpoints") or []} - {
         None,
         "",

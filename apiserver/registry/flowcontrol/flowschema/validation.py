@@ -132,7 +132,7 @@ def _path_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
 
 
 def _url_fault(url: str) -> str:
-    """What is wrong with a path, of which a wildcard may be all after a slash."""
+    """Returns the fault of a path, of which a wildcard may be all after a slash."""
     if not url:
         return "must not be empty"
     if not url.startswith("/"):

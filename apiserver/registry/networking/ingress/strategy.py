@@ -18,7 +18,7 @@ _RELAXED = "RelaxedServiceNameValidation"
 
 
 class IngressStatus(SpecKeptStatus):
-    """Where the ingress is reached."""
+    """Validates the load balancer in an ingress's status."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(ingress_validation.status_errors(new, old, strict=ctx.gates.enabled(_STRICT)))

@@ -14,10 +14,10 @@ class ServiceCIDRStrategy(CheckedAsNew):
     """Its status is not kept from those who write the rest."""
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        """Nothing is reset."""
+        """Leaves everything as sent."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        """Nothing is reset."""
+        """Leaves everything as sent."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(servicecidr_validation.service_range_errors(obj.get("spec") or {}))

@@ -32,7 +32,7 @@ def budget_errors(spec: Object, *, lenient: bool = False) -> Iterator[FieldError
 
 
 def is_lenient(old: Object) -> bool:
-    """Whether the selector that is stored breaks the rules already."""
+    """Decides whether the selector that is stored breaks the rules already."""
     return any(selectors.selector_errors((old.get("spec") or {}).get("selector") or {}, ""))
 
 

@@ -124,7 +124,7 @@ def _reservations(claim: Object, status: Object, before: Object) -> Iterator[Fie
 
 
 def deallocation_errors(status: Object, before: Object) -> Iterator[FieldError]:
-    """How a driver is asked to give a claim's devices back; in 1.31 too."""
+    """Checks the request to a driver for deallocation of a claim's devices; in 1.31 too."""
     asked, was, at = status.get("deallocationRequested"), before.get("deallocationRequested"), "status"
     if asked and not was and status.get("reservedFor"):
         text = "deallocation cannot be requested while `reservedFor` is set"

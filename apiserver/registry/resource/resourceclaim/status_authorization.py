@@ -21,7 +21,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 def claim_access_errors(new: Object, old: Object, ctx: StrategyContext) -> Iterator[FieldError]:
-    """What the writer changes without the right to; both are v1."""
+    """Yields an error for each change that the writer has no right to; both objects are v1."""
     after, before = ((claim.get("status") or {}) for claim in (new, old))
     if any((after.get(name) or None) != (before.get(name) or None) for name in ("allocation", "reservedFor")):
         why = _refused(ctx, ctx.verb, "binding")
@@ -43,7 +43,7 @@ def claim_access_errors(new: Object, old: Object, ctx: StrategyContext) -> Itera
 
 
 def _refused(ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = "") -> str:
-    """Why the writer may not do this, empty if they may."""
+    """Returns the reason for which the writer may not do this, empty if they may."""
     info = RequestInfo(
         True, "", verb, "resource.k8s.io", "v1", "resourceclaims", subresource, namespace, name
     )
@@ -76,6 +76,6 @@ def _node_of(allocation: Object) -> str:
 
 
 def _is_on(ctx: StrategyContext, node: str) -> bool:
-    """Whether the writer is a service account whose token is bound to the node."""
+    """Decides whether the writer is a service account whose token is bound to the node."""
     user = ctx.user
     return bool(node) and user.name.startswith(USER_PREFIX) and user.extra.get(_NODE_NAME) == (node,)

@@ -110,7 +110,7 @@ def _device(device: Object, path: str) -> Iterator[FieldError]:
 
 
 def _reported(device: Object, path: str, allocated: set[str], rules: DeviceRules) -> Iterator[FieldError]:
-    """What a driver says of an allocated device."""
+    """Checks a driver's status of an allocated device."""
     if device.get("shareID") is not None:
         yield from unique_id_errors(device["shareID"], child(path, "shareID"))
     name = device_id(device)
@@ -165,7 +165,9 @@ def drop_deallocated(new: Object, old: Object) -> None:
 
 
 def kept_devices(told: Object, after: Object, before: Object) -> list[Object]:
-    """What a status tells of devices, without those that go with the allocation of the status before."""
+    """Returns the devices of the status `told`, without those that go with the allocation of the status
+    before.
+    """
     gone = {device_id(result) for result in results(before.get("allocation"))}
     gone -= {device_id(result) for result in results(after.get("allocation"))}
     return [device for device in told.get("devices") or () if device_id(device) not in gone]

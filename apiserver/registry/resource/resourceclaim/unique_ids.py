@@ -26,7 +26,7 @@ def unique_id_errors(value: str, path: str) -> Iterator[FieldError]:
 
 
 def _wrong(value: str) -> str:
-    """What the library says of a text that is no UUID in any of its forms."""
+    """Returns the library's error for a text that is no UUID in any of its forms."""
     size = len(value.encode())
     if size == _SIZE + len(_PREFIX):
         if value[: len(_PREFIX)].lower() != _PREFIX:

@@ -109,7 +109,7 @@ def _constraint(item: Object, path: str, names: set[str], rules: DeviceRules) ->
 
 
 def admin_access_errors(spec: Object, label: str) -> list[FieldError]:
-    """For a namespace without the label: the first request that wants administrative access.
+    """Refuses, in a namespace without the label, the first request that wants administrative access.
 
     The path is that of a claim in its oldest shape, for templates and newer shapes too.
     """

@@ -45,7 +45,7 @@ _NODES = ("nodeName", "nodeSelector", "allNodes")
 
 @dataclass(frozen=True, slots=True)
 class SliceAround:
-    """What a device's rules need of its slice."""
+    """Holds the facts about a slice that its devices' rules need."""
 
     per_device_nodes: bool
     counter_sets: Mapping[str, set[str]]

@@ -133,7 +133,7 @@ class _Range:
 
     @property
     def _in_millis(self) -> bool:
-        """Whether fractions are meant, which is a gate of its own."""
+        """Decides whether fractions are meant, which is a gate of its own."""
         return self._rules.fractional_capacity and any(
             amount.decimal() != int(amount.decimal()) for amount in self._given.values()
         )

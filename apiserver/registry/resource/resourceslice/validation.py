@@ -79,7 +79,7 @@ def _fixed(spec: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _nodes(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
-    """Where the devices are: exactly one way of saying it."""
+    """Checks the nodes of a slice: exactly one of the fields must name them."""
     pointers = rules.minor >= 33  # an empty name was no name before
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     used = [f"`{field}`" for field in _WHERE if spec.get(field) or spec.get(field) == {}]
@@ -173,7 +173,9 @@ def _max_devices(listed: list[Object], rules: DeviceRules) -> int:
 
 
 def _partition_types(spec: Object, name: str, rules: DeviceRules) -> Iterator[FieldError]:
-    """Which attribute tells partitions apart: every device that consumes counters must have it as text."""
+    """Checks the attribute that tells partitions apart: every device that consumes counters must have it as
+    text.
+    """
     at = "spec.partitionTypeAttribute"
     malformed = list(devices.fully_qualified(name, at, rules))
     yield from malformed

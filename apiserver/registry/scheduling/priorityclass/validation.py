@@ -40,7 +40,7 @@ def priority_class_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def _system_problem(name: str, value: int, *, is_default: bool) -> str:
-    """What keeps a class from being one of the system's own."""
+    """Returns the reason for which a class is not one of the system's own."""
     known = SYSTEM_PRIORITIES.get(name)
     if known is None:
         return f"{name} is not a known system priority class"

@@ -64,7 +64,9 @@ def _app_armor(name: str, value: str, spec: Object, path: str) -> Iterator[Field
 
 
 def annotation_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """What was said of containers when the pod was made stays; the new annotations are checked again."""
+    """Checks that annotations about a pod's containers stay as they were; new annotations are
+    checked again.
+    """
     after, before = (one["metadata"].get("annotations") or {} for one in (new, old))
     path = "metadata.annotations"
     if after != before:

@@ -34,7 +34,9 @@ _WHITESPACE = "must not have leading or trailing whitespace"
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What a container's rules need to know of its pod. `grace_seconds`: None is an error of its own."""
+    """Holds the facts about a pod that its containers' rules need. `grace_seconds`: None is an error of its
+    own.
+    """
 
     volumes: Mapping[str, Object]
     claims: Collection[str]
@@ -46,7 +48,7 @@ class PodFacts:
 
 
 def container_errors(container: Object, facts: PodFacts, path: str) -> list[FieldError]:
-    """What all kinds of containers have in common; what is not there costs nothing."""
+    """Checks the fields that all sorts of containers share; absent fields cost nothing."""
     errors: list[FieldError] = []
     get = container.get
     name = get("name") or ""

@@ -51,7 +51,7 @@ def pull_policy(image: str) -> str:
 
 
 def _path(image: re.Match[str]) -> str:
-    """What follows the registry: a first part that is not like a host is of the path."""
+    """Returns the image's path after the registry: a first part that is not like a host belongs to it."""
     host = (image["domain"] or "").removesuffix("/")
     if not host:
         return image["path"] if "/" in image["path"] else f"library/{image['path']}"
@@ -71,7 +71,7 @@ def template(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
-    """What pods and templates share."""
+    """Sets the defaults that pods and templates share."""
     fill(spec, restartPolicy="Always", dnsPolicy="ClusterFirst", schedulerName="default-scheduler")
     fill_null(spec, terminationGracePeriodSeconds=TERMINATION_GRACE_SECONDS)
     struct(spec, "securityContext")

@@ -25,7 +25,7 @@ _FORBIDDEN = (
 
 
 def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    """What is wrong with the ephemeral containers of a spec."""
+    """Yields the faults of the ephemeral containers of a spec."""
     others = {
         one.get("name") or "" for field in ("containers", "initContainers") for one in spec.get(field) or []
     }
@@ -59,7 +59,7 @@ def creation_errors(spec: Object, path: str) -> Iterator[FieldError]:
 
 
 def update_errors(new: Object, old: Object) -> list[FieldError]:
-    """What may not happen to those that are there."""
+    """Returns the errors for changes of existing ephemeral containers."""
     if _MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods do not support ephemeral containers")]
     path = "spec.ephemeralContainers"

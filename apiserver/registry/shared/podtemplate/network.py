@@ -81,7 +81,7 @@ def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterato
 
 
 def host_user_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """With users of its own, a pod shares no other namespace with its node."""
+    """Checks that a pod with users of its own shares no other namespace with its node."""
     field = "hostUsers" if options.minor >= _WORDING_SINCE else "pod.Spec.HostUsers"
     text = f"when `{field}` is false"
     if spec.get("hostNetwork") and not options.host_network_users:

@@ -49,7 +49,9 @@ def _consistency(spec: Object, resources: Object, path: str) -> Iterator[FieldEr
 
 
 def _together(spec: Object, field: str) -> dict[str, Quantity]:
-    """What the containers need at once: all of them, or an init container with the sidecars before it."""
+    """Sums the resources that containers need at once: all, or an init container with the
+    sidecars before it.
+    """
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or []:
         _add(total, _amounts(container, field))

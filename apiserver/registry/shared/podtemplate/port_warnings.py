@@ -28,7 +28,7 @@ def port_warnings(spec: Object, path: str, minor: int) -> Iterator[str]:
 
 
 def _conflict(port: Object, other: Object) -> str:
-    """How a port collides with another of the same number and protocol; empty if it does not."""
+    """Returns the sort of a port's collision with another of the same number and protocol; empty if none."""
     one, two = port.get("hostIP") or "", other.get("hostIP") or ""
     first, second = port.get("hostPort") or 0, other.get("hostPort") or 0
     if one == two and first == second:

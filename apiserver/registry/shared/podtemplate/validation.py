@@ -51,7 +51,7 @@ _MAX_INT32 = 2**31 - 1
 def pod_spec_errors(
     spec: Object, path: str, options: PodOptions, pod: Object | None = None
 ) -> list[FieldError]:
-    """What is wrong with a pod's spec. `pod`: the metadata of a real pod, not given for templates."""
+    """Returns the faults of a pod's spec. `pod`: the metadata of a real pod, not given for templates."""
     errors: list[FieldError] = []
     get = spec.get
     grace = get("terminationGracePeriodSeconds")
@@ -85,7 +85,7 @@ def pod_spec_errors(
 
 
 def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """What is not about containers and volumes."""
+    """Checks the fields that are not about containers and volumes."""
     errors: list[FieldError] = []
     get = spec.get
     if get("hostNetwork"):

@@ -230,6 +230,6 @@ def _container(container: Object, path: str) -> Iterator[str]:
 
 
 def _hides(variable: Object, name: str) -> bool:
-    """Whether a second definition does not build on the first."""
+    """Decides whether a second definition does not build on the first."""
     value, reference = variable.get("value") or "", f"$({name})"
     return variable.get("valueFrom") is not None or value == reference or reference not in value

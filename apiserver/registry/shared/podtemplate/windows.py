@@ -115,7 +115,7 @@ def host_process_errors(spec: Object, path: str) -> list[FieldError]:
 
 
 def system_errors(spec: Object, path: str, minor: int) -> list[FieldError]:
-    """What the operating system that the pod names does not know."""
+    """Checks fields against the operating system that the pod names."""
     name = (spec.get("os") or {}).get("name") or ""
     if not name:
         return [required(child(path, "os.name"), "" if minor >= _SHORT_SINCE else "cannot be empty")]

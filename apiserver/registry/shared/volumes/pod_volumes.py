@@ -43,7 +43,9 @@ _ONE_KIND = "may not specify more than 1 volume type"
 def volume_errors(
     volumes: list[Object], path: str, options: PodOptions, pod_name: str = ""
 ) -> tuple[list[FieldError], dict[str, Object]]:
-    """What is wrong with the volumes, and those without a fault by name. `pod_name`: none for templates."""
+    """Returns the faults of the volumes, and those without a fault by name. `pod_name`: none for
+    templates.
+    """
     errors: list[FieldError] = []
     known: dict[str, Object] = {}
     made = {f"{pod_name}-{one.get('name') or ''}" for one in volumes if pod_name and one.get("ephemeral")}

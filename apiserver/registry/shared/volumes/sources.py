@@ -72,7 +72,7 @@ def disk(field: str) -> Rule:
 
 
 def only(*fields: str) -> Rule:
-    """Nothing but that the fields are there."""
+    """Makes the rule that the fields are set, and no more."""
 
     def rule(source: Object, path: str) -> Iterator[FieldError]:
         yield from needed(source, path, *fields)

@@ -54,7 +54,9 @@ def _key_errors(keys: list[str], path: str) -> Iterator[FieldError]:
 
 
 def node_update_errors(new: Object, old: Object, *, counts_change: bool) -> Iterator[FieldError]:
-    """What a driver said of itself stays; `counts_change` (MutableCSINodeAllocatableCount): but the count."""
+    """Checks that a driver's entry stays; `counts_change` (MutableCSINodeAllocatableCount): but for the
+    count.
+    """
     left_out = {"allocatable"} if counts_change else set()
     for before in (old.get("spec") or {}).get("drivers") or []:
         for after in (new.get("spec") or {}).get("drivers") or []:

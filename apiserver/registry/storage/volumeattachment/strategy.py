@@ -21,7 +21,7 @@ def _attachment_change(
 
 
 class AttachmentStatus(OwnRules, StatusStrategy):
-    """Whether the volume is attached."""
+    """Validates a write of the status, which attachers make; it owns neither metadata nor spec."""
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("metadata",), ("spec",))
