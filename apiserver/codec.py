@@ -18,6 +18,7 @@ from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.storage.encoding import encode, loads
@@ -53,6 +54,7 @@ class Codec:
         )
         # What this server has just written or is writing: watchers see it before its revision is known here.
         self._own: Generations[bytes, Form] = Generations(_WRITING, lambda value, _: len(value), _BYTES_MAX)
+        self._features = features_of(world.gates)
         self._converter = Converter(client, world.entropy)
 
     def hub(self, resource: Resource) -> Resource:
@@ -188,7 +190,7 @@ class Codec:
         return apply_defaults(obj, resource.schema, self.defaults())
 
     def defaults(self) -> Any:
-        return DefaultingContext(self.world.version, self.world.gates, self.world.clock.now())
+        return DefaultingContext(self._features, self.world.clock.now())
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = decoded(value)

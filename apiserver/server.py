@@ -25,6 +25,7 @@ from kubeskew.apiserver.authentication.tokens import TokenFile
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.codec import Codec
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health import HealthChecks
@@ -59,6 +60,7 @@ class APIServer:
         self.services = Services(
             name=options.name,
             world=world,
+            features=features_of(world.gates),
             table=table,
             store=store,
             log=event_log,

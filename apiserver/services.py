@@ -18,6 +18,7 @@ from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.list_cache import Listed
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.codec import Codec, Form
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request import Lifetime
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.registry.generic.registry import Registry
@@ -41,6 +42,7 @@ class Services:
 
     name: str
     world: World
+    features: Features
     table: ComposedTable
     store: Store
     log: Log

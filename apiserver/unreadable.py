@@ -15,14 +15,13 @@ import orjson
 from kubeskew.apimachinery.errors import GroupResource, StatusError, internal
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.features import RequestFeatures
 from kubeskew.apiserver.storage.records import DAMAGED, Entry, Key
 
 log = logging.getLogger(__name__)
 
-GATE = "AllowUnsafeMalformedObjectDeletion"
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"  # the option of a deletion
 CAUSES_MAX = 100  # of a list
-_TELLS_FIRST_SINCE = 37  # the first minor whose failed lists tell the first error
 _ALTERED = "the stored data is not what was written"
 _TOO_MANY = "too many errors, the list is truncated"
 
@@ -108,7 +107,7 @@ def corrupt(path: str, error: UnreadableError, revision: int) -> str:
 
 
 def failed_list(
-    resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], minor: int
+    resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], features: RequestFeatures
 ) -> StatusError:
     """The answer to a list of which some objects cannot be read: (path, error, revision) of each."""
     unreadable = list(errors)
@@ -122,7 +121,7 @@ def failed_list(
     ]
     details: Object = {"name": "list", "group": resource.group, "kind": resource.resource}
     text = f"failed to read one or more {resource} from the storage"
-    if minor >= _TELLS_FIRST_SINCE:
+    if features.tells_first_unreadable:
         more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
         text += f": {causes[0]['message']}{more}"
     if len(unreadable) > CAUSES_MAX:

@@ -16,7 +16,6 @@ from kubeskew.apiserver.storage.records import Change, Entry, Verb
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 VERB = "unsafe-delete-ignore-read-errors"
-_CONFLICT_SINCE = 37  # the first minor that calls a readable object a conflict, and does dry runs
 _READABLE = "is exclusively used to delete corrupt object(s), try again by removing this option"
 _DECODABLE = "unsafe deletion is not allowed because the object is decodable from storage"
 
@@ -69,7 +68,7 @@ def _is_readable(registry: Registry, entry: Entry) -> bool:
 
 def _refusal(registry: Registry, name: str, write: Write) -> StatusError:
     resource = registry.named(write)
-    if registry.services.world.version.minor >= _CONFLICT_SINCE:
+    if registry.services.features.requests.readable_is_conflict:
         return errors.conflict(resource, name, _DECODABLE)
     problem = field.invalid(UNSAFE, True, _READABLE)
     return errors.invalid(GroupKind(*resource), name, [problem])

@@ -10,6 +10,7 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
@@ -38,8 +39,8 @@ class Rules:
         self.resource, self.catalogue = found, catalogue
         self.strategy: Strategy = strategy_of(found.group_resource)()
         self.context = StrategyContext(
-            version=catalogue.version,
             gates=catalogue.gates,
+            features=features_of(catalogue.gates),
             now=NOW,
             entropy=SeededEntropy(1),
             catalogue=catalogue,
@@ -55,7 +56,7 @@ class Rules:
         whole |= {"kind": self.resource.gvk.kind, **body}
         sent = json.dumps(whole).encode()
         obj = decoder.decode(sent, "application/json", self.resource, self.catalogue).object
-        context = DefaultingContext(self.catalogue.version, self.catalogue.gates, NOW)
+        context = DefaultingContext(self.context.features, NOW)
         obj = apply_defaults(obj, self.resource.schema, context)
         obj["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
         if self.resource.namespaced:

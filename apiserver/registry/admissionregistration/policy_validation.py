@@ -19,14 +19,13 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.features import AdmissionFeatures
 from kubeskew.apiserver.registry.admissionregistration import match_rules as rules
 from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
 from kubeskew.apiserver.registry.shared.selectors import selector_errors
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS = ("Audit", "Deny", "Warn")
-_ACTIONS_SINCE = 27  # before, every binding denies
-_SELECTORS_SINCE = 28  # of parameters, and what is done without any
 # Checks a variable (name, expression, path), and declares it for the expressions after it.
 VariableCheck = Callable[[str, str, str], Iterator[FieldError]]
 _MAX_AUDIT_ANNOTATIONS = 20
@@ -228,7 +227,7 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
 # --- bindings ----------------------------------------------------------------------------------------------
 
 
-def binding_errors(obj: Object, minor: int, *, validating: bool) -> Iterator[FieldError]:
+def binding_errors(obj: Object, features: AdmissionFeatures, *, validating: bool) -> Iterator[FieldError]:
     """A binding of either kind of policy; for one of them upstream misspells the path of matchResources."""
     spec = obj.get("spec") or {}
     policy = spec.get("policyName") or ""
@@ -237,13 +236,13 @@ def binding_errors(obj: Object, minor: int, *, validating: bool) -> Iterator[Fie
     else:
         yield from (invalid("spec.policyName", policy, text) for text in names.dns1123_subdomain(policy))
     if spec.get("paramRef") is not None:
-        check = _param_ref_errors if minor >= _SELECTORS_SINCE else _param_name_errors
+        check = _param_ref_errors if features.parameter_selectors else _param_name_errors
         yield from check(spec["paramRef"], "spec.paramRef")
     if spec.get("matchResources") is not None:
         at = "spec.matchResouces" if validating else "spec.matchResources"
         yield from rules.match_resources_errors(spec["matchResources"], at)
         yield from () if validating else _mutable_errors(spec["matchResources"], at)
-    if validating and minor >= _ACTIONS_SINCE:
+    if validating and features.policy_actions:
         yield from _actions_errors(spec.get("validationActions") or [], "spec.validationActions")
 
 

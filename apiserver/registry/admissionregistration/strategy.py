@@ -44,7 +44,7 @@ class ValidatingWebhooksStrategy(CountedConditional):
 
     def _errors(self, obj: Object, ctx: StrategyContext, old: Object | None) -> list[FieldError]:
         known = expression_checks.webhook_expressions(old or {})
-        check = expression_checks.condition_check(ctx.version.minor, known)
+        check = expression_checks.condition_check(ctx.features.expressions, known)
         lenient = Leniency.of(old) if old is not None else None
         return list(webhooks_errors(obj, check, mutating=self.mutating, lenient=lenient))
 
@@ -65,12 +65,12 @@ class _PolicyStrategy(CountedConditional, ABC):
         """The kind's own rules."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = expression_checks.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
+        checks = expression_checks.policy_checks(ctx.features.expressions, obj.get("spec") or {}, None)
         return list(self.errors(obj, checks)) or list(param_kind_errors(obj, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, was = new.get("spec") or {}, old.get("spec") or {}
-        checks = expression_checks.policy_checks(ctx.version.minor, spec, was)
+        checks = expression_checks.policy_checks(ctx.features.expressions, spec, was)
         found = list(self.errors(new, checks))
         if found or spec.get("paramKind") == was.get("paramKind"):
             return found
@@ -98,11 +98,11 @@ class ValidatingBindingStrategy(CountedConditional):
     policies: ClassVar[str] = "validatingadmissionpolicies"
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        found = list(binding_errors(obj, ctx.version.minor, validating=self.validating))
+        found = list(binding_errors(obj, ctx.features.admission, validating=self.validating))
         return found or list(param_ref_errors(obj, self.policies, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        found = list(binding_errors(new, ctx.version.minor, validating=self.validating))
+        found = list(binding_errors(new, ctx.features.admission, validating=self.validating))
         spec, was = new.get("spec") or {}, old.get("spec") or {}
         same = all(spec.get(name) == was.get(name) for name in ("paramRef", "policyName"))
         return found if found or same else list(param_ref_errors(new, self.policies, ctx))

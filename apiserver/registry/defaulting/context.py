@@ -5,16 +5,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import Features
 
 
 class DefaultingContext(NamedTuple):
-    """The server's version and gates, and the time of the request."""
+    """Holds what the server's version and gates decide, and the time of the request."""
 
-    version: Version
-    gates: FeatureGates
+    features: Features
     now: datetime
 
     @property

@@ -41,7 +41,7 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
     if metadata.get("name") or not metadata.get("generateName"):
         return await _create(registry, obj, write)
     admitted = dumps(obj)  # much cheaper than a copy that is hardly ever needed
-    for _ in range(_NAME_ATTEMPTS - 1 if services.world.gates.enabled("RetryGenerateName") else 0):
+    for _ in range(_NAME_ATTEMPTS - 1 if services.features.requests.retries_names else 0):
         try:
             return await _create(registry, obj, write)
         except StatusError as error:

@@ -31,7 +31,6 @@ from kubeskew.apiserver.registry.index import strategies_of
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import (
-    GATE,
     UnreadableError,
     corrupt,
     failed_list,
@@ -136,14 +135,13 @@ class Registry:
         path, first, revision = errors[0]
         log.warning("%s at %d cannot be read: %s", path, revision, first.text)
         if self.tells_corruption:
-            return failed_list(self.resource.group_resource, errors, self.services.world.version.minor)
+            return failed_list(self.resource.group_resource, errors, self.services.features.requests)
         return internal(f'unable to transform key "{path}": {first.text}') if first.altered else first
 
     @property
     def tells_corruption(self) -> bool:
         """Decides whether answers name the objects that cannot be read, and deletions may ignore that."""
-        gates = self.services.world.gates
-        return gates.knows(GATE) and gates.enabled(GATE)
+        return self.services.features.requests.unsafe_deletion
 
     def stored_path(self, key: Key) -> str:
         """The key of an object in upstream's store."""
@@ -196,8 +194,8 @@ class Registry:
         """Makes the context in which the strategy sees the world, for one write."""
         world = self.services.world
         return StrategyContext(
-            world.version,
             world.gates,
+            self.services.features,
             world.clock.now(),
             world.entropy,
             self.services.table,

@@ -72,7 +72,7 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
 def _known(registry: Registry, group: str) -> set[str]:
     """The fields that may be named; where a kind says itself which, only those below a namespace have one."""
     resource = registry.resource
-    own = registry.strategy.labels_in(group, registry.services.world.version.minor)
+    own = registry.strategy.labels_in(group, registry.services.features)
     if not resource.namespaced and (own or resource.custom):
         return {"metadata.name", *own}
     return {"metadata.name", "metadata.namespace", *own}

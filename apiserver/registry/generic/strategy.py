@@ -23,9 +23,9 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apimachinery.validation import names, object_meta
-from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.authorization import Decision
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import schema_validation
 from kubeskew.apiserver.storage.encoding import copied
@@ -38,8 +38,8 @@ class StrategyContext(NamedTuple):
     `resource` is the resource in its hub version. `subresource` is empty for the main resource.
     """
 
-    version: Version
     gates: FeatureGates
+    features: Features
     now: datetime
     entropy: Entropy
     catalogue: ResourceTable
@@ -178,7 +178,7 @@ class Strategy:
 
     # --- reading -------------------------------------------------------------------------------------------
 
-    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
+    def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
         """The fields that requests of a group may select by: events are in two."""
         return self.field_labels
 

@@ -22,8 +22,6 @@ from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.storage.records import Change, Entry, Key, Verb
 
-_MISSED_SINCE = 34  # the first minor whose 404 comes before the uid's 409 (from memory; surely in 1.36)
-
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
 
@@ -44,7 +42,7 @@ async def update(
 
     async def attempt(entry: Entry | None) -> Written:
         creatable = force_create or registry.strategy.allow_create_on_update
-        if entry is None and not creatable and registry.services.world.version.minor >= _MISSED_SINCE:
+        if entry is None and not creatable and registry.services.features.requests.absence_before_uid:
             raise errors.not_found(registry.named(write), name)
         if uid and uid != (entry.uid if entry is not None else ""):
             found = entry.uid if entry is not None else ""

@@ -5,13 +5,12 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 def admin_label(ctx: StrategyContext) -> str:
-    domain = "resource.kubernetes.io" if ctx.version.minor >= 34 else "resource.k8s.io"
-    return f"{domain}/admin-access"
+    return ctx.features.devices.admin_label
 
 
 def may_administer(obj: Object, ctx: StrategyContext) -> bool:
-    """Decides whether the claim's namespace carries the label (checked from 1.33 on)."""
-    if ctx.version.minor < 33:
+    """Decides whether the claim's namespace carries the label (where the release checks it)."""
+    if not ctx.features.devices.checks_admin_label:
         return True
     namespace = ctx.get_entry("namespaces", "", obj["metadata"].get("namespace") or "") or {}
     labels = (namespace.get("metadata") or {}).get("labels") or {}

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 MAX_BINDING_CONDITIONS = 4

@@ -21,8 +21,8 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
 MAX_EXPRESSION_BYTES = MAX_PARAMETERS_BYTES = 10 * 1024
@@ -105,12 +105,12 @@ def _shortened(name: str, longest: int) -> str:
 
 
 def _too_many(path: str, actual: int, most: int, rules: DeviceRules) -> FieldError:
-    return too_many(path, actual, most) if rules.minor >= 32 else over_length(path, most, rules)
+    return too_many(path, actual, most) if rules.current_wording else over_length(path, most, rules)
 
 
 def over_length(path: str, most: int, rules: DeviceRules) -> FieldError:
     """Too long, in the words of the minor."""
-    text = f"may not be more than {most} bytes" if rules.minor >= 32 else f"may not be longer than {most}"
+    text = f"may not be more than {most} bytes" if rules.current_wording else f"may not be longer than {most}"
     return FieldError(ErrorType.TOO_LONG, path, detail=text)
 
 
@@ -172,7 +172,7 @@ def qualified(rules: DeviceRules) -> Rule:
         if len(parts) == 1:
             yield from _identifier(value, path, rules)
         elif len(parts) == 2:
-            domain = "prefix" if rules.minor < 32 else "domain"
+            domain = "domain" if rules.current_wording else "prefix"
             yield from _part(parts[0], f"the {domain} must not be empty", driver, path, rules)
             yield from _part(
                 parts[1],
@@ -199,7 +199,7 @@ def fully_qualified(value: str, path: str, rules: DeviceRules) -> Iterator[Field
         return
     if rules.declared:
         yield invalid(path, value, _FULL_TEXT)
-    elif rules.minor >= 32:
+    elif rules.current_wording:
         yield invalid(path, value, "must include a domain")
     else:
         yield required(child(path, "domain"), "must include a prefix")
@@ -238,11 +238,11 @@ def selectors(
             return
         expression = cel.get("expression") or ""
         where = child(child(at, "cel"), "expression")
-        if rules.minor >= 32 and len(expression.encode()) > MAX_EXPRESSION_BYTES:
+        if rules.limits_sizes and len(expression.encode()) > MAX_EXPRESSION_BYTES:
             yield over_length(where, MAX_EXPRESSION_BYTES, rules)
         else:
             features = rules.selectors(stored=stored)
-            yield from device_selector_errors(expression, where, features, priced=rules.minor >= 32)
+            yield from device_selector_errors(expression, where, features, priced=rules.limits_sizes)
 
     yield from each(items, MAX_SELECTORS, rule, path, rules)
 
@@ -276,7 +276,7 @@ def raw_object(value: Any, path: str, rules: DeviceRules, *, stored: bool) -> It
         yield required(path)
         return
     size = len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
-    if rules.minor >= 32 and not stored and size > MAX_PARAMETERS_BYTES:
+    if rules.limits_sizes and not stored and size > MAX_PARAMETERS_BYTES:
         yield over_length(path, MAX_PARAMETERS_BYTES, rules)
     elif not isinstance(value, dict):
         yield invalid(path, _OMITTED_VALUE, rules.object_text)

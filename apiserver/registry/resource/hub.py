@@ -6,7 +6,6 @@ from kubeskew.apimachinery.conversion.converting import CONVERTERS
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 
 _GROUP = "resource.k8s.io"
 
@@ -21,16 +20,6 @@ def as_v1(obj: Object, ctx: StrategyContext) -> Object:
     widened = copy.deepcopy(obj)
     CONVERTERS[hub][0](widened)
     return widened
-
-
-def rules_of(ctx: StrategyContext) -> DeviceRules:
-    return DeviceRules(
-        ctx.version.minor,
-        consumable_capacity=ctx.gates.enabled("DRAConsumableCapacity"),
-        list_attributes=ctx.gates.enabled("DRAListTypeAttributes"),
-        fractional_capacity=ctx.gates.enabled("DRAFractionalCapacityRange"),
-        partition_types=ctx.gates.enabled("DRAPartitionableDevicesType"),
-    )
 
 
 def _is_classic(ctx: StrategyContext) -> bool:

@@ -34,7 +34,7 @@ class WorkloadStrategy(Counted):
 
     def template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         template = obj["spec"].get("template") or {}
-        return template_warnings(template, "spec.template", ctx.version.minor)
+        return template_warnings(template, "spec.template", ctx.features.pods)
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         if new["metadata"].get("generation") == old["metadata"].get("generation"):

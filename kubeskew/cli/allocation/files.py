@@ -21,6 +21,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.index import defaulter_of
 from kubeskew.cli.allocation.validation import faults
@@ -57,7 +58,7 @@ class AllocationFiles:
 def load(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> AllocationFiles:
     """Everything in the files; raises UserError that names file, document and what is wrong."""
     files = AllocationFiles()
-    reader = _Reader(files, version, DefaultingContext(version, gates, SystemClock().now()))
+    reader = _Reader(files, version, DefaultingContext(features_of(gates), SystemClock().now()))
     for path in paths:
         for where, obj in _documents(path):
             try:

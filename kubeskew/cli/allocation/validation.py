@@ -2,13 +2,15 @@
 the same."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import DeviceRules, features_of
 from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule.validation import taint_rule_errors
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
 from kubeskew.apiserver.registry.resource.resourceslice.validation import slice_errors
 
@@ -27,8 +29,8 @@ _CHECKS: Mapping[str, _Check] = {
 
 def faults(obj: Object, kind: str, version: Version) -> list[FieldError]:
     """Why a server of the version, with all gates on, would not store the object; it has the shape of v1."""
-    every_gate = DeviceRules(
-        version.minor,
+    every_gate = replace(
+        features_of(FeatureGates(version)).devices,
         consumable_capacity=True,
         list_attributes=True,
         fractional_capacity=True,

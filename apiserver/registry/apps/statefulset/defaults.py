@@ -21,7 +21,7 @@ def stateful_set(obj: Object, ctx: DefaultingContext) -> None:
     fill(spec, podManagementPolicy="OrderedReady")
     fill_null(spec, replicas=1, revisionHistoryLimit=HISTORY)
     _stateful_strategy(struct(spec, "updateStrategy"), ctx)
-    if ctx.version.minor >= 27 or ctx.gates.enabled("StatefulSetAutoDeletePVC"):
+    if ctx.features.workloads.claim_retention:
         fill(struct(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
     for claim in each(spec, "volumeClaimTemplates"):
         claim.update(apiVersion="v1", kind="PersistentVolumeClaim")  # whatever was sent
@@ -36,5 +36,5 @@ def _stateful_strategy(strategy: Object, ctx: DefaultingContext) -> None:
     rolling = strategy.get("rollingUpdate")
     if strategy["type"] == "RollingUpdate" and rolling is not None:
         fill_null(rolling, partition=0)
-        if ctx.gates.enabled("MaxUnavailableStatefulSet"):
+        if ctx.features.workloads.max_unavailable:
             fill_null(rolling, maxUnavailable=1)

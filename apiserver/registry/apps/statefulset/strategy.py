@@ -27,7 +27,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return statefulset_validation.name_errors(name, prefix)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        changes = statefulset_validation.update_errors(new["spec"], old["spec"], ctx.version.minor)
+        changes = statefulset_validation.update_errors(new["spec"], old["spec"], ctx.features.workloads)
         return [*super().validate_update(new, old, ctx), *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.shared import selectors, workloads
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import annotation_errors
@@ -18,8 +19,6 @@ from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 _MANAGEMENT = ("OrderedReady", "Parallel")
 _RETENTION = ("Retain", "Delete")
 _ZERO_TEXT = "cannot be 0"
-CHECKS_TEMPLATE_SINCE = 33
-_HISTORY_SINCE = 33
 _UPDATABLE = ("replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy",
               "minReadySeconds")  # fmt: skip
 
@@ -32,7 +31,7 @@ def stateful_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
     errors += workloads.selector_errors(spec, "statefulset")
     errors += _template_errors(spec, options)
     errors += workloads.restart_errors(spec, "StatefulSet")
-    if options.minor >= CHECKS_TEMPLATE_SINCE:
+    if options.features.stateful_set_templates:
         for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             at = index("spec.volumeClaimTemplates", position)
             errors += volumes_claims.claim_errors(claim.get("spec") or {}, child(at, "spec"))
@@ -86,7 +85,7 @@ def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
     if not fits and not selectors.takes_all(selector):
         yield invalid("spec.template.metadata.labels", labels or None, workloads.NOT_MATCHING)
     template = spec.get("template") or {}
-    if options.minor < CHECKS_TEMPLATE_SINCE:
+    if not options.features.stateful_set_templates:
         annotations = (template.get("metadata") or {}).get("annotations") or {}
         inside, at = template.get("spec") or {}, "spec.template.annotations"
         yield from object_meta.validate_labels(labels, "spec.template.labels")
@@ -112,13 +111,13 @@ def name_errors(name: str, prefix: bool) -> list[str]:
     return names.dns1123_label(name, prefix)
 
 
-def update_errors(new: Object, old: Object, minor: int) -> list[FieldError]:
+def update_errors(new: Object, old: Object, features: WorkloadFeatures) -> list[FieldError]:
     """Returns the faults of a change of the spec."""
-    free = {*_UPDATABLE, "revisionHistoryLimit"} if minor >= _HISTORY_SINCE else set(_UPDATABLE)
+    free = {*_UPDATABLE, "revisionHistoryLimit"} if features.history_limit_changes else set(_UPDATABLE)
     kept = [{name: value for name, value in spec.items() if name not in free} for spec in (new, old)]
     if kept[0] == kept[1]:
         return []
-    history = " 'revisionHistoryLimit'," if minor >= _HISTORY_SINCE else ""
+    history = " 'revisionHistoryLimit'," if features.history_limit_changes else ""
     text = (
         "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
         f"'updateStrategy',{history} 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are "

@@ -28,7 +28,7 @@ class AutoscalerStrategy(Checked):
     status: ClassVar[type[Strategy]] = AutoscalerStatus
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        return ctx.version.minor >= 37 and ctx.gates.enabled("HPAGeneration")
+        return ctx.features.workloads.autoscaler_generation
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)
@@ -38,10 +38,7 @@ class AutoscalerStrategy(Checked):
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
         spec, before = _common_spec(obj), None if old is None else _common_spec(old)
-        to_zero = ctx.gates.enabled("HPAScaleToZero")
-        bounds = horizontalpodautoscaler_validation.Bounds.of(
-            spec, before, ctx.version.minor, to_zero=to_zero
-        )
+        bounds = horizontalpodautoscaler_validation.Bounds.of(spec, before, ctx.features.workloads)
         return list(horizontalpodautoscaler_validation.spec_errors(spec, bounds))
 
 

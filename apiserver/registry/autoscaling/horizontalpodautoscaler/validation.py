@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler.metrics_validation import (
     metrics_errors,
 )
@@ -19,7 +20,6 @@ _SELECT = ("Disabled", "Max", "Min")
 _POLICIES = ("Percent", "Pods")
 _MAX_PERIOD = 1800
 _MAX_WINDOW = 3600
-_CHECKS_VERSION = 35  # (from memory) the minor since which the version of what is scaled is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Bounds:
     object_version: str = "any"
 
     @classmethod
-    def of(cls, new: Object, old: Object | None, minor: int, *, to_zero: bool) -> "Bounds":
+    def of(cls, new: Object, old: Object | None, features: WorkloadFeatures) -> "Bounds":
         """`new` and `old` are specs."""
-        least = 0 if to_zero or (old is not None and old.get("minReplicas") == 0) else 1
-        if minor < _CHECKS_VERSION:
+        least = 0 if features.scale_to_zero or (old is not None and old.get("minReplicas") == 0) else 1
+        if not features.target_versions:
             return cls(least)
         target, before = new.get("scaleTargetRef") or {}, (old or {}).get("scaleTargetRef") or {}
         same = all(target.get(name) == before.get(name) for name in ("apiVersion", "kind"))

@@ -25,9 +25,9 @@ def job(obj: Object, ctx: DefaultingContext) -> None:
         spec["completions"] = 1
     limit = UNLIMITED if spec.get("backoffLimitPerIndex") is not None else BACKOFF_LIMIT
     fill_null(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False)
-    if ctx.version.minor >= 31:  # (from memory) the first minor that writes it
+    if ctx.features.workloads.manual_selector_default:
         fill_null(spec, manualSelector=False)
-    if ctx.version.minor >= 29 or ctx.gates.enabled("JobPodReplacementPolicy"):
+    if ctx.features.workloads.pod_replacement_policy:
         policy = "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed"
         fill_null(spec, podReplacementPolicy=policy)
     for rule in each(spec.get("podFailurePolicy") or {}, "rules"):

@@ -19,8 +19,6 @@ from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_
 from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
 
-_ELASTIC_SINCE = 31
-
 _MANY = 100_000
 
 _MANY_AT_ONCE = 10_000
@@ -41,16 +39,11 @@ _JOB_NAME = "job-name"
 
 _PREFIX = "batch.kubernetes.io/"
 
-_PREFIXED_SINCE = 27  # before, the labels of a job's pods had no prefix, and the selector was of these
-
-_TRACKING_MARK_UNTIL = 26  # the last server that marks jobs whose pods are counted by finalizers
-
-_INTERIM_SINCE = 31  # the minor from which a job that ends has an interim condition first
-
 
 class JobStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        strict, interim = ctx.gates.enabled("JobManagedBy"), ctx.version.minor >= _INTERIM_SINCE
+        workloads = ctx.features.workloads
+        strict, interim = workloads.job_managed_by, workloads.interim_conditions
         return list(status_validation.status_errors(new, old, strict=strict, interim=interim))
 
 
@@ -65,11 +58,11 @@ class JobStrategy(Counted):
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
         spec, metadata = obj["spec"], obj["metadata"]
-        if ctx.version.minor <= _TRACKING_MARK_UNTIL:
+        if ctx.features.workloads.marks_tracked_jobs:
             metadata["annotations"] = {**(metadata.get("annotations") or {}), job_validation.TRACKING: ""}
         if spec.get("manualSelector"):
             return
-        prefixes = ("", _PREFIX) if ctx.version.minor >= _PREFIXED_SINCE else ("",)
+        prefixes = ("", _PREFIX) if ctx.features.workloads.prefixed_job_labels else ("",)
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
         for prefix in prefixes:
             labels.setdefault(
@@ -82,17 +75,17 @@ class JobStrategy(Counted):
             metadata["labels"] = dict(labels)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        prefixed = ctx.version.minor >= _PREFIXED_SINCE
+        prefixed = ctx.features.workloads.prefixed_job_labels
         return job_validation.job_errors(obj, template_options(ctx), prefixed=prefixed)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """The spec's faults are told twice, as upstream checks it twice."""
         options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         labels = workloads.template_labels(old["spec"])
-        prefixed = ctx.version.minor >= _PREFIXED_SINCE and all(
+        prefixed = ctx.features.workloads.prefixed_job_labels and all(
             job_validation.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
         )
-        markable = ctx.version.minor > _TRACKING_MARK_UNTIL or job_validation.is_marked(old)
+        markable = not ctx.features.workloads.marks_tracked_jobs or job_validation.is_marked(old)
         return [
             *job_validation.job_errors(new, options, prefixed=prefixed, markable=markable),
             *job_validation.spec_errors(spec, options),
@@ -115,17 +108,17 @@ class JobStrategy(Counted):
 
 def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
     """Jobs that are suspended and have no pods may be placed and sized anew."""
-    suspended, status, on = bool(old["spec"].get("suspend")), old.get("status") or {}, ctx.gates.enabled
+    suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     conditions = status.get("conditions") or ()
     at_rest = not status.get("active") and any(
         one.get("type") == "Suspended" and one.get("status") == "True" for one in conditions
     )
     placing = suspended and status.get("startTime") is None
-    if on("MutableSchedulingDirectivesForSuspendedJobs"):
+    if ctx.features.workloads.suspended_placing:
         placing = placing or (suspended and at_rest)
-    resources = suspended and on("MutablePodResourcesForSuspendedJobs")
+    resources = suspended and ctx.features.workloads.suspended_resources
     return update_validation.JobChanges(
-        elastic=on("ElasticIndexedJob") or ctx.version.minor >= _ELASTIC_SINCE,
+        elastic=ctx.features.workloads.elastic_jobs,
         placing=placing,
         resources=resources and (status.get("startTime") is None or at_rest),
     )
@@ -137,4 +130,4 @@ def _job_warnings(spec: Object, path: str, ctx: StrategyContext) -> list[str]:
     if spec.get("completionMode") == "Indexed" and many:
         found.append(f"{path}: {_TOO_MANY}")
     template = spec.get("template") or {}
-    return [*found, *template_warnings(template, f"{path}.template", ctx.version.minor)]
+    return [*found, *template_warnings(template, f"{path}.template", ctx.features.pods)]

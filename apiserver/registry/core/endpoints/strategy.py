@@ -11,8 +11,6 @@ from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.user import SERVER
 
-_ENDPOINT_WARNINGS_SINCE = 33
-
 
 class EndpointsStrategy(CreatedByUpdate):
     metadata_checked_as_new = 1
@@ -24,8 +22,8 @@ class EndpointsStrategy(CreatedByUpdate):
         return self._errors(new, old, ctx)
 
     def _errors(self, new: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-        strict, local = ctx.gates.enabled("StrictIPCIDRValidation"), ctx.user.name == SERVER.name
+        strict, local = ctx.features.strict_addresses, ctx.user.name == SERVER.name
         return list(endpoints_validation.endpoints_errors(new, old, strict=strict, local=local))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return endpoint_warnings(obj) if ctx.version.minor >= _ENDPOINT_WARNINGS_SINCE else []
+        return endpoint_warnings(obj) if ctx.features.services.endpoint_warnings else []

@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.event import validation as event_validation
 from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
@@ -54,7 +55,7 @@ class EventStrategy(Checked):
             found += [*metadata, *event_validation.update_errors(new, old)]
         return found
 
-    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
+    def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
         own, others = ("regarding.", "reportingController"), ("involvedObject.", "reportingComponent")
         refused = others if group == _NEWER else own
         return tuple(label for label in self.field_labels if not label.startswith(refused))

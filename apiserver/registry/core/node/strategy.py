@@ -33,7 +33,7 @@ class NodeStrategy(BuiltIn):
         node_validation.complete_cidrs(new.setdefault("spec", {}), old.get("spec") or {})
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return node_validation.node_errors(obj, strict=ctx.gates.enabled("StrictIPCIDRValidation"))
+        return node_validation.node_errors(obj, strict=ctx.features.strict_addresses)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return [*self.validate(new, ctx), *node_validation.node_update_errors(new, old)]

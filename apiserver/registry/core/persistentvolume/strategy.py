@@ -29,4 +29,4 @@ class VolumeStrategy(Returned):
         return [*self.validate(new, ctx), *persistent_volumes.volume_errors(new["spec"]), *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return persistent_volume_warnings(obj, ctx.version.minor)
+        return persistent_volume_warnings(obj, ctx.features.volumes)

@@ -3,26 +3,26 @@
 Source: pkg/api/persistentvolumeclaim/util.go, 1.36.
 """
 
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import VolumeFeatures
 
 _TAKEN = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
 _SHARED = ("apiGroup", "kind", "name")
 
 
-def settle(spec: Object, old: Object, gates: FeatureGates) -> None:
+def settle(spec: Object, old: Object, features: VolumeFeatures) -> None:
     """Forget, in place, sources that clients of old expect to be ignored, and give the two fields one value.
 
     `old` is the spec before the change, empty at a create.
     """
     had_reference = old.get("dataSourceRef") is not None
     across = bool((spec.get("dataSourceRef") or {}).get("namespace"))
-    if across and not had_reference and not gates.enabled("CrossNamespaceVolumeDataSource"):
+    if across and not had_reference and not features.sources_across_namespaces:
         del spec["dataSourceRef"]
     had_any = had_reference or old.get("dataSource") is not None
     if not had_any and spec.get("dataSourceRef") is None and not _is_taken(spec.get("dataSource") or {}):
         spec.pop("dataSource", None)
-    if gates.enabled("AnyVolumeDataSource"):
+    if features.any_data_source:
         _complete(spec)
 
 

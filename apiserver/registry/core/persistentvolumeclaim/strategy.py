@@ -13,17 +13,13 @@ from kubeskew.apiserver.registry.shared.volumes.warnings import (
     volume_claim_warnings,
 )
 
-_APPLIED_SINCE = 34
-
-_SHRINKS = "RecoverVolumeExpansionFailure"
-
-_CLASSES = "VolumeAttributesClass"
-
 
 class VolumeClaimStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        plural = ctx.version.minor >= _APPLIED_SINCE
-        return list(volumes_claims.status_errors(new, shrinks=ctx.gates.enabled(_SHRINKS), plural=plural))
+        plural = ctx.features.volumes.several_applied
+        return list(
+            volumes_claims.status_errors(new, shrinks=ctx.features.volumes.claim_shrinks, plural=plural)
+        )
 
 
 class VolumeClaimStrategy(Returned):
@@ -32,22 +28,24 @@ class VolumeClaimStrategy(Returned):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}
-        data_sources.settle(obj["spec"], {}, ctx.gates)
+        data_sources.settle(obj["spec"], {}, ctx.features.volumes)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        data_sources.settle(new["spec"], old["spec"], ctx.gates)
+        data_sources.settle(new["spec"], old["spec"], ctx.features.volumes)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(volumes_claims.claim_errors(obj["spec"], "spec", classes=ctx.gates.enabled(_CLASSES)))
+        return list(
+            volumes_claims.claim_errors(obj["spec"], "spec", classes=ctx.features.volumes.attributes_classes)
+        )
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         changes = volumes_claims.claim_update_errors(
             new,
             old,
-            shrinks=ctx.gates.enabled(_SHRINKS),
-            classes=ctx.gates.enabled(_CLASSES),
-            applied=ctx.version.minor >= _APPLIED_SINCE,
+            shrinks=ctx.features.volumes.claim_shrinks,
+            classes=ctx.features.volumes.attributes_classes,
+            applied=ctx.features.volumes.several_applied,
         )
         rules = self.validate(new, ctx)
         return [*rules, *rules, *changes]

@@ -95,7 +95,7 @@ def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
     for kind in ("annotations", "labels"):
         if wanted.get(kind):
             metadata[kind] = {**(metadata.get(kind) or {}), **wanted[kind]}
-    if scope.services.world.gates.enabled("ClearingNominatedNodeNameAfterBinding"):
+    if scope.services.features.pods.clears_nomination:
         (pod.get("status") or {}).pop("nominatedNodeName", None)
     _set_scheduled(scope, pod)
 

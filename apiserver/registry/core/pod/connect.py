@@ -19,10 +19,6 @@ from kubeskew.apiserver.services import Scope, Services
 
 _FLAGS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 # WebSocket protocols that the server understands by itself, once the gate is on.
-_GATED = {
-    "v5.channel.k8s.io": "TranslateStreamCloseWebsocketRequests",
-    "SPDY/3.1+portforward.k8s.io": "PortForwardWebsockets",
-}
 _KINDS = {"exec": "PodExecOptions", "attach": "PodAttachOptions", "portforward": "PodPortForwardOptions"}
 
 
@@ -56,7 +52,12 @@ def _is_too_new(request: Request, services: Services) -> bool:
     """Decides whether the client offers only protocols newer than the server; it then falls back to SPDY."""
     if not is_websocket(request):
         return False
-    unknown = {name for name, gate in _GATED.items() if not services.world.gates.enabled(gate)}
+    pods = services.features.pods
+    unknown = set()
+    if not pods.remote_commands_by_websocket:
+        unknown.add("v5.channel.k8s.io")
+    if not pods.port_forward_by_websocket:
+        unknown.add("SPDY/3.1+portforward.k8s.io")
     offered = set(offered_protocols(request))
     return bool(offered & unknown) and offered <= unknown
 
@@ -66,7 +67,7 @@ def _check_permission(request: Request, scope: Scope) -> None:
     services = scope.services
     if request.info.verb != "get" or not is_websocket(request):
         return
-    if not services.world.gates.enabled("AuthorizePodWebsocketUpgradeCreatePermission"):
+    if not services.features.pods.authorizes_websockets:
         return
     info = request.info._replace(verb="create")
     decision = services.authorizer.authorize(request.user, info)

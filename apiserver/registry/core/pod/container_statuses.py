@@ -34,7 +34,6 @@ _CLAIM_TEXT = (
     "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
     "'claim:<claimName>' if request is empty"
 )
-_USER_PATH_SINCE = 34
 
 
 def transition_errors(new: Object, old: Object, spec: Object, options: PodOptions) -> Iterator[FieldError]:
@@ -87,7 +86,7 @@ def container_status_errors(new: Object, spec: Object, options: PodOptions) -> I
         for position, status in enumerate(new.get(field) or ()):
             if status.get("user"):
                 at = index(f"status.{field}", position)
-                where = child(at, "user") if options.minor >= _USER_PATH_SINCE else at
+                where = child(at, "user") if options.features.status_user_path else at
                 yield from _user_errors(status["user"].get("linux"), system, child(where, "linux"))
     for field, containers in FIELDS.items():
         for position, status in enumerate(new.get(field) or ()):

@@ -23,7 +23,7 @@ def pod(obj: Object, ctx: DefaultingContext) -> None:
         _requests_from_limits(container)
     if spec.get("hostNetwork"):
         _host_ports(spec)
-    if ctx.gates.enabled("PodLevelResources"):
+    if ctx.features.pods.pod_resources:
         _pod_level_requests(spec)
     if obj.get("status"):
         _addresses(obj["status"])

@@ -6,11 +6,11 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupKind, StatusError, bad_request, invalid, not_found
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.admission import CREATE
 from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.delete import options_schema
 from kubeskew.apiserver.http import bodies, parameters
@@ -31,7 +31,6 @@ _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction 
 _REASON = "EvictionByEvictionAPI"
 _MESSAGE = "Eviction API: evicting"
 _TRIES = 20
-_GATE = "PDBUnhealthyPodEvictionPolicy"
 
 
 def _schema(metadata: Schema, options: Schema) -> Schema:
@@ -117,7 +116,7 @@ class Eviction:
             return False
         (budget,) = found
         name = budget["metadata"]["name"]
-        if not _is_ready(pod) and _lets_unhealthy_go(budget, self._scope.services.world.gates):
+        if not _is_ready(pod) and _lets_unhealthy_go(budget, self._scope.services.features.pods):
             self._budget = name
             return True
         await budgets.take(name, pod, dry_run=self._dry_run)
@@ -134,7 +133,7 @@ class Eviction:
     async def _delete(self, how: Object) -> None:
         """Say in the pod's status that it is evicted, and delete it."""
         registry = self._scope.registry
-        if not self._dry_run and self._scope.services.world.gates.enabled("PodDisruptionConditions"):
+        if not self._dry_run and self._scope.services.features.pods.disruption_condition:
             marked = await self._mark(how)
             preconditions = how.get("preconditions") or {}
             if preconditions.get("resourceVersion"):
@@ -143,7 +142,7 @@ class Eviction:
 
     async def _mark(self, how: Object) -> Written:
         registry, namespace = self._scope.registry, self._request.info.namespace
-        gates = self._scope.services.world.gates
+        tracked = self._scope.services.features.pods.observed_generation
         now = timestamp(self._scope.services.world.clock.now())
 
         async def attempt(entry: Entry | None) -> Written:
@@ -151,7 +150,7 @@ class Eviction:
                 raise not_found(registry.resource.group_resource, self._name)
             generic_delete.check_preconditions(registry, entry, how)
             pod = registry.object(entry)
-            if not _set_target(pod, now, tracked=gates.enabled("PodObservedGenerationTracking")):
+            if not _set_target(pod, now, tracked=tracked):
                 return Written(pod, entry.revision, entry.value)
             return await generic_update.store(registry, entry, pod, self._write())
 
@@ -198,11 +197,11 @@ def _is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _lets_unhealthy_go(budget: Object, gates: FeatureGates) -> bool:
+def _lets_unhealthy_go(budget: Object, features: PodFeatures) -> bool:
     """Decides whether a pod that is not ready may go without using the budget up."""
     status = budget.get("status") or {}
     asked = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-    if asked and (not gates.knows(_GATE) or gates.enabled(_GATE)):
+    if asked and features.unhealthy_eviction:
         return True
     desired = status.get("desiredHealthy") or 0
     return desired > 0 and (status.get("currentHealthy") or 0) >= desired

@@ -58,7 +58,7 @@ async def log(request: Request, scope: Scope) -> Response:
     """The log as plain text; nothing for a pod without a node."""
     services, info = scope.services, request.info
     options = _options(request)
-    splits = services.world.gates.enabled("PodLogsQuerySplitStreams")
+    splits = services.features.pods.split_log_streams
     problems = _problems(options, splits=splits)
     if problems:
         raise errors.invalid(GroupKind("", "PodLogOptions"), info.name, problems)

@@ -8,13 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import APP_ARMOR
 from kubeskew.apiserver.registry.shared.podtemplate.app_armor import app_armor_profile
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
 
-_APP_ARMOR_SINCE = 30
 _TERMS = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
@@ -45,18 +44,14 @@ def keep_observed_generations(new: Object, old: Object) -> None:
             condition["observedGeneration"] = number
 
 
-def merge_label_keys(pod: Object, gates: FeatureGates) -> None:
+def merge_label_keys(pod: Object, features: PodFeatures) -> None:
     """Make the keys of labels that affinity and spreading name part of their selectors."""
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
-    if gates.enabled("MatchLabelKeysInPodAffinity"):
+    if features.merged_affinity:
         for term in _affinity_terms(spec.get("affinity") or {}):
             _apply(term, "matchLabelKeys", "In", labels)
             _apply(term, "mismatchLabelKeys", "NotIn", labels)
-    spreads = (
-        "MatchLabelKeysInPodTopologySpread",
-        "MatchLabelKeysInPodTopologySpreadSelectorMerge",
-    )
-    if all(gates.enabled(name) for name in spreads):
+    if features.merged_constraints:
         for constraint in spec.get("topologySpreadConstraints") or ():
             _apply(constraint, "matchLabelKeys", "In", labels)
 
@@ -81,10 +76,10 @@ def _apply(term: Object, field: str, operator: str, labels: dict[str, str]) -> N
 # --- AppArmor: annotations until 1.30, fields since ---------------------------------------------------------
 
 
-def read_app_armor(pod: Object, minor: int) -> None:
+def read_app_armor(pod: Object) -> None:
     """Make fields of the annotations of containers that have none (in place)."""
     spec, annotations = pod["spec"], pod["metadata"]["annotations"]
-    if minor < _APP_ARMOR_SINCE or (spec.get("os") or {}).get("name") == "windows":
+    if (spec.get("os") or {}).get("name") == "windows":
         return
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
     for container, _ in all_containers(spec, "spec"):

@@ -5,33 +5,21 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodResize), 1.36.
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import MIRROR
 
 _FIELDS = ("containers", "initContainers")
 _MUTABLE = ("cpu", "memory")
 _QOS = "Pod QOS Class may not change as a result of resizing"
 _ONLY = "only cpu and memory resources are mutable"
-_REORDERED_SINCE = 34
-_SHRINKING_SINCE = 34
-_POD_TEXT_SINCE = 35
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeOptions:
-    """`pod_level`: the resources of the pod itself may change; `init`: those of all init containers."""
-
-    minor: int = 36
-    pod_level: bool = True
-    init: bool = True
 
 
 def resize_errors(
-    new: Object, old: Object, qos: tuple[str, str], options: ResizeOptions, faults: list[FieldError]
+    new: Object, old: Object, qos: tuple[str, str], features: PodFeatures, faults: list[FieldError]
 ) -> list[FieldError]:
     """`qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
@@ -39,7 +27,7 @@ def resize_errors(
     if (old["spec"].get("os") or {}).get("name") == "windows":
         return [forbidden(ROOT, "windows pods cannot be resized")]
     pod_level = bool(_amounts(new["spec"]) or _amounts(old["spec"]))
-    if pod_level and not options.pod_level and options.minor < _POD_TEXT_SINCE:
+    if pod_level and not features.pod_resize and not features.pod_resize_wording:
         return [forbidden(ROOT, "pods with pod-level resources cannot be resized")]
     errors = list(faults)
     if qos[0] != qos[1]:
@@ -48,7 +36,7 @@ def resize_errors(
         errors.append(forbidden("spec", "Pod running on node without support for resize"))
     munged = copy.deepcopy(new["spec"])
     if pod_level:
-        if not options.pod_level:
+        if not features.pod_resize:
             gate = "InPlacePodLevelResourcesVerticalScalingEnabled"
             what = "resize of pods with pod-level resources"
             text = f"{what} is forbidden when {gate} feature gate is disabled"
@@ -59,7 +47,7 @@ def resize_errors(
     order = list(_order_errors(new["spec"], old["spec"]))
     if order:
         return [*errors, *order]
-    errors += _container_errors(munged, new["spec"], old["spec"], options)
+    errors += _container_errors(munged, new["spec"], old["spec"], features)
     if not errors and munged != old["spec"]:
         errors.append(forbidden("spec", _ONLY))
     return errors
@@ -105,34 +93,34 @@ def _pod_level_errors(munged: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _container_errors(
-    munged: Object, new: Object, old: Object, options: ResizeOptions
+    munged: Object, new: Object, old: Object, features: PodFeatures
 ) -> Iterator[FieldError]:
     """Each container's change; leaves in `munged` what should be as it was."""
     for field in reversed(_FIELDS):
         for position, (after, before) in enumerate(_pairs(new, old, field)):
-            if field == "containers" or options.init or before.get("restartPolicy") == "Always":
+            if field == "containers" or features.init_resize or before.get("restartPolicy") == "Always":
                 at = child(index(f"spec.{field}", position), "resources")
-                yield from _resource_errors(after, before, at, options)
+                yield from _resource_errors(after, before, at, features)
     for after, before in _pairs(munged, old, "containers"):
         _put_back(after, before)
         if after != before:
             yield forbidden("spec", _ONLY)
     for position, (after, before) in enumerate(_pairs(munged, old, "initContainers")):
-        yield from _init_errors(after, before, index("spec.initContainers", position), options)
+        yield from _init_errors(after, before, index("spec.initContainers", position), features)
 
 
 def _pairs(new: Object, old: Object, field: str) -> list[tuple[Object, Object]]:
     return list(zip(new.get(field) or [], old.get(field) or [], strict=False))
 
 
-def _init_errors(after: Object, before: Object, path: str, options: ResizeOptions) -> Iterator[FieldError]:
+def _init_errors(after: Object, before: Object, path: str, features: PodFeatures) -> Iterator[FieldError]:
     changed, sidecar = after != before, before.get("restartPolicy") == "Always"
-    if not (sidecar or options.init):
+    if not (sidecar or features.init_resize):
         if changed:
             yield forbidden("spec", "resources for non-sidecar init containers are immutable")
         return
     _put_back(after, before)
-    if after != before and options.init:
+    if after != before and features.init_resize:
         yield forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
     elif after != before:
         yield forbidden("spec", "only cpu and memory resources for sidecar containers are mutable")
@@ -143,12 +131,12 @@ def _init_errors(after: Object, before: Object, path: str, options: ResizeOption
                 yield forbidden(path, f"{what} cannot be resized")
 
 
-def _resource_errors(new: Object, old: Object, path: str, options: ResizeOptions) -> Iterator[FieldError]:
+def _resource_errors(new: Object, old: Object, path: str, features: PodFeatures) -> Iterator[FieldError]:
     after, before = new.get("resources") or {}, old.get("resources") or {}
     for kind in ("requests", "limits"):
         if set(before.get(kind) or {}) - set(after.get(kind) or {}):
             yield forbidden(child(path, kind), f"resource {kind} cannot be removed")
-    if options.minor >= _SHRINKING_SINCE or _memory_policy(new) == "RestartContainer":
+    if features.memory_shrinks or _memory_policy(new) == "RestartContainer":
         return
     now, was = ((resources.get("limits") or {}).get("memory") for resources in (after, before))
     at = key(child(path, "limits"), "memory")

@@ -20,7 +20,6 @@ from kubeskew.apiserver.registry.shared.repeats import repeats
 
 _PATH = "status.extendedResourceClaimStatus"
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
-_CONDITIONS_SINCE = 34
 _CONTAINER_TEXT = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
 _RESOURCE_TEXT = (
     "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
@@ -52,7 +51,7 @@ def pod_status_errors(
 
 
 def _conditions(conditions: Sequence[Object], options: PodOptions) -> Iterator[FieldError]:
-    path = "status.conditions" if options.minor >= _CONDITIONS_SINCE else "metadata.conditions"
+    path = "status.conditions" if options.features.status_condition_path else "metadata.conditions"
     for position, condition in enumerate(conditions):
         at, kind = index(path, position), condition.get("type") or ""
         if (condition.get("observedGeneration") or 0) < 0:

@@ -25,7 +25,6 @@ from kubeskew.apiserver.registry.shared.podtemplate.containers import image_erro
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions, pod_options, widened
 from kubeskew.apiserver.registry.shared.podtemplate.validation import pod_spec_errors
 
-_GENERATION_SINCE = 33
 _QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -76,7 +75,7 @@ def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
 
 
 def _options(ctx: StrategyContext, new: Object, old: Object) -> PodOptions:
-    return widened(pod_options(ctx.version, ctx.gates, True), new["spec"], old["spec"])
+    return widened(pod_options(ctx.features.pods, True), new["spec"], old["spec"])
 
 
 class PodStatusStrategy(StatusStrategy):
@@ -96,7 +95,7 @@ class PodStatusStrategy(StatusStrategy):
         return (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        clears = ctx.gates.enabled("ClearingNominatedNodeNameAfterBinding")
+        clears = ctx.features.pods.clears_nomination
         return status_validation.pod_status_errors(new, old, _options(ctx, new, old), clears=clears)
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
@@ -116,7 +115,7 @@ class PodPartStrategy(Strategy):
         return []
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        return ctx.version.minor >= _GENERATION_SINCE
+        return ctx.features.pods.generation
 
 
 class EphemeralContainersStrategy(PodPartStrategy):
@@ -147,7 +146,7 @@ class ResizeStrategy(PodPartStrategy):
         if any(len(asked[field]) != len(old["spec"].get(field) or []) for field in fields):
             return  # validation says it
         self.keep_rest(new, old)
-        if ctx.gates.enabled("InPlacePodLevelResourcesVerticalScaling"):
+        if ctx.features.pods.pod_resize:
             keep(new["spec"], wanted, "resources")
         for field, containers in asked.items():
             kept = new["spec"].get(field) or []
@@ -159,14 +158,9 @@ class ResizeStrategy(PodPartStrategy):
                 keep(one, other, "resizePolicy")
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        on, options = ctx.gates.enabled, _options(ctx, new, old)
+        options = _options(ctx, new, old)
         qos = qos_class(new["spec"]), qos_class(old["spec"])
-        how = resize_validation.ResizeOptions(
-            ctx.version.minor,
-            pod_level=on("InPlacePodLevelResourcesVerticalScaling"),
-            init=on("InPlacePodVerticalScalingInitContainers"),
-        )
-        return resize_validation.resize_errors(new, old, qos, how, pod_errors(new, options))
+        return resize_validation.resize_errors(new, old, qos, ctx.features.pods, pod_errors(new, options))
 
 
 class PodStrategy(BuiltIn):
@@ -192,9 +186,9 @@ class PodStrategy(BuiltIn):
         spec = obj["spec"]
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
-            pod_only.merge_label_keys(obj, ctx.gates)
-        if obj["metadata"].get("annotations"):
-            pod_only.read_app_armor(obj, ctx.version.minor)
+            pod_only.merge_label_keys(obj, ctx.features.pods)
+        if ctx.features.pods.app_armor_fields and obj["metadata"].get("annotations"):
+            pod_only.read_app_armor(obj)
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [
                 {
@@ -208,11 +202,11 @@ class PodStrategy(BuiltIn):
             ]
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        return ctx.version.minor >= _GENERATION_SINCE
+        return ctx.features.pods.generation
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, annotations = obj["spec"], obj["metadata"].get("annotations")
-        errors = pod_errors(obj, pod_options(ctx.version, ctx.gates, True))
+        errors = pod_errors(obj, pod_options(ctx.features.pods, True))
         errors += ephemeral_containers.creation_errors(spec, "spec")
         if spec.get("schedulingGates") and spec.get("nodeName"):
             text = "cannot be set until all schedulingGates have been cleared"
@@ -228,7 +222,7 @@ class PodStrategy(BuiltIn):
         return [*errors, *update_validation.pod_update_errors(new["spec"], old["spec"], options)]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return pod_warnings.pod_warnings(obj, ctx.version.minor)
+        return pod_warnings.pod_warnings(obj, ctx.features.pods)
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return []

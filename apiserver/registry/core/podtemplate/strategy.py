@@ -27,7 +27,7 @@ class PodTemplateStrategy(Returned):
         return template_errors(obj.get("template") or {}, "template", options)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return pod_warnings.template_warnings(obj.get("template") or {}, "template", ctx.version.minor)
+        return pod_warnings.template_warnings(obj.get("template") or {}, "template", ctx.features.pods)
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         changed = new["metadata"].get("generation") != old["metadata"].get("generation")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.core.service.options import ServiceOptions
+from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared import addresses
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
@@ -20,7 +20,7 @@ _POLICY = "spec.ipFamilyPolicy"
 _ONCE = "may not change once set"
 
 
-def cluster_ip_errors(spec: Object, before: Object, options: ServiceOptions) -> Iterator[FieldError]:
+def cluster_ip_errors(spec: Object, before: Object, options: ServiceFeatures) -> Iterator[FieldError]:
     if spec.get("type") == "ExternalName":
         return
     single, several = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
@@ -47,7 +47,7 @@ def cluster_ip_errors(spec: Object, before: Object, options: ServiceOptions) -> 
         yield from _family_errors(several, families)
 
 
-def _ip_errors(several: list[str], known: list[str], options: ServiceOptions) -> Iterator[FieldError]:
+def _ip_errors(several: list[str], known: list[str], options: ServiceFeatures) -> Iterator[FieldError]:
     for position, address in enumerate(several):
         if position == 0 and address == "None":
             if len(several) > 1:

@@ -91,7 +91,7 @@ class Allocation:
         address = addresses.parse(text)
         ends = {network.network_address} | ({network.broadcast_address} if network.version == 4 else set())
         if address is None or address not in network or address in ends:
-            if self._ctx.gates.enabled("MultiCIDRServiceAllocator") and not self._ctx.dry_run:
+            if self._ctx.features.services.several_ranges and not self._ctx.dry_run:
                 raise _RefusedError(_OTHER_RANGE)
             where = f"The range of valid IPs is {network}"
             raise _RefusedError(f"the provided IP ({address}) is not in the valid range. {where}")

@@ -41,8 +41,7 @@ def _affinity(spec: Object) -> None:
 
 
 def _ingress_modes(obj: Object, ctx: DefaultingContext) -> None:
-    # On by default since 1.30; removed from the tables once locked, so a newer minor means on.
-    if ctx.version.minor < 32 and not ctx.gates.enabled("LoadBalancerIPMode"):
+    if not ctx.features.services.ip_modes:
         return
     for ingress in each((obj.get("status") or {}).get("loadBalancer") or {}, "ingress"):
         if ingress.get("ip"):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, index, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.core.service.addresses import cluster_ip_errors
-from kubeskew.apiserver.registry.core.service.options import ServiceOptions
 from kubeskew.apiserver.registry.shared.addresses import is_v6
 
 _SINGLE = "SingleStack"
@@ -20,7 +20,7 @@ _KINDS = {"clusterIPs": "cluster IP", "ipFamilies": "IP family"}
 _SEVERAL = {"clusterIPs": "cluster IPs", "ipFamilies": "IP families"}
 
 
-def complete(spec: Object, before: Object, family: str, options: ServiceOptions) -> list[FieldError]:
+def complete(spec: Object, before: Object, family: str, options: ServiceFeatures) -> list[FieldError]:
     """Fill in policy and families; `before` is the old spec (empty at a create), `family` the cluster's."""
     if spec.get("type") == "ExternalName" or _is_same_preference(spec, before):
         return []

@@ -9,22 +9,19 @@ from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.core.service import addresses, changes, families, traffic
 from kubeskew.apiserver.registry.core.service import validation as service_validation
 from kubeskew.apiserver.registry.core.service.allocation import KIND, Allocation
-from kubeskew.apiserver.registry.core.service.options import service_options
 from kubeskew.apiserver.registry.core.service.warnings import service_warnings, status_warnings
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-
-_STATUS_WARNINGS_SINCE = 34
 
 
 class ServiceStatusStrategy(SpecKeptStatus):
     """Refuses the status of a load balancer in services of other types."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(traffic.status_errors(new, old, service_options(ctx.gates)))
+        return list(traffic.status_errors(new, old, ctx.features.services))
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return status_warnings(new) if ctx.version.minor >= _STATUS_WARNINGS_SINCE else []
+        return status_warnings(new) if ctx.features.services.status_warnings else []
 
 
 class ServiceStrategy(BuiltIn):
@@ -36,7 +33,7 @@ class ServiceStrategy(BuiltIn):
     field_labels = ("spec.clusterIP", "spec.type")
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        relaxed = ctx.gates.enabled("RelaxedServiceNameValidation")
+        relaxed = ctx.features.services.relaxed_names
         check = names.dns1123_label if relaxed else names.dns1035_label
         return object_meta.validate_object_meta(obj["metadata"], True, check)
 
@@ -63,12 +60,12 @@ class ServiceStrategy(BuiltIn):
         if spec.get("type") == "ExternalName":
             return False
         family = f"IPv{ipaddress.ip_network(ctx.service_ip_range).version}"
-        if wrong := families.complete(spec, before, family, service_options(ctx.gates)):
+        if wrong := families.complete(spec, before, family, ctx.features.services):
             raise errors.invalid(KIND, obj["metadata"].get("name") or "", wrong)
         return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return service_validation.service_errors(obj, None, service_options(ctx.gates))
+        return service_validation.service_errors(obj, None, ctx.features.services)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         before, after = old["spec"], new["spec"]
@@ -76,8 +73,8 @@ class ServiceStrategy(BuiltIn):
             *addresses.change_errors(after, before),
             *traffic.class_errors(after, before),
             *traffic.health_port_errors(after, before),
-            *service_validation.service_errors(new, old, service_options(ctx.gates)),
+            *service_validation.service_errors(new, old, ctx.features.services),
         ]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return service_warnings(obj, ctx.version.minor)
+        return service_warnings(obj, ctx.features.services)

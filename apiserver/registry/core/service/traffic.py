@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
-from kubeskew.apiserver.registry.core.service.options import ServiceOptions
+from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared import addresses
 
 _RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
@@ -29,7 +29,7 @@ def needs_health_check(spec: Object) -> bool:
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
-def balancer_errors(service: Object, old: Object | None, options: ServiceOptions) -> Iterator[FieldError]:
+def balancer_errors(service: Object, old: Object | None, options: ServiceFeatures) -> Iterator[FieldError]:
     spec, balancer = service["spec"], service["spec"].get("type") == "LoadBalancer"
     yield from _range_errors(service, old, options, balancer=balancer)
     allocate = spec.get("allocateLoadBalancerNodePorts")
@@ -41,7 +41,7 @@ def balancer_errors(service: Object, old: Object | None, options: ServiceOptions
 
 
 def _range_errors(
-    service: Object, old: Object | None, options: ServiceOptions, *, balancer: bool
+    service: Object, old: Object | None, options: ServiceFeatures, *, balancer: bool
 ) -> Iterator[FieldError]:
     """Source ranges, from the field or from the annotation; blanks around them are part of the API."""
     spec, at = service["spec"], "spec.LoadBalancerSourceRanges"  # so upstream
@@ -82,7 +82,7 @@ def class_errors(spec: Object, old: Object | None) -> Iterator[FieldError]:
         yield forbidden(at, _ONLY_BALANCERS)
 
 
-def traffic_errors(spec: Object, options: ServiceOptions) -> Iterator[FieldError]:
+def traffic_errors(spec: Object, options: ServiceFeatures) -> Iterator[FieldError]:
     policy, at = spec.get("externalTrafficPolicy") or "", "spec.externalTrafficPolicy"
     if not is_external(spec):
         if policy:
@@ -113,7 +113,7 @@ def health_port_errors(new: Object, old: Object) -> Iterator[FieldError]:
         yield forbidden("spec.healthCheckNodePort", "field is immutable")
 
 
-def status_errors(new: Object, old: Object, options: ServiceOptions) -> Iterator[FieldError]:
+def status_errors(new: Object, old: Object, options: ServiceFeatures) -> Iterator[FieldError]:
     """Checks the ingress points of a load balancer in its status."""
     ingresses = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     before = ((old.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
@@ -128,7 +128,7 @@ def status_errors(new: Object, old: Object, options: ServiceOptions) -> Iterator
 
 
 def _ingress_errors(
-    ingress: Object, known: list[str], path: str, options: ServiceOptions
+    ingress: Object, known: list[str], path: str, options: ServiceFeatures
 ) -> Iterator[FieldError]:
     address, mode = ingress.get("ip") or "", ingress.get("ipMode")
     if address:

@@ -14,9 +14,9 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.core.service import addresses as service_addresses
 from kubeskew.apiserver.registry.core.service import traffic
-from kubeskew.apiserver.registry.core.service.options import ServiceOptions
 from kubeskew.apiserver.registry.shared import addresses
 from kubeskew.apiserver.registry.shared.internal_values import service_port
 from kubeskew.apiserver.registry.shared.podtemplate.probes import port_reference
@@ -33,7 +33,7 @@ def is_headless(spec: Object) -> bool:
     return (spec.get("clusterIPs") or []) == ["None"]
 
 
-def service_errors(service: Object, old: Object | None, options: ServiceOptions) -> list[FieldError]:
+def service_errors(service: Object, old: Object | None, options: ServiceFeatures) -> list[FieldError]:
     """`old`: what the service was, whose addresses may stay as they are."""
     spec, before = service["spec"], (old or {}).get("spec") or {}
     kind, ports = spec.get("type") or "", spec.get("ports") or []
@@ -144,7 +144,7 @@ def _affinity(spec: Object) -> Iterator[FieldError]:
         yield invalid(at, config, f"must be greater than 0 and less than {_MAX_AFFINITY}")
 
 
-def _external_ips(spec: Object, before: Object, options: ServiceOptions) -> Iterator[FieldError]:
+def _external_ips(spec: Object, before: Object, options: ServiceFeatures) -> Iterator[FieldError]:
     known = before.get("externalIPs") or ()
     for position, address in enumerate(spec.get("externalIPs") or ()):
         at = index("spec.externalIPs", position)

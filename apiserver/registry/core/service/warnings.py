@@ -4,19 +4,18 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import index
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared.addresses import cidr_warnings, ip_warnings
 
 _HINTS = "service.kubernetes.io/topology-aware-hints"
 _MODE = "service.kubernetes.io/topology-mode"
-_EXTERNAL_DEPRECATED_SINCE = 36
-_CLOSE_DEPRECATED_SINCE = 35
 
 
-def service_warnings(service: Object, minor: int) -> list[str]:
-    return list(_all(service, service["spec"], minor))
+def service_warnings(service: Object, features: ServiceFeatures) -> list[str]:
+    return list(_all(service, service["spec"], features))
 
 
-def _all(service: Object, spec: Object, minor: int) -> Iterator[str]:
+def _all(service: Object, spec: Object, features: ServiceFeatures) -> Iterator[str]:
     if _HINTS in (service["metadata"].get("annotations") or {}):
         yield f"annotation {_HINTS} is deprecated, please use {_MODE} instead"
     if spec.get("clusterIP") not in {None, "", "None"} and spec.get("type") != "ExternalName":
@@ -29,7 +28,7 @@ def _all(service: Object, spec: Object, minor: int) -> Iterator[str]:
     for position, text in enumerate(external):
         yield from ip_warnings(index("spec.externalIPs", position), text)
     by_name = spec.get("type") == "ExternalName"
-    if external and not headless and not by_name and minor >= _EXTERNAL_DEPRECATED_SINCE:
+    if external and not headless and not by_name and features.external_ips_deprecated:
         yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
     if spec.get("loadBalancerIP"):
         yield from ip_warnings("spec.loadBalancerIP", spec["loadBalancerIP"])
@@ -39,7 +38,7 @@ def _all(service: Object, spec: Object, minor: int) -> Iterator[str]:
         yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
     if not by_name and spec.get("externalName"):
         yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
-    if spec.get("trafficDistribution") == "PreferClose" and minor >= _CLOSE_DEPRECATED_SINCE:
+    if spec.get("trafficDistribution") == "PreferClose" and features.prefer_close_deprecated:
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 

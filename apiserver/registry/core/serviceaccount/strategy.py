@@ -7,8 +7,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
-_ENFORCING_DEPRECATED_SINCE = 32
-
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 
 _ENFORCED = (
@@ -36,8 +34,8 @@ class ServiceAccountStrategy(BuiltIn):
             obj["secrets"] = [{"name": one["name"]} if one.get("name") else {} for one in obj["secrets"]]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        told = ctx.version.minor >= _ENFORCING_DEPRECATED_SINCE
-        return [_ENFORCED] if told and _ENFORCE in (obj["metadata"].get("annotations") or {}) else []
+        warns = ctx.features.accounts.enforcing_deprecated
+        return [_ENFORCED] if warns and _ENFORCE in (obj["metadata"].get("annotations") or {}) else []
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         had = _ENFORCE in (old["metadata"].get("annotations") or {})

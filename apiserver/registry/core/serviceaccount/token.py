@@ -87,9 +87,7 @@ def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Objec
     own = set(spec["audiences"]) <= set(keys.audiences)
     if bound.pod is not None and seconds == issuing.WARN_SECONDS and own:
         lasting, warn_after = issuing.EXTENDED_SECONDS, seconds
-    identifier = (
-        services.world.entropy.uid() if services.world.gates.enabled("ServiceAccountTokenJTI") else ""
-    )
+    identifier = services.world.entropy.uid() if services.features.accounts.token_ids else ""
     claims = issuing.claims(
         keys.issuer, account, bound, spec["audiences"], now, lasting,
         warn_after=warn_after, identifier=identifier,
@@ -107,7 +105,7 @@ def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> B
     kind, name = reference.get("kind") or "", reference.get("name") or ""
     if group or kind not in _BINDABLE:
         raise errors.bad_request(f"cannot bind token to object of type {_gvk(group, version, kind)}")
-    if kind == "Node" and not scope.services.world.gates.enabled("ServiceAccountTokenNodeBinding"):
+    if kind == "Node" and not scope.services.features.accounts.node_binding:
         gate = "ServiceAccountTokenNodeBinding"
         raise errors.bad_request(
             f'cannot bind token to a Node object as the "{gate}" feature-gate is disabled'
@@ -132,7 +130,7 @@ def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> B
 def _node_of(scope: Scope, pod: Object) -> Object | None:
     """The node a pod is on; only its name if there is no such object."""
     name = pod["spec"].get("nodeName")
-    if not name or not scope.services.world.gates.enabled("ServiceAccountTokenPodNodeInfo"):
+    if not name or not scope.services.features.accounts.pod_node_info:
         return None
     return _get(scope, "nodes", "", name) or {"metadata": {"name": name}}
 

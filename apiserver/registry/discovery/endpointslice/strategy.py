@@ -11,7 +11,6 @@ from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.user import SERVER
 
-_WARNS = 33  # (from memory) the minor since which odd addresses and types are warned of
 _HOST = "kubernetes.io/hostname"
 
 
@@ -47,12 +46,16 @@ class EndpointSliceStrategy(Checked, Counted):
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         found = self.update_warnings(obj, {}, ctx)
-        if ctx.version.minor >= _WARNS and obj.get("addressType") == "FQDN":
+        if ctx.features.services.endpoint_warnings and obj.get("addressType") == "FQDN":
             found.insert(0, "spec.addressType: FQDN endpoints are deprecated")
         return found
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return list(endpointslice_validation.address_warnings(new)) if ctx.version.minor >= _WARNS else []
+        return (
+            list(endpointslice_validation.address_warnings(new))
+            if ctx.features.services.endpoint_warnings
+            else []
+        )
 
 
 def _drop_topology(new: Object, old: Object) -> None:

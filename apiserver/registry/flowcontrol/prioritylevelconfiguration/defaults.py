@@ -13,8 +13,6 @@ from kubeskew.apiserver.registry.defaulting.context import (
 
 _PRESERVE_ZERO = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
-_EXEMPT_SINCE = 28
-
 _QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 
@@ -35,7 +33,7 @@ def _priority_level(
     obj: Object, ctx: DefaultingContext, *, preserve_zero: bool, shares: str = "nominalConcurrencyShares"
 ) -> None:
     spec = struct(obj, "spec")
-    if spec.get("type") == "Exempt" and ctx.version.minor >= _EXEMPT_SINCE:
+    if spec.get("type") == "Exempt" and ctx.features.requests.exempt_levels:
         fill_null(struct(spec, "exempt"), nominalConcurrencyShares=0, lendablePercent=0)
     limited = spec.get("limited")
     if limited is None:

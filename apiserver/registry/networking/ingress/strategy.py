@@ -12,23 +12,19 @@ from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.networking.ingress import validation as ingress_validation
 
-_STRICT = "StrictIPCIDRValidation"
-
-_RELAXED = "RelaxedServiceNameValidation"
-
 
 class IngressStatus(SpecKeptStatus):
     """Validates the load balancer in an ingress's status."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(ingress_validation.status_errors(new, old, strict=ctx.gates.enabled(_STRICT)))
+        return list(ingress_validation.status_errors(new, old, strict=ctx.features.strict_addresses))
 
 
 class IngressStrategy(Checked, Counted):
     status: ClassVar[type[Strategy]] = IngressStatus
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-        lenient = ingress_validation.Leniency.of(old, relaxed=ctx.gates.enabled(_RELAXED))
+        lenient = ingress_validation.Leniency.of(old, relaxed=ctx.features.services.relaxed_names)
         return list(ingress_validation.spec_errors(obj.get("spec") or {}, "spec", lenient))
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

@@ -10,16 +10,14 @@ from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.networking.networkpolicy import validation as networkpolicy_validation
 
-_STRICT = "StrictIPCIDRValidation"
-
 
 class NetworkPolicyStrategy(CheckedAsNew, Counted):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        strict = ctx.gates.enabled(_STRICT)
+        strict = ctx.features.strict_addresses
         return list(networkpolicy_validation.policy_errors(obj.get("spec") or {}, strict=strict))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        strict, known = ctx.gates.enabled(_STRICT), networkpolicy_validation.ranges(old.get("spec") or {})
+        strict, known = ctx.features.strict_addresses, networkpolicy_validation.ranges(old.get("spec") or {})
         return list(networkpolicy_validation.policy_errors(new.get("spec") or {}, strict=strict, known=known))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

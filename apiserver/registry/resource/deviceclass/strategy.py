@@ -9,7 +9,6 @@ from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.deviceclass import validation as deviceclass_validation
-from kubeskew.apiserver.registry.resource.hub import rules_of
 
 
 class DeviceClassStrategy(BuiltIn):
@@ -25,9 +24,9 @@ class DeviceClassStrategy(BuiltIn):
         drop_disabled(new, old, ctx.resource.schema, ctx.gates)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return deviceclass_validation.class_errors(obj.get("spec") or {}, None, rules_of(ctx))
+        return deviceclass_validation.class_errors(obj.get("spec") or {}, None, ctx.features.devices)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        rules, now, before = rules_of(ctx), new.get("spec") or {}, old.get("spec") or {}
+        rules, now, before = ctx.features.devices, new.get("spec") or {}, old.get("spec") or {}
         errors = deviceclass_validation.class_errors(now, None, rules) if rules.checks_stored else []
         return errors + deviceclass_validation.class_errors(now, before, rules)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import is_extended
 

@@ -8,7 +8,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.devicetaintrule import validation as devicetaintrule_validation
-from kubeskew.apiserver.registry.resource.hub import rules_of
 from kubeskew.apiserver.registry.resource.status import MetadataKeptStatus
 
 
@@ -28,12 +27,12 @@ class TaintRuleStrategy(BuiltIn):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        if ctx.version.minor >= 36:
+        if ctx.features.devices.rule_times:
             devicetaintrule_validation.bump_rule_time(new, old, ctx.now)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return devicetaintrule_validation.taint_rule_errors(obj.get("spec") or {}, None, rules_of(ctx))
+        return devicetaintrule_validation.taint_rule_errors(obj.get("spec") or {}, None, ctx.features.devices)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         now, before = new.get("spec") or {}, old.get("spec") or {}
-        return devicetaintrule_validation.taint_rule_errors(now, before, rules_of(ctx))
+        return devicetaintrule_validation.taint_rule_errors(now, before, ctx.features.devices)

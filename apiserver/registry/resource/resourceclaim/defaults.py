@@ -4,6 +4,7 @@ Source: pkg/apis/resource/v1alpha2/defaults.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.defaulting.context import (
     DefaultingContext,
     each,
@@ -24,17 +25,16 @@ def _tolerations(request: Object) -> None:
         fill(toleration, operator="Equal")
 
 
-def _claim_spec(spec: Object, *, inline: bool, minor: int = 36) -> None:
+def _claim_spec(spec: Object, *, inline: bool, rules: DeviceRules) -> None:
     """`inline`: the exact request's fields stand in the request itself (v1beta1, v1alpha3)."""
-    alternatives = minor >= 33  # which a request without a class may have
     for request in each(spec.get("devices") or {}, "requests"):
         subrequests = each(request, "firstAvailable")
         exact = request if inline else request.get("exactly")
         if exact is not None and not (
-            inline and alternatives and (subrequests or not request.get("deviceClassName"))
+            inline and rules.alternatives and (subrequests or not request.get("deviceClassName"))
         ):
             _amount(exact)
-            if minor == 31:
+            if rules.admin_access_default:
                 fill_null(exact, adminAccess=False)
         if exact is not None:
             _tolerations(exact)
@@ -49,13 +49,13 @@ def _status(obj: Object) -> None:
         _tolerations(result)
 
 
-def claim(obj: Object, _: DefaultingContext) -> None:
-    _claim_spec(struct(obj, "spec"), inline=False)
+def claim(obj: Object, ctx: DefaultingContext) -> None:
+    _claim_spec(struct(obj, "spec"), inline=False, rules=ctx.features.devices)
     _status(obj)
 
 
 def inline_claim(obj: Object, ctx: DefaultingContext) -> None:
-    _claim_spec(struct(obj, "spec"), inline=True, minor=ctx.version.minor)
+    _claim_spec(struct(obj, "spec"), inline=True, rules=ctx.features.devices)
     _status(obj)
 
 

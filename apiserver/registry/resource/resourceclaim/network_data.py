@@ -8,22 +8,21 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.shared import addresses
 
 MAX_IPS = 16
 MAX_INTERFACE_NAME = 256
 MAX_HARDWARE_ADDRESS = 128
 _ADDRESS_TEXT = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
-_CANONICAL_SINCE = 33
 
 
 def network_data_errors(data: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
     for name, most in (("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)):
         if len((data.get(name) or "").encode()) > most:
             yield devices.over_length(child(path, name), most, rules)
-    canonical = rules.minor >= _CANONICAL_SINCE
+    canonical = rules.canonical_addresses
     rule, identity = (_interface_address, str) if canonical else (_network, _same)
     yield from devices.unique(data.get("ips"), MAX_IPS, rule, child(path, "ips"), rules, identity, "")
 

@@ -14,9 +14,9 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, toleration_errors
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.resource.resourceclaim.network_data import network_data_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.unique_ids import unique_id_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
@@ -34,10 +34,6 @@ MAX_ALLOCATION_CONFIGS = 64
 _NO_NEW_USERS = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 
 
-def max_reserved(minor: int) -> int:
-    return 256 if minor >= 32 else 32
-
-
 def device_id(device: Object) -> str:
     """driver/pool/device[/shareID]"""
     parts = [device.get(name) or "" for name in ("driver", "pool", "device")]
@@ -48,7 +44,7 @@ def claim_status_errors(new: Object, old: Object, rules: DeviceRules) -> list[Fi
     """Faults of a status update; specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
-    users, most = status.get("reservedFor"), max_reserved(rules.minor)
+    users, most = status.get("reservedFor"), rules.max_reserved
     errors = list(
         devices.unique(
             users, most, _user, "status.reservedFor", rules, lambda one: one.get("uid") or "", "uid"

@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
-from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1, rules_of
+from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
 from kubeskew.apiserver.registry.resource.resourceclaim.status_authorization import claim_access_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
@@ -36,10 +36,10 @@ class ClaimStatusStrategy(StatusStrategy):
         errors: list[FieldError] = []
         if not may_administer(new, ctx):
             errors += status_validation.admin_results_errors(new, old, admin_label(ctx))
-        if ctx.gates.enabled("DRAResourceClaimGranularStatusAuthorization"):
+        if ctx.features.devices.granular_status:
             errors += claim_access_errors(claim, as_v1(old, ctx), ctx)
-        errors += status_validation.claim_status_errors(claim, old, rules_of(ctx))
-        if ctx.version.minor == 31:
+        errors += status_validation.claim_status_errors(claim, old, ctx.features.devices)
+        if ctx.features.devices.checks_deallocation:
             status, before = new.get("status") or {}, old.get("status") or {}
             errors += classic_validation.deallocation_errors(status, before)
         return errors
@@ -65,7 +65,7 @@ class ClaimStrategy(BuiltIn):
         changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
         if _is_classic(ctx):
             return [*changed, *self._classic_errors(new)]
-        if not rules_of(ctx).checks_stored:
+        if not ctx.features.devices.checks_stored:
             return changed
         # Until 1.34 the object is checked as a new one, and then once more as one that was stored.
         return [*self._errors(new, ctx, stored=False), *changed, *self._errors(new, ctx, stored=True)]
@@ -78,7 +78,7 @@ class ClaimStrategy(BuiltIn):
 
     def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
         return claim_spec_errors(
-            self._claim_spec(obj, ctx), ".".join(self._spec), rules_of(ctx), stored=stored
+            self._claim_spec(obj, ctx), ".".join(self._spec), ctx.features.devices, stored=stored
         )
 
     def _classic_errors(self, obj: Object) -> list[FieldError]:

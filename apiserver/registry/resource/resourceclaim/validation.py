@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import toleration_errors
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 
 MAX_SUBREQUESTS = 8
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"

@@ -8,7 +8,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.hub import rules_of
 from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest import (
     validation as resourcepoolstatusrequest_validation,
 )
@@ -18,7 +17,9 @@ from kubeskew.apiserver.registry.resource.status import MetadataKeptStatus
 class StatusRequestStatus(MetadataKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         now, before = new.get("status"), old.get("status")
-        return list(resourcepoolstatusrequest_validation.request_status_errors(now, before, rules_of(ctx)))
+        return list(
+            resourcepoolstatusrequest_validation.request_status_errors(now, before, ctx.features.devices)
+        )
 
 
 class StatusRequestStrategy(BuiltIn):
@@ -28,7 +29,9 @@ class StatusRequestStrategy(BuiltIn):
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(resourcepoolstatusrequest_validation.request_errors(obj.get("spec") or {}, rules_of(ctx)))
+        return list(
+            resourcepoolstatusrequest_validation.request_errors(obj.get("spec") or {}, ctx.features.devices)
+        )
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if new.get("spec") != old.get("spec"):

@@ -18,8 +18,8 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.shared.conditions import condition_errors
 
 MAX_LIMIT = 1000
@@ -64,7 +64,9 @@ def request_status_errors(
         yield required("status.poolCount")
     else:
         yield from _at_least(status["poolCount"], 0, "status.poolCount")
-    yield from devices.each(status.get("pools"), MAX_POOLS, _pool, "status.pools", rules)
+    yield from devices.each(
+        status.get("pools"), MAX_POOLS, lambda pool, at: _pool(pool, at, rules), "status.pools", rules
+    )
     conditions, at = status.get("conditions") or [], "status.conditions"
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(at, len(conditions), MAX_CONDITIONS)
@@ -72,7 +74,7 @@ def request_status_errors(
         yield from condition_errors(conditions, at)
 
 
-def _pool(pool: Object, path: str) -> Iterator[FieldError]:
+def _pool(pool: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
     yield from devices.driver(pool.get("driver") or "", child(path, "driver"))
     yield from devices.pool(pool.get("poolName") or "", child(path, "poolName"))
     yield from _at_least(pool.get("generation") or 0, 0, child(path, "generation"))
@@ -85,7 +87,7 @@ def _pool(pool: Object, path: str) -> Iterator[FieldError]:
         yield from devices.subdomain(pool["nodeName"], child(path, "nodeName"))
     text, at = pool.get("validationError"), child(path, "validationError")
     if text is not None and len(text.encode()) > MAX_ERROR_BYTES:
-        yield devices.over_length(at, MAX_ERROR_BYTES, DeviceRules(36))
+        yield devices.over_length(at, MAX_ERROR_BYTES, rules)
     yield from _partitions(pool.get("partitionSummary") or [], child(path, "partitionSummary"))
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, taint_errors
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.resource.resourceslice import request_policies
 from kubeskew.apiserver.registry.resource.resourceslice.node_allocatable import node_resource_errors
 from kubeskew.apiserver.registry.shared import selectors
@@ -64,7 +64,7 @@ def device_errors(
     yield from devices.entries(
         device.get("attributes"), None, _MAX_NAME, named, attribute, child(at, "attributes"), rules
     )
-    if old is None or rules.minor < 37 or old.get("capacity") != device.get("capacity"):
+    if old is None or not rules.capacity_ratchets or old.get("capacity") != device.get("capacity"):
         at_capacity, capacity = child(at, "capacity"), _capacity(device, rules)
         yield from devices.entries(
             device.get("capacity"), None, _MAX_NAME, named, capacity, at_capacity, rules
@@ -92,7 +92,7 @@ def _sizes(device: Object, path: str, rules: DeviceRules) -> Iterator[FieldError
         text = f"the total number of attributes and capacities must not exceed {MAX_NAMES}"
         yield invalid(path, count, text)
     total = sum(map(_count, attributes.values()))
-    if rules.minor >= 36 and total > MAX_ATTRIBUTE_VALUES:
+    if rules.attribute_lists and total > MAX_ATTRIBUTE_VALUES:
         text = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
         yield invalid(path, total, text)
 
@@ -109,7 +109,7 @@ def _attribute(rules: DeviceRules) -> devices.Rule:
         if not used:
             yield invalid(path, "", _ONE_VALUE) if rules.declared else required(path, _ONE_VALUE)
         elif len(used) > 1:
-            text = _ONE_VALUE if rules.minor >= 32 else "exactly one field must be specified"
+            text = _ONE_VALUE if rules.current_wording else "exactly one field must be specified"
             yield invalid(path, _internal(attribute, rules), text)
 
     return run
@@ -118,7 +118,7 @@ def _attribute(rules: DeviceRules) -> devices.Rule:
 def _internal(attribute: Object, rules: DeviceRules) -> Object:
     """The attribute with the names of upstream's internal type."""
     shown = {f"{name.title()}Value": attribute.get(name) for name in _SCALARS}
-    if rules.minor >= 36:
+    if rules.attribute_lists:
         shown |= {f"{name.removesuffix('s').title()}Values": attribute.get(name) for name in _LISTS}
     return shown
 

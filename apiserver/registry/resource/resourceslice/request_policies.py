@@ -17,7 +17,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.registry.resource.features import DeviceRules
+from kubeskew.apiserver.features import DeviceRules
 
 MAX_VALID_VALUES = 10
 _MOST = 2**63 - 1
@@ -115,7 +115,7 @@ class _Range:
     def _limits(self) -> Iterator[FieldError]:
         least, default, most = self._given["min"], self._given["default"], self._given.get("max")
         capacity = f"capacity value: {self._capacity.canonical()}"
-        later = self._rules.minor >= 37
+        later = self._rules.policy_bounds
         if least > self._capacity:
             yield self._wrong("min", f"min is larger than {capacity}")
         if default < least:
@@ -148,7 +148,7 @@ class _Range:
         if first > self._capacity:
             text = f"one step {first.canonical()} is larger than capacity value: {self._capacity.canonical()}"
             yield self._wrong("step", text)
-        if self._rules.minor >= 37 and not self._in_millis:
+        if self._rules.policy_bounds and not self._in_millis:
             outside = [error for name in _BOUNDS for error in self._outside(name)]
             yield from outside
             if outside:

@@ -5,9 +5,10 @@ Source: pkg/registry/resource/resourceslice/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1, rules_of
+from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1
 from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
 
 
@@ -15,11 +16,9 @@ class SliceStrategy(BuiltIn):
     returns_deleted_object = True
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
-    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
+    def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
         """The pool's name since 1.37; without a spec other names."""
-        if minor <= 30:
-            return ("nodeName", "driverName")
-        return self.field_labels if minor >= 37 else self.field_labels[:2]
+        return features.devices.slice_labels
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return not _is_classic(ctx)
@@ -34,14 +33,18 @@ class SliceStrategy(BuiltIn):
         if _is_classic(ctx):
             return []
         before = None if old is None else as_v1(old, ctx).get("spec") or {}
-        rules, bare = rules_of(ctx), []
+        rules, bare = ctx.features.devices, []
         if rules.wrapper:
             listed = (obj.get("spec") or {}).get("devices") or []
             bare = [place for place, device in enumerate(listed) if device.get("basic") is None]
         return resourceslice_validation.slice_errors(as_v1(obj, ctx).get("spec") or {}, before, rules, bare)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return [] if ctx.version.minor < 34 else resourceslice_validation.warnings(obj.get("spec") or {})
+        return (
+            []
+            if not ctx.features.devices.slice_warnings
+            else resourceslice_validation.warnings(obj.get("spec") or {})
+        )
 
     def fields(self, obj: Object) -> dict[str, str]:
         found = super().fields(obj)

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import (
     SliceAround,
     any_counter,
@@ -80,7 +80,7 @@ def _fixed(spec: Object, old: Object) -> Iterator[FieldError]:
 
 def _nodes(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
     """Checks the nodes of a slice: exactly one of the fields must name them."""
-    pointers = rules.minor >= 33  # an empty name was no name before
+    pointers = rules.node_pointers
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     used = [f"`{field}`" for field in _WHERE if spec.get(field) or spec.get(field) == {}]
     if name:
@@ -103,7 +103,7 @@ def _one_term(selector: Object, path: str, rules: DeviceRules) -> Iterator[Field
     yield from selectors.node_selector_errors(selector, path)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
-        kind = "node selector" if rules.minor >= 32 else "selector"
+        kind = "node selector" if rules.current_wording else "selector"
         shown = [node_term(term) for term in terms]
         yield invalid(child(path, "nodeSelectorTerms"), shown, f"must have exactly one {kind} term")
 
@@ -161,13 +161,13 @@ def _devices(
 
 
 def _max_devices(listed: list[Object], rules: DeviceRules) -> int:
-    if rules.minor < 35:
+    if not rules.declared:
         return MAX_DEVICES
     for device in listed:
         if device.get("taints") or device.get("consumesCounters"):
             return MAX_ADVANCED_DEVICES
         attributes = (device.get("attributes") or {}).values()
-        if rules.minor >= 36 and any(one.get(name) is not None for one in attributes for name in _LISTS):
+        if rules.attribute_lists and any(one.get(name) is not None for one in attributes for name in _LISTS):
             return MAX_ADVANCED_DEVICES
     return MAX_DEVICES
 

@@ -28,7 +28,6 @@ _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ONLY_SIDECARS = "must not be set for init containers"
-_NO_RESTART_SINCE = 36
 _WHITESPACE = "must not have leading or trailing whitespace"
 
 
@@ -151,7 +150,7 @@ def _init_errors(container: Object, facts: PodFacts, path: str) -> Iterator[Fiel
     policies = container.get("resizePolicy") or []
     if policies and not facts.options.sidecar_resize:
         yield invalid(child(path, "resizePolicy"), policies, "must not be set for init containers")
-    if not sidecar and facts.options.minor >= _NO_RESTART_SINCE:
+    if not sidecar and facts.options.features.no_restart_of_init:
         for position, policy in enumerate(policies):
             if policy.get("restartPolicy") == "RestartContainer":
                 at = child(index(child(path, "resizePolicy"), position), "restartPolicy")

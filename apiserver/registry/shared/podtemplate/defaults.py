@@ -63,10 +63,7 @@ def template(obj: Object, ctx: DefaultingContext) -> None:
     """A pod template, at `template` of the spec `obj`."""
     spec = struct(struct(obj, "template"), "spec")
     pod_spec(spec, ctx)
-    # DefaultHostNetworkHostPortsInPodTemplates brought it back for those who relied on it (from memory).
-    if spec.get("hostNetwork") and (
-        ctx.version.minor < 28 or ctx.gates.enabled("DefaultHostNetworkHostPortsInPodTemplates")
-    ):
+    if spec.get("hostNetwork") and ctx.features.pods.template_host_ports:
         _host_ports(spec)
 
 
@@ -181,7 +178,7 @@ def _volume(volume: Object, ctx: DefaultingContext) -> None:
         if source.get("serviceAccountToken") is not None:
             fill_null(source["serviceAccountToken"], expirationSeconds=TOKEN_SECONDS)
     image = volume.get("image")
-    if image is not None and ctx.gates.enabled("ImageVolume"):
+    if image is not None and ctx.features.pods.image_volumes:
         fill(image, pullPolicy=image.get("pullPolicy") or pull_policy(image.get("reference") or ""))
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:

@@ -22,7 +22,6 @@ from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 _PROPAGATION = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 _UNIQUE = "must be unique"
-_IMAGE_PATHS_SINCE = 33
 _CLAIMS_ONLY = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
 
 
@@ -50,7 +49,7 @@ def mount_errors(
         if where in devices.values():
             text = "must not already exist as a path in volumeDevices"
             yield invalid(child(at, "mountPath"), where, text)
-        if options.minor < _IMAGE_PATHS_SINCE and (volumes.get(name) or {}).get("image") is not None:
+        if options.features.image_mount_paths and (volumes.get(name) or {}).get("image") is not None:
             yield from _image_paths(mount, at)
         yield from _sub_paths(mount, path, at)
         yield from _propagation_errors(mount, container, child(path, "mountPropagation"))

@@ -17,8 +17,6 @@ _MAX_SERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_CHARS = 2048
 _MAX_HOST_NAME = 64
-_WORDING_SINCE = 34
-_DEVICES_SINCE = 34
 
 
 def dns_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
@@ -82,14 +80,14 @@ def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterato
 
 def host_user_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
     """Checks that a pod with users of its own shares no other namespace with its node."""
-    field = "hostUsers" if options.minor >= _WORDING_SINCE else "pod.Spec.HostUsers"
+    field = "hostUsers" if options.features.host_users_wording else "pod.Spec.HostUsers"
     text = f"when `{field}` is false"
     if spec.get("hostNetwork") and not options.host_network_users:
         yield forbidden(child(path, "hostNetwork"), text)
     for name, shown in (("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if spec.get(name):
             yield forbidden(child(path, shown), text)
-    if options.minor >= _DEVICES_SINCE:
+    if options.features.host_users_devices:
         for container, at in all_containers(spec, path):
             if container.get("volumeDevices"):
                 yield forbidden(child(at, "volumeDevices"), text)

@@ -6,66 +6,54 @@ pods may be older than the releases that are here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Any
 
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.versions import Version
-
-_RELAXED_ENV_SINCE = 32
-_RESIZE_OF_SIDECARS_SINCE = 33
+from kubeskew.apiserver.features import PodFeatures
 
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """`is_pod`: a pod itself, not a template of one. The defaults are those of 1.36."""
+    """Holds the rules of one check: those of PodFeatures with the same names, or wider ones.
 
-    minor: int = 36
-    is_pod: bool = False
-    relaxed_env: bool = True  # names of environment variables may be nearly anything
-    relaxed_dns: bool = True  # search paths may have underscores
-    zero_sleep: bool = True
-    pod_resources: bool = True
-    restart_rules: bool = True
-    restart_all: bool = True
-    env_files: bool = True
-    merged_spread: bool = True  # matchLabelKeys of spread constraints become part of the selector
-    strict_addresses: bool = True
-    comparisons: bool = False  # tolerations may compare numbers
-    host_network_users: bool = False  # user namespaces on the node's network
-    any_selinux_change: bool = True
-    sidecars: bool = True
-    sidecar_resize: bool = True
+    `is_pod`: a pod itself, not a template of one.
+    """
+
+    features: PodFeatures
+    is_pod: bool
+    relaxed_env: bool
+    relaxed_dns: bool
+    zero_sleep: bool
+    pod_resources: bool
+    restart_rules: bool
+    restart_all: bool
+    env_files: bool
+    merged_spread: bool
+    strict_addresses: bool
+    comparisons: bool
+    host_network_users: bool
+    any_selinux_change: bool
+    sidecars: bool
+    sidecar_resize: bool
+
+
+_WIDENED = tuple(each.name for each in fields(PodOptions))[2:]
 
 
 @lru_cache(maxsize=256)
-def pod_options(version: Version, gates: FeatureGates, is_pod: bool) -> PodOptions:
-    minor, on = version.minor, gates.enabled
-    return PodOptions(
-        minor=minor,
-        is_pod=is_pod,
-        relaxed_env=minor >= _RELAXED_ENV_SINCE or on("RelaxedEnvironmentVariableValidation"),
-        relaxed_dns=on("RelaxedDNSSearchValidation"),
-        zero_sleep=on("PodLifecycleSleepActionAllowZero"),
-        pod_resources=on("PodLevelResources"),
-        restart_rules=on("ContainerRestartRules"),
-        restart_all=on("RestartAllContainersOnContainerExits"),
-        env_files=on("EnvFiles"),
-        merged_spread=on("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
-        strict_addresses=on("StrictIPCIDRValidation"),
-        comparisons=on("TaintTolerationComparisonOperators"),
-        host_network_users=on("UserNamespacesHostNetworkSupport"),
-        any_selinux_change=on("SELinuxMount"),
-        sidecars=on("SidecarContainers"),
-        sidecar_resize=minor >= _RESIZE_OF_SIDECARS_SINCE or on("InPlacePodVerticalScaling"),
-    )
+def pod_options(features: PodFeatures, is_pod: bool) -> PodOptions:
+    """Returns the rules for a new object."""
+    return PodOptions(features, is_pod, *(getattr(features, name) for name in _WIDENED))
 
 
 def widened(options: PodOptions, spec: Object, before: Object) -> PodOptions:
     """The options for an update of pod spec `before`: what it uses stays allowed when its gate goes off."""
-    used = {name: True for name, uses in _USES.items() if not getattr(options, name) and uses(before)}
+    used: dict[str, Any] = {
+        name: True for name, uses in _USES.items() if not getattr(options, name) and uses(before)
+    }
     if not options.relaxed_env and any(map(_is_relaxed, _env_names(spec) & _env_names(before))):
         used["relaxed_env"] = True
     return replace(options, **used) if used else options

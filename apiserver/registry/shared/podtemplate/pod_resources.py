@@ -12,17 +12,15 @@ from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 
-_WORDING_SINCE = 34
-
 
 def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
     """`path`: that of the spec."""
     resources, at = spec["resources"], child(path, "resources")
-    if (spec.get("os") or {}).get("name") == "windows" and options.minor >= _WORDING_SINCE:
+    if (spec.get("os") or {}).get("name") == "windows" and options.features.pod_resources_wording:
         yield forbidden(at, "may not be set for a windows pod")
         return
     if resources.get("claims") is not None:
-        verb = "may not" if options.minor >= _WORDING_SINCE else "cannot"
+        verb = "may not" if options.features.pod_resources_wording else "cannot"
         yield forbidden(child(at, "claims"), f"claims {verb} be set for Resources at pod-level")
     names = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
     yield from amounts.requirement_errors(resources, names, at, amounts.pod_name_errors)

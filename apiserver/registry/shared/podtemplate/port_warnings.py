@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.go_values import container_port
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
 
-_SINCE = 27
 
-
-def port_warnings(spec: Object, path: str, minor: int) -> Iterator[str]:
-    if minor < _SINCE:
+def port_warnings(spec: Object, path: str, features: PodFeatures) -> Iterator[str]:
+    if not features.port_warnings:
         return
     known: dict[tuple[int, str], list[tuple[str, Object]]] = {}
     for container, inside in all_containers(spec, path):

@@ -25,7 +25,6 @@ _MAX_RULES = 20
 _MAX_VALUES = 255
 _RESOURCES = ("cpu", "memory")
 _RESIZES = ("NotRequired", "RestartContainer")
-_WORDING_SINCE = 34
 
 
 def regular_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
@@ -80,7 +79,7 @@ def resize_policy_errors(
     policies: list[Object], pod_policy: str, path: str, options: PodOptions
 ) -> Iterator[FieldError]:
     seen: set[str] = set()
-    word = "pod " if options.minor >= _WORDING_SINCE else ""
+    word = "pod " if options.features.restart_wording else ""
     for position, policy in enumerate(policies):
         resource, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
         if resource in seen:

@@ -9,7 +9,7 @@ def template_options(
     ctx: StrategyContext, new: Object | None = None, old: Object | None = None
 ) -> PodOptions:
     """`new` and `old` hold the template of an update, and held it."""
-    options = pod_options(ctx.version, ctx.gates, False)
+    options = pod_options(ctx.features.pods, False)
     if new is None or old is None:
         return options
     after, before = ((one.get("template") or {}).get("spec") or {} for one in (new, old))

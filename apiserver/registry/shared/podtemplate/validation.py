@@ -165,7 +165,7 @@ def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]
     if spec.get("overhead"):
         yield from amounts.requirement_errors({"limits": spec["overhead"]}, (), child(path, "overhead"))
     if spec.get("os") is not None:
-        yield from windows.system_errors(spec, path, options.minor)
+        yield from windows.system_errors(spec, path, options.features)
     if spec.get("schedulingGroup") is not None:
         yield from _group(spec["schedulingGroup"], child(path, "schedulingGroup.podGroupName"))
     yield from environments.file_volume_errors(spec, path)

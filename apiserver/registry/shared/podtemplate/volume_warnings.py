@@ -7,48 +7,46 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.podtemplate.overlaps import overlap_warnings
 from kubeskew.apiserver.registry.shared.volumes.warnings import claim_warnings
 
-# (field, text, the first minor that says so), in upstream's order
+# (field, text), in upstream's order
 _KINDS = (
-    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+", 0),
-    ("gitRepo", "deprecated in v1.11", 0),
-    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+", 0),
-    ("flocker", "deprecated in v1.22, non-functional in v1.25+", 0),
-    ("storageos", "deprecated in v1.22, non-functional in v1.25+", 0),
-    ("quobyte", "deprecated in v1.22, non-functional in v1.25+", 0),
-    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+", 0),
-    ("ephemeral", "", 0),
-    ("cephfs", "deprecated in v1.28, non-functional in v1.31+", 28),
-    ("rbd", "deprecated in v1.28, non-functional in v1.31+", 28),
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("ephemeral", ""),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 )
 _SHOWN_AS = {"storageos": "storageOS"}
 _FUNCTIONAL = ", non-functional in v1.31+"
-_GIT_SINCE = 33
-_TOKENS_SINCE = 30
-_GONE_SINCE = 31
-_OVERLAPS_SINCE = 34  # (from memory) all paths are compared, not those of tokens alone
+_CEPH = ("cephfs", "rbd")
 
 
-def volume_warnings(volumes: list[Object], path: str, minor: int) -> Iterator[str]:
+def volume_warnings(volumes: list[Object], path: str, features: PodFeatures) -> Iterator[str]:
     for position, volume in enumerate(volumes):
         at = index(path, position)
-        for kind, text, since in _KINDS:
-            if volume.get(kind) is None or minor < since:
+        for kind, text in _KINDS:
+            if volume.get(kind) is None or (kind in _CEPH and not features.ceph_warnings):
                 continue
             if kind == "ephemeral":
                 template = volume["ephemeral"].get("volumeClaimTemplate") or {}
                 where = child(at, "ephemeral.volumeClaimTemplate.spec")
                 yield from claim_warnings(template.get("spec") or {}, where)
                 continue
-            shown = text if minor >= _GONE_SINCE else text.replace(_FUNCTIONAL, "")
-            if kind == "gitRepo" and minor >= _GIT_SINCE:
+            shown = text if features.ceph_gone else text.replace(_FUNCTIONAL, "")
+            if kind == "gitRepo" and features.git_disabled:
                 shown += ", and disabled by default in v1.33+"
             yield f"{child(at, _SHOWN_AS.get(kind, kind))}: {shown}"
-    if minor >= _OVERLAPS_SINCE:
+    if features.overlap_warnings:
         yield from overlap_warnings(volumes)
-    elif minor >= _TOKENS_SINCE:
+    elif features.token_overlap_warnings:
         yield from _hidden_tokens(volumes, path)
 
 

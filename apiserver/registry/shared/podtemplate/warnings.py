@@ -10,6 +10,7 @@ from kubeskew.apimachinery.field import child, index, key
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.addresses import ip_warnings
 from kubeskew.apiserver.registry.shared.node_labels import DEPRECATED, term_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import (
@@ -32,8 +33,6 @@ _ANNOTATIONS = {
     ),
 }
 _BYTES = ("memory", "ephemeral-storage")
-_APP_ARMOR_SINCE = 30
-_ADDRESSES_SINCE = 33
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
@@ -44,7 +43,7 @@ def label_text(texts: list[str]) -> str:
     return f"[{' '.join(texts)}]"
 
 
-def pod_warnings(pod: Object, minor: int) -> list[str]:
+def pod_warnings(pod: Object, features: PodFeatures) -> list[str]:
     """Of a new pod."""
     name = pod["metadata"].get("name") or ""
     texts = names.dns1123_label(name)
@@ -55,13 +54,13 @@ def pod_warnings(pod: Object, minor: int) -> list[str]:
             "DNS "
             f"label is recommended: {label_text(texts)}"
         )
-    if minor >= _APP_ARMOR_SINCE and pod["metadata"].get("annotations"):
+    if features.app_armor_fields and pod["metadata"].get("annotations"):
         found += _app_armor(pod)
-    return [*found, *_spec_warnings(pod["metadata"], pod["spec"], "", minor)]
+    return [*found, *_spec_warnings(pod["metadata"], pod["spec"], "", features)]
 
 
-def template_warnings(template: Object, path: str, minor: int) -> list[str]:
-    return list(_spec_warnings(template.get("metadata") or {}, template.get("spec") or {}, path, minor))
+def template_warnings(template: Object, path: str, features: PodFeatures) -> list[str]:
+    return list(_spec_warnings(template.get("metadata") or {}, template.get("spec") or {}, path, features))
 
 
 def status_warnings(status: Object) -> list[str]:
@@ -87,7 +86,7 @@ def _app_armor(pod: Object) -> Iterator[str]:
             yield f"{key('metadata.annotations', name)}: {text}"
 
 
-def _spec_warnings(metadata: Object, spec: Object, path: str, minor: int) -> Iterator[str]:
+def _spec_warnings(metadata: Object, spec: Object, path: str, features: PodFeatures) -> Iterator[str]:
     """`path`: of the template, empty for a pod."""
     inside, annotations = child(path, "spec"), metadata.get("annotations") or {}
     if spec.get("nodeSelector") or spec.get("affinity") or spec.get("topologySpreadConstraints"):
@@ -95,7 +94,7 @@ def _spec_warnings(metadata: Object, spec: Object, path: str, minor: int) -> Ite
     if annotations:
         yield from _without_effect(annotations, child(path, "metadata.annotations"))
     if spec.get("volumes"):
-        yield from volume_warnings(spec["volumes"], child(inside, "volumes"), minor)
+        yield from volume_warnings(spec["volumes"], child(inside, "volumes"), features)
     if spec.get("hostAliases") or spec.get("imagePullSecrets"):
         yield from _repeated(spec, "hostAliases", "ip", inside)
         yield from _repeated(spec, "imagePullSecrets", "name", inside)
@@ -106,15 +105,15 @@ def _spec_warnings(metadata: Object, spec: Object, path: str, minor: int) -> Ite
         yield from _seccomp_of_pod(spec, annotations, path)
     for container, at in all_containers(spec, inside):
         if annotations:
-            yield from _annotated(container, spec, annotations, path, minor)
+            yield from _annotated(container, spec, annotations, path, features)
         yield from _container(container, at)
-    yield from port_warnings(spec, inside, minor)
+    yield from port_warnings(spec, inside, features)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{child(inside, 'terminationGracePeriodSeconds')}: {text}"
     if spec.get("affinity"):
         yield from _affinity(spec["affinity"], child(inside, "affinity"))
-    if minor >= _ADDRESSES_SINCE and (spec.get("dnsConfig") or spec.get("hostAliases")):
+    if features.address_warnings and (spec.get("dnsConfig") or spec.get("hostAliases")):
         yield from _address_warnings(spec, inside)
 
 
@@ -198,7 +197,7 @@ def _seccomp_text(name: str, path: str) -> str:
 
 
 def _annotated(
-    container: Object, spec: Object, annotations: dict[str, str], path: str, minor: int
+    container: Object, spec: Object, annotations: dict[str, str], path: str, features: PodFeatures
 ) -> Iterator[str]:
     own = container.get("securityContext") or {}
     name = SECCOMP_CONTAINER + (container.get("name") or "")
@@ -206,7 +205,7 @@ def _annotated(
         yield _seccomp_text(name, path)
     name = APP_ARMOR + (container.get("name") or "")
     given = own.get("appArmorProfile") or (spec.get("securityContext") or {}).get("appArmorProfile")
-    if path and given is None and name in annotations and minor >= _APP_ARMOR_SINCE:
+    if path and given is None and name in annotations and features.app_armor_fields:
         text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
         yield f"{key(child(path, 'metadata.annotations'), name)}: {text}"
 

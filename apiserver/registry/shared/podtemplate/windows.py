@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.features import PodFeatures
 
 _MAX_SPEC_KIB = 64
 _MAX_DOMAIN = 256
@@ -114,17 +115,14 @@ def host_process_errors(spec: Object, path: str) -> list[FieldError]:
     return errors
 
 
-def system_errors(spec: Object, path: str, minor: int) -> list[FieldError]:
+def system_errors(spec: Object, path: str, features: PodFeatures) -> list[FieldError]:
     """Checks fields against the operating system that the pod names."""
     name = (spec.get("os") or {}).get("name") or ""
     if not name:
-        return [required(child(path, "os.name"), "" if minor >= _SHORT_SINCE else "cannot be empty")]
+        return [required(child(path, "os.name"), "" if features.short_os_text else "cannot be empty")]
     if name not in _SYSTEMS:
         return [not_supported(child(path, "os"), name, _SYSTEMS)]
     return _of_linux(spec, path) if name == "linux" else _of_windows(spec, path)
-
-
-_SHORT_SINCE = 36  # (from memory) the first minor without a text
 
 
 def _of_linux(spec: Object, path: str) -> list[FieldError]:

@@ -138,7 +138,7 @@ def _ephemeral(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _image(source: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    if not source.get("reference") and (options.is_pod or options.minor >= _IMAGE_ALWAYS_SINCE):
+    if not source.get("reference") and (options.is_pod or options.features.template_image_reference):
         yield required(child(path, "reference"))
     policy = source.get("pullPolicy") or ""
     if not policy:
@@ -146,8 +146,6 @@ def _image(source: Object, path: str, options: PodOptions) -> Iterator[FieldErro
     elif policy not in _PULL_POLICIES:
         yield not_supported(child(path, "pullPolicy"), policy, _PULL_POLICIES)
 
-
-_IMAGE_ALWAYS_SINCE = 36  # (from memory) before, templates might leave the reference out
 
 # In upstream's order, which decides the one that is looked at.
 _SOURCES: dict[str, Rule] = {

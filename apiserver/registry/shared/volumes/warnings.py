@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import child, index, key
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.features import VolumeFeatures
 from kubeskew.apiserver.registry.shared.node_labels import term_warnings
 from kubeskew.apiserver.registry.shared.volumes.claims import BETA_CLASS
 
@@ -16,12 +17,12 @@ _RECYCLE = (
     "provisioning."
 )
 _GONE = (
-    ("cephfs", "deprecated in v1.28, non-functional in v1.31+", 28),
-    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+", 28),
-    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+", 28),
-    ("storageos", "deprecated in v1.22, non-functional in v1.25+", 28),
-    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+", 28),
-    ("rbd", "deprecated in v1.28, non-functional in v1.31+", 28),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 )
 _SHOWN_AS = {"storageos": "storageOS", "cephfs": "cephfs"}
 
@@ -48,7 +49,7 @@ def _beta_text() -> str:
     return f'{at}: deprecated since v1.8; use "storageClassName" attribute instead'
 
 
-def persistent_volume_warnings(volume: Object, minor: int) -> list[str]:
+def persistent_volume_warnings(volume: Object, features: VolumeFeatures) -> list[str]:
     spec, found = volume["spec"], []
     if BETA_CLASS in (volume["metadata"].get("annotations") or {}):
         found.append(_beta_text())
@@ -62,7 +63,7 @@ def persistent_volume_warnings(volume: Object, minor: int) -> list[str]:
     if text is not None and Quantity.parse(text).milli_value() % 1000:
         at = key("spec.capacity", "storage")
         found.append(f'{at}: fractional byte value "{text}" is invalid, must be an integer')
-    for kind, why, since in _GONE:
-        if spec.get(kind) is not None and minor >= since:
+    for kind, why in _GONE if features.removed_warnings else ():
+        if spec.get(kind) is not None:
             found.append(f"spec.{_SHOWN_AS.get(kind, kind)}: {why}")
     return found

@@ -23,5 +23,5 @@ def csi_driver(obj: Object, ctx: DefaultingContext) -> None:
         requiresRepublish=False,
     )
     fill(spec, volumeLifecycleModes=["Persistent"])
-    if ctx.version.minor >= 27 or ctx.gates.enabled("SELinuxMountReadWriteOncePod"):
+    if ctx.features.volumes.selinux_mounts:
         fill_null(spec, seLinuxMount=False)

@@ -22,5 +22,5 @@ class CSINodeStrategy(Checked, Returned):
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        whole, counts = self.as_new(new, ctx), ctx.gates.enabled("MutableCSINodeAllocatableCount")
+        whole, counts = self.as_new(new, ctx), ctx.features.volumes.counts_change
         return [*whole, *whole, *csinode_validation.node_update_errors(new, old, counts_change=counts)]

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.streaming import spdy
 from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver import features as apiserver_features
 from kubeskew.apiserver.http.request import Peer, Request, Upgrade
 from kubeskew.apiserver.nodes.upgrade_proxy import passed_on
 from kubeskew.kubelet.containers.program import program_of
@@ -477,7 +477,7 @@ def test_credentials_are_not_passed_on():
 async def test_an_older_server_refuses_what_it_does_not_know(bench: Bench, monkeypatch):
     """Without the gate a client of version 5 alone is refused, upon which kubectl falls back to SPDY."""
     gates = FeatureGates(Version(36), {"TranslateStreamCloseWebsocketRequests": False})
-    monkeypatch.setattr(bench.server.services, "world", replace(bench.server.services.world, gates=gates))
+    monkeypatch.setattr(bench.server.services, "features", apiserver_features.features_of(gates))
     headers = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
     target = f"{PODS}/p/exec?container=b&stdout=true&command=ls"
     response, _ = await bench.upgrade(target, sec_websocket_protocol="v5.channel.k8s.io", **headers)

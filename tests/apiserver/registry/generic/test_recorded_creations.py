@@ -15,6 +15,7 @@ from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError, invalid
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
@@ -71,8 +72,8 @@ def _cases() -> list[Any]:
 
 def _context(catalogue: Catalogue, resource: Any) -> StrategyContext:
     return StrategyContext(
-        version=catalogue.version,
         gates=catalogue.gates,
+        features=features_of(catalogue.gates),
         now=NOW,
         entropy=SeededEntropy(1),
         catalogue=catalogue,
@@ -90,7 +91,7 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     resource = catalogue.resource(group, version, path[-1])
     assert resource is not None
     decoded = decoder.decode(json.dumps(body).encode(), "application/json", resource, catalogue)
-    context = DefaultingContext(catalogue.version, catalogue.gates, NOW)
+    context = DefaultingContext(features_of(catalogue.gates), NOW)
     obj = apply_defaults(decoded.object, resource.schema, context)
     metadata = obj["metadata"]
     metadata.update(uid="u", creationTimestamp="2026-01-01T00:00:00Z")

@@ -1,16 +1,19 @@
 # ruff: noqa: E501 - upstream's texts stand whole
 """What is wrong with claims, classes and slices, minor by minor: the rules themselves, without a server."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import DeviceRules, features_of
 from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule.validation import (
     taint_rule_errors,
     taint_rule_status_errors,
 )
-from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_status_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
 from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest.validation import (
@@ -37,12 +40,20 @@ def sub(name: str = "s", **fields: Any) -> Any:
     return {"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, **fields}
 
 
+def rules_of(minor: int, **gates: bool) -> DeviceRules:
+    """The rules of a minor with only these gates."""
+    off = dict.fromkeys(
+        ("consumable_capacity", "list_attributes", "fractional_capacity", "partition_types"), False
+    )
+    return replace(features_of(FeatureGates(Version(minor))).devices, **{**off, **gates})
+
+
 def claim_faults(
     minor: int, *requests: Any, gates: dict[str, bool] | None = None, **devices: Any
 ) -> list[str]:
     spec = {"devices": {"requests": list(requests), **devices}}
     return [
-        str(one) for one in claim_spec_errors(spec, "spec", DeviceRules(minor, **(gates or {})), stored=False)
+        str(one) for one in claim_spec_errors(spec, "spec", rules_of(minor, **(gates or {})), stored=False)
     ]
 
 
@@ -158,7 +169,7 @@ def slice_faults(minor: int, *devices: Any, old: Any = None, gates: Any = None, 
     spec = {name: value for name, value in spec.items() if value is not None}
     if devices:
         spec["devices"] = list(devices)
-    return [str(one) for one in slice_errors(spec, old, DeviceRules(minor, **(gates or {})))]
+    return [str(one) for one in slice_errors(spec, old, rules_of(minor, **(gates or {})))]
 
 
 D = "spec.devices[0]"
@@ -300,7 +311,7 @@ def test_what_did_not_change_is_not_looked_at() -> None:
 def status_faults(minor: int, status: Any, old: Any = None, **metadata: Any) -> list[str]:
     spec = {"devices": {"requests": [exact()]}}
     new = {"metadata": metadata, "spec": spec, "status": status}
-    return [str(one) for one in claim_status_errors(new, {"status": old or {}}, DeviceRules(minor))]
+    return [str(one) for one in claim_status_errors(new, {"status": old or {}}, rules_of(minor))]
 
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
@@ -363,15 +374,15 @@ def test_nobody_joins_a_claim_that_goes() -> None:
 def test_device_classes() -> None:
     """What did not change counts as stored; since 1.37 such selectors are not even compiled."""
     bad = {"selectors": [{"cel": {"expression": "nope"}}]}
-    assert len(class_errors(bad, None, DeviceRules(36))) == 1
-    assert len(class_errors(bad, bad, DeviceRules(36))) == 1
-    assert class_errors(bad, bad, DeviceRules(37)) == []
+    assert len(class_errors(bad, None, rules_of(36))) == 1
+    assert len(class_errors(bad, bad, rules_of(36))) == 1
+    assert class_errors(bad, bad, rules_of(37)) == []
     large = {"config": [{"opaque": {"driver": "d", "parameters": {"a": "x" * 10240}}}]}
-    assert len(class_errors(large, None, DeviceRules(36))) == 1
-    assert class_errors(large, large, DeviceRules(36)) == []
+    assert len(class_errors(large, None, rules_of(36))) == 1
+    assert class_errors(large, large, rules_of(36)) == []
     newer = {"selectors": [{"cel": {"expression": "device.allowMultipleAllocations"}}]}
-    assert len(class_errors(newer, None, DeviceRules(36))) == 1
-    assert class_errors(newer, newer, DeviceRules(36)) == []
+    assert len(class_errors(newer, None, rules_of(36))) == 1
+    assert class_errors(newer, newer, rules_of(36)) == []
 
 
 @pytest.mark.parametrize(
@@ -387,15 +398,15 @@ def test_device_classes() -> None:
 )  # fmt: skip
 def test_taint_rules(minor: int, spec: Any, wanted: Any) -> None:
     """A taint, and which devices it is for."""
-    found = [str(one) for one in taint_rule_errors(spec, None, DeviceRules(minor))]
+    found = [str(one) for one in taint_rule_errors(spec, None, rules_of(minor))]
     assert (len(found) if isinstance(wanted, int) else found) == wanted
 
 
 def test_taint_rules_that_change() -> None:
     """An effect that is no longer known may stay since 1.35."""
     spec = {"taint": {"key": "k", "effect": "Odd"}}
-    assert taint_rule_errors(spec, spec, DeviceRules(36)) == []
-    assert len(taint_rule_errors(spec, spec, DeviceRules(34))) == 1
+    assert taint_rule_errors(spec, spec, rules_of(36)) == []
+    assert len(taint_rule_errors(spec, spec, rules_of(34))) == 1
     condition = {"type": "T", "status": "True", "reason": "R", "lastTransitionTime": NOW}
     many = [{**condition, "type": f"T{n}"} for n in range(9)]
     wanted = ["status.conditions: Too many: 9: must have at most 8 items"]
@@ -404,7 +415,7 @@ def test_taint_rules_that_change() -> None:
 
 def test_pool_status_requests() -> None:
     """A driver, a limit; the status is written once."""
-    rules = DeviceRules(36)
+    rules = rules_of(36)
     assert [str(one) for one in request_errors({}, rules)] == ["spec.driver: Required value"]
     assert [str(one) for one in request_errors({"driver": "d", "limit": 0}, rules)] == [
         "spec.limit: Invalid value: 0: must be greater than or equal to 1"

@@ -1,0 +1,332 @@
+"""Decides once, from a server's version and gates, what differs between releases and gates.
+
+Every other module of the API server reads a named value from here and compares no minors itself (as plugins
+of kube-scheduler do with pkg/scheduler/framework/plugins/feature). A field's comment says what changes;
+`since`, `until`, `gate` and `of_minor` say when. "From memory" marks what no source at hand confirms. Groups
+compare and hash by identity: there is one per set of gates.
+
+Not decided here: which resources and fields exist (the catalogue), what CEL, conversion and the types of a
+release are (libraries, which take the minor), and the roles that every cluster has (a table of their own).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.gates import FeatureGates
+
+T = TypeVar("T")
+
+_DECISION = "decision"
+
+
+def decided(decision: Callable[[FeatureGates], Any]) -> Any:
+    """Makes a field whose value `decision` gives."""
+    return field(metadata={_DECISION: decision})
+
+
+def since(minor: int, *, gate: str = "") -> Any:
+    """Makes a field that is true from a minor on, and before it where `gate` is on."""
+    return decided(lambda gates: gates.version.minor >= minor or (bool(gate) and gates.enabled(gate)))
+
+
+def until(minor: int, *, gate: str = "") -> Any:
+    """Makes a field that is true up to and with a minor, and after it where `gate` is on."""
+    return decided(lambda gates: gates.version.minor <= minor or (bool(gate) and gates.enabled(gate)))
+
+
+def gate(*names: str) -> Any:
+    """Makes a field that is true where all of the gates are on."""
+    return decided(lambda gates: all(gates.enabled(name) for name in names))
+
+
+def of_minor(values: Mapping[int, T]) -> Any:
+    """Makes a field with the value of the newest minor in the table that is not newer than the server's."""
+    return decided(lambda gates: values[max(first for first in values if first <= gates.version.minor)])
+
+
+def _build(cls: type[T], gates: FeatureGates) -> T:
+    return cls(**{each.name: each.metadata[_DECISION](gates) for each in fields(cls)})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodFeatures:
+    """Holds the decisions about pods and pod templates: their rules, defaults, warnings and subresources.
+
+    Source of most texts: pkg/apis/core/validation/validation.go and pkg/api/pod/{util,warnings}.go, 1.36.
+    """
+
+    # --- rules of specs; an old pod's use of a feature widens them (registry/shared/podtemplate/options.py)
+    relaxed_env: bool = since(32, gate="RelaxedEnvironmentVariableValidation")  # names may be nearly anything
+    relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
+    zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")
+    pod_resources: bool = gate("PodLevelResources")
+    restart_rules: bool = gate("ContainerRestartRules")
+    restart_all: bool = gate("RestartAllContainersOnContainerExits")
+    env_files: bool = gate("EnvFiles")
+    # matchLabelKeys of spread constraints become part of the selector
+    merged_spread: bool = gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
+    strict_addresses: bool = gate("StrictIPCIDRValidation")
+    comparisons: bool = gate("TaintTolerationComparisonOperators")  # tolerations may compare numbers
+    host_network_users: bool = gate("UserNamespacesHostNetworkSupport")  # with user namespaces
+    any_selinux_change: bool = gate("SELinuxMount")
+    sidecars: bool = gate("SidecarContainers")
+    sidecar_resize: bool = since(33, gate="InPlacePodVerticalScaling")
+
+    # --- rules and texts that no old pod changes
+    template_image_reference: bool = since(36)  # image volumes of templates need one (from memory)
+    image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
+    no_restart_of_init: bool = since(36)  # init containers that end may not ask to be restarted by a resize
+    pod_resources_wording: bool = since(34)  # not on Windows; "may not" instead of "cannot"
+    restart_wording: bool = since(34)  # resize policies: "pod restartPolicy" instead of "restartPolicy"
+    short_os_text: bool = since(36)  # an os without a name is told without "cannot be empty" (from memory)
+    host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
+    host_users_devices: bool = since(34)  # pods with users of their own have no block devices
+    status_condition_path: bool = since(34)  # conditions are told at status, before at metadata
+    status_user_path: bool = since(34)  # a container status' user is told at `user`, before at the status
+
+    # --- defaults and preparation
+    # Host ports of templates: 1.28 left them alone; the gate brought the default back (from memory).
+    template_host_ports: bool = until(27, gate="DefaultHostNetworkHostPortsInPodTemplates")
+    image_volumes: bool = gate("ImageVolume")  # they get a pull policy
+    merged_affinity: bool = gate("MatchLabelKeysInPodAffinity")  # its matchLabelKeys become part of selectors
+    merged_constraints: bool = gate(
+        "MatchLabelKeysInPodTopologySpread", "MatchLabelKeysInPodTopologySpreadSelectorMerge"
+    )
+    app_armor_fields: bool = since(30)  # AppArmor has fields: annotations are copied into them and warned of
+    generation: bool = since(33)  # pods count their generation
+
+    # Stateful sets check their claim templates, and their pod template as a whole.
+    stateful_set_templates: bool = since(33)
+
+    # --- warnings
+    port_warnings: bool = since(27)  # of ports that containers share
+    address_warnings: bool = since(33)  # of IP addresses in odd forms
+    ceph_warnings: bool = since(28)  # cephfs and rbd are deprecated
+    ceph_gone: bool = since(31)  # and since then "non-functional in v1.31+"
+    git_disabled: bool = since(33)  # gitRepo volumes are "disabled by default in v1.33+"
+    token_overlap_warnings: bool = since(30)  # of projected files in the place of a token (from memory)
+    overlap_warnings: bool = since(34)  # of all paths, not those of tokens alone (from memory)
+
+    # --- subresources
+    pod_resize: bool = gate("InPlacePodLevelResourcesVerticalScaling")  # the pod's own resources may change
+    init_resize: bool = gate("InPlacePodVerticalScalingInitContainers")  # those of all init containers may
+    memory_shrinks: bool = since(34)  # a memory limit may shrink without a restart
+    pod_resize_wording: bool = since(35)  # with the gate off, a text that names it, after the other errors
+    clears_nomination: bool = gate("ClearingNominatedNodeNameAfterBinding")
+    split_log_streams: bool = gate("PodLogsQuerySplitStreams")
+    remote_commands_by_websocket: bool = gate("TranslateStreamCloseWebsocketRequests")
+    port_forward_by_websocket: bool = gate("PortForwardWebsockets")
+    authorizes_websockets: bool = gate("AuthorizePodWebsocketUpgradeCreatePermission")  # as "create", too
+    disruption_condition: bool = gate("PodDisruptionConditions")  # evicted pods get DisruptionTarget
+    observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions the server writes
+    # Budgets may let pods that are not ready go. A release without the gate's name has it for good.
+    unhealthy_eviction: bool = decided(
+        lambda gates: (
+            not gates.knows("PDBUnhealthyPodEvictionPolicy") or gates.enabled("PDBUnhealthyPodEvictionPolicy")
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServiceFeatures:
+    """Holds the decisions about services and endpoints. The rules of 1.36 are the reference."""
+
+    strict_addresses: bool = gate("StrictIPCIDRValidation")
+    distributions: tuple[str, ...] = decided(  # what `trafficDistribution` may say
+        lambda gates: (
+            ("PreferClose", "PreferSameZone", "PreferSameNode")
+            if gates.enabled("PreferSameTrafficDistribution")
+            else ("PreferClose",)
+        )
+    )
+    # Services of other types may have a balancer's status.
+    any_balancer_status: bool = gate("AllowServiceLBStatusOnNonLB")
+    # On by default since 1.30; removed from the tables once locked, so a newer minor means on.
+    ip_modes: bool = since(32, gate="LoadBalancerIPMode")
+    several_ranges: bool = gate("MultiCIDRServiceAllocator")  # ServiceCIDR objects instead of a flag
+    relaxed_names: bool = gate("RelaxedServiceNameValidation")  # may begin with a digit, also in ingresses
+    endpoint_warnings: bool = since(33)  # odd addresses and types are warned of (slices: from memory)
+    status_warnings: bool = since(34)  # addresses of balancers are, too
+    prefer_close_deprecated: bool = since(35)
+    external_ips_deprecated: bool = since(36)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VolumeFeatures:
+    """Holds the decisions about claims, persistent volumes and CSI."""
+
+    claim_shrinks: bool = gate("RecoverVolumeExpansionFailure")  # a failed expansion may be asked for less
+    attributes_classes: bool = gate("VolumeAttributesClass")
+    several_applied: bool = since(
+        34
+    )  # texts about allocated resources speak of several; more of a claim counts
+    sources_across_namespaces: bool = gate("CrossNamespaceVolumeDataSource")
+    any_data_source: bool = gate("AnyVolumeDataSource")
+    removed_warnings: bool = since(28)  # persistent volumes of kinds that went (from memory)
+    # The gate was on by default in 1.27, and its name is gone later: then the field has its default.
+    selinux_mounts: bool = since(27, gate="SELinuxMountReadWriteOncePod")
+    counts_change: bool = gate("MutableCSINodeAllocatableCount")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkloadFeatures:
+    """Holds the decisions about stateful sets, jobs and autoscalers."""
+
+    claim_retention: bool = since(27, gate="StatefulSetAutoDeletePVC")  # has its default
+    max_unavailable: bool = gate("MaxUnavailableStatefulSet")
+    history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
+    manual_selector_default: bool = since(31)  # jobs: it is written (from memory)
+    pod_replacement_policy: bool = since(29, gate="JobPodReplacementPolicy")  # has its default
+    job_managed_by: bool = gate("JobManagedBy")  # the status of jobs is checked strictly
+    interim_conditions: bool = since(31)  # a job that ends has an interim condition first
+    marks_tracked_jobs: bool = until(26)  # those whose pods are counted by finalizers
+    # Before, the labels of a job's pods had no prefix, and the selector was of these.
+    prefixed_job_labels: bool = since(27)
+    elastic_jobs: bool = since(31, gate="ElasticIndexedJob")
+    suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")  # once more at rest
+    suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")
+    autoscaler_generation: bool = decided(
+        lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
+    )
+    scale_to_zero: bool = gate("HPAScaleToZero")
+    target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceRules:
+    """Holds the decisions about resource.k8s.io.
+
+    Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37. Since 1.35 the hand-written rules say
+    what the declarative ones say (in which minor each of those texts changed is from memory).
+    """
+
+    consumable_capacity: bool = gate("DRAConsumableCapacity")
+    list_attributes: bool = gate("DRAListTypeAttributes")
+    fractional_capacity: bool = gate("DRAFractionalCapacityRange")
+    partition_types: bool = gate("DRAPartitionableDevicesType")
+    granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
+    expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
+
+    # The field of an exact request in paths, empty where it is the request itself.
+    exactly: str = of_minor({0: "", 33: "exactly"})
+    # The field that holds a device's fields in paths, empty where it is the device itself.
+    wrapper: str = of_minor({0: "basic", 33: ""})
+    alternatives: bool = since(33)  # a request without a class may have them
+    admin_access_default: bool = decided(lambda gates: gates.version.minor == 31)  # written as false
+    checks_deallocation: bool = decided(lambda gates: gates.version.minor == 31)
+    # A namespace needs the label for administrator access (KEP-5018).
+    checks_admin_label: bool = since(33)
+    admin_label: str = of_minor(
+        {0: "resource.k8s.io/admin-access", 34: "resource.kubernetes.io/admin-access"}
+    )
+
+    current_wording: bool = since(32)  # "domain" instead of "prefix", bytes instead of nothing, too many told
+    limits_sizes: bool = since(32)  # expressions have a length and a cost, parameters a size
+    max_reserved: int = of_minor({0: 32, 32: 256})
+    node_pointers: bool = since(33)  # an empty node name was no name before
+    canonical_addresses: bool = since(33)  # network addresses; 1.32 took all ways of writing one
+    slice_warnings: bool = since(34)
+    # A list over its limit is told alone, a repeat at the item, a bad part of a name as Invalid; fewer
+    # devices with taints or counters fit into a slice.
+    declared: bool = since(35)
+    checks_stored: bool = until(34)  # an update checks once more, as new, what it cannot or need not change
+    effects: tuple[str, ...] = of_minor(  # of taints, sorted
+        {0: ("NoExecute", "NoSchedule"), 35: ("NoExecute", "NoSchedule", "None")}
+    )
+    max_taints: int = of_minor({0: 4, 35: 16})
+    object_text: str = of_minor(  # of parameters that are no JSON object
+        {0: "parameters must be a valid JSON object", 35: "must be a valid JSON object"}
+    )
+    attribute_lists: bool = since(36)  # attributes may be lists: they count, and show in texts
+    rule_times: bool = since(36)  # a taint rule's time moves on when its taint changes
+    keys_at_map: bool = since(37)  # a bad key of a map is told at the map, not at the key
+    trusts_stored: bool = since(37)  # expressions that were accepted before are not compiled again
+    capacity_ratchets: bool = since(37)  # a device's unchanged capacity is not checked again
+    policy_bounds: bool = since(37)  # a default outside of its range is told at the default
+    # Selectable fields of slices: the pool's name since 1.37; without a spec other names.
+    slice_labels: tuple[str, ...] = of_minor(
+        {
+            0: ("nodeName", "driverName"),
+            31: ("spec.nodeName", "spec.driver"),
+            37: ("spec.nodeName", "spec.driver", "spec.pool.name"),
+        }
+    )
+
+    def selectors(self, *, stored: bool) -> DeviceFeatures:
+        """Returns the features that expressions of selectors may use; `stored`: they were accepted before."""
+        return DeviceFeatures(self.consumable_capacity, self.list_attributes, stored, self.expressions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccountFeatures:
+    """Holds the decisions about service accounts and their tokens."""
+
+    token_ids: bool = gate("ServiceAccountTokenJTI")
+    node_binding: bool = gate("ServiceAccountTokenNodeBinding")
+    pod_node_info: bool = gate("ServiceAccountTokenPodNodeInfo")
+    enforcing_deprecated: bool = since(32)  # annotation kubernetes.io/enforce-mountable-secrets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdmissionFeatures:
+    """Holds the decisions about admission and the objects that configure it."""
+
+    policy_actions: bool = since(27)  # before, every binding denies
+    # Parameters are chosen by selectors, and it is said what is done without any.
+    parameter_selectors: bool = since(28)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestFeatures:
+    """Holds the decisions about requests for any resource."""
+
+    retries_names: bool = gate("RetryGenerateName")
+    # A 404 comes before the uid's 409 (from memory; surely in 1.36).
+    absence_before_uid: bool = since(34)
+    # Answers name the objects that cannot be read, and deletions may ignore that.
+    unsafe_deletion: bool = decided(
+        lambda gates: (
+            gates.knows("AllowUnsafeMalformedObjectDeletion")
+            and gates.enabled("AllowUnsafeMalformedObjectDeletion")
+        )
+    )
+    # To delete a readable object so is a conflict, and there are dry runs.
+    readable_is_conflict: bool = since(37)
+    tells_first_unreadable: bool = since(37)  # failed lists tell the first error
+    exempt_levels: bool = since(28)  # exempt priority levels have shares
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Holds every decision of one server, by concern."""
+
+    expressions: int  # the release of Kubernetes' CEL libraries
+    strict_addresses: bool  # gate StrictIPCIDRValidation: addresses and ranges in canonical form only
+    pods: PodFeatures
+    services: ServiceFeatures
+    volumes: VolumeFeatures
+    workloads: WorkloadFeatures
+    devices: DeviceRules
+    accounts: AccountFeatures
+    admission: AdmissionFeatures
+    requests: RequestFeatures
+
+
+@lru_cache(maxsize=256)
+def features_of(gates: FeatureGates) -> Features:
+    """Returns the decisions for a server with these gates, which know their version."""
+    return Features(
+        expressions=gates.version.minor,
+        strict_addresses=gates.enabled("StrictIPCIDRValidation"),
+        pods=_build(PodFeatures, gates),
+        services=_build(ServiceFeatures, gates),
+        volumes=_build(VolumeFeatures, gates),
+        workloads=_build(WorkloadFeatures, gates),
+        devices=_build(DeviceRules, gates),
+        accounts=_build(AccountFeatures, gates),
+        admission=_build(AdmissionFeatures, gates),
+        requests=_build(RequestFeatures, gates),
+    )
