@@ -1,4 +1,6 @@
-"""Makes the objects that a new cluster needs; those that exist already are left alone.
+"""Makes the objects that a new cluster needs, and later anew those that it cannot be without.
+
+Objects that exist already are left alone.
 
 Source: k8s.io/kubernetes pkg/controlplane (controllers systemnamespaces, kubernetesservice) and
 pkg/registry/{scheduling,rbac}/rest, 1.36.
@@ -6,6 +8,7 @@ pkg/registry/{scheduling,rbac}/rest, 1.36.
 
 import asyncio
 import ipaddress
+import itertools
 import logging
 from collections.abc import Iterable
 
@@ -42,6 +45,8 @@ _PRIORITIES = {
     ),
 }
 _PORT_NAME = "https"
+KEEPING_SECONDS = 10.0  # between two looks at what has to be there
+_NAMESPACE_TURNS = 6  # every so many looks also at namespaces, flow schemas and priority levels
 
 
 async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> bool:
@@ -65,6 +70,46 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
     return first and rest
 
 
+async def keep(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> None:
+    """Makes anew what is deleted of what a cluster cannot be without. Until cancelled.
+
+    What is there stays as it is, also where another server leads to: each would take the service for itself.
+    Source: the intervals of upstream's controllers kubernetesservice, systemnamespaces and of the producer of
+    priority and fairness' configuration (flowcontrol), 1.36.
+    """
+    flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
+    minor = services.world.version.minor
+    for turn in itertools.count(1):
+        await services.world.clock.sleep(KEEPING_SECONDS)
+        objects = [*_service(services, options, port)]
+        if turn % _NAMESPACE_TURNS == 0:
+            objects += [
+                *_namespaces(),
+                *defaults.levels(flow_control),
+                *defaults.schemas(flow_control, minor),
+            ]
+        for path, obj in objects:
+            creation = _creation_of_missing(services, path, obj)
+            if creation is not None:
+                await _tolerant(dispatch, creation, "AlreadyExists")
+
+
+def _creation_of_missing(services: Services, path: str, obj: Object) -> Request | None:
+    """Returns the request that creates `obj`; None if it is there, or its kind is not served."""
+    creation = _request("POST", path, obj)
+    key = _key(services, creation, obj)
+    return None if key is None or services.store.get(key) is not None else creation
+
+
+def _key(services: Services, creation: Request, obj: Object) -> Key | None:
+    """Returns where `obj` is stored, None if its kind is not served."""
+    info = creation.info
+    resource = services.table.resource(info.group, info.version, info.resource)
+    if resource is None:
+        return None
+    return Key(resource.storage_resource, info.namespace, obj["metadata"]["name"])
+
+
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:
     """POST `obj` unless it is there; what has changed is put right. False if that was refused."""
     for request, tolerated in _requests(services, path, obj):
@@ -78,12 +123,11 @@ def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Requ
     as wanted.
     """
     creation = _request("POST", path, obj)
-    info = creation.info
-    resource = services.table.resource(info.group, info.version, info.resource)
-    if resource is None:
+    key = _key(services, creation, obj)
+    if key is None:
         return
-    name = obj["metadata"]["name"]
-    entry = services.store.get(Key(resource.storage_resource, info.namespace, name))
+    info, name = creation.info, key.name
+    entry = services.store.get(key)
     if entry is None:
         yield creation, "AlreadyExists"
         return
@@ -113,7 +157,7 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool:
         await dispatch(request)
     except StatusError as error:
         if not is_reason(error, reason):
-            log.warning("%s %s at the start: %s", request.method, request.path, error.message)
+            log.warning("%s %s by the server itself: %s", request.method, request.path, error.message)
             return False
     return True
 

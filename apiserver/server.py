@@ -150,11 +150,15 @@ class APIServer:
         """Make what a fresh cluster has; enough for a server that is only called in process."""
         if not await self._make_what_is_missing():
             self.services.background.add("bootstrap", self._go_on_making)
+        self.services.background.add("what has to be there", self._keep)
         self.services.background.start()
         self._bootstrapped = True
 
     async def _make_what_is_missing(self) -> bool:
         return await bootstrap.run(self.services, self._dispatcher.dispatch, self.options, self.port)
+
+    async def _keep(self) -> None:
+        await bootstrap.keep(self.services, self._dispatcher.dispatch, self.options, self.port)
 
     async def _go_on_making(self) -> None:
         """Try until nothing is refused any more: what a cluster has by itself nobody else makes."""
