@@ -24,7 +24,6 @@ from kubeskew.apiserver.authentication.request_headers import RequestHeaderAuthe
 from kubeskew.apiserver.authentication.tokens import TokenFile
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
-from kubeskew.apiserver.codec import Codec
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
@@ -35,6 +34,7 @@ from kubeskew.apiserver.http.self_signed import serving_pair
 from kubeskew.apiserver.metrics import FlowMetrics, RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.routes.paths import Paths
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.services import Services

@@ -1,8 +1,11 @@
-"""Holds the services that the handlers of one server share: its world, its resources, its store."""
+"""Holds the parts of one server together, for what builds and runs it.
+
+What a folder needs of the server stands there as a protocol (`services.py`, in registry/requests `scope.py`);
+Services has all of it, and nothing below imports this module.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
@@ -17,19 +20,22 @@ from kubeskew.apiserver.background import Background
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.list_cache import Listed
 from kubeskew.apiserver.caching.store_cache import Derived
-from kubeskew.apiserver.codec import Codec, Form
 from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.http.request import Lifetime
 from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.nodes.connections import NodeConnections
+from kubeskew.apiserver.registry.codec import Codec, Form
+from kubeskew.apiserver.registry.core.resourcequota.used import write_used
+from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.storage.records import Author
+from kubeskew.apiserver.user import SERVER
 from kubeskew.apiserver.webhooks.client import WebhookClient
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.health import HealthChecks
-    from kubeskew.apiserver.nodes.connections import NodeConnections
 
 _ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
 _ENCODED_BYTES = 16 << 20
@@ -52,7 +58,7 @@ class Services:
     authorizer: Access
     metrics: RequestMetrics
     lifetime: Lifetime
-    health: "HealthChecks"
+    health: HealthChecks
     service_ip_range: str
     definitions: Mapping[str, Schema]
     service_resolver: ServiceResolver
@@ -61,7 +67,7 @@ class Services:
     remote_lists: dict[tuple[str, str], Object] = field(default_factory=dict)  # what remote servers serve
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
-    nodes: "NodeConnections" = field(init=False)
+    nodes: NodeConnections = field(init=False)
     address: str = ""  # host and port, as discovery tells clients
     front_proxy_client: tuple[str, str] | None = None  # files of certificate and key, for extension servers
     encoded_events: Generations[tuple[int, str, Form], bytes] = field(
@@ -85,12 +91,22 @@ class Services:
             registry = self.registries[key] = Registry(self, hub)
         return registry
 
+    def core_object(self, plural: str, namespace: str, name: str) -> Object | None:
+        """Returns an object of the core group, None if there is none."""
+        resource = self.table.resource("", "v1", plural)
+        if resource is None:
+            return None
+        registry = self.registry(resource)
+        entry = self.store.get(registry.key(namespace, name))
+        return registry.object(entry) if entry is not None else None
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Holds the scope of a request: the resource as served, its registry, the subresource (or empty)."""
+    async def delete_object(self, resource: Resource, namespace: str, name: str) -> None:
+        """Deletes an object as the server itself; raises StatusError."""
+        registry, version = self.registry(resource), str(self.world.version)
+        author = Author(SERVER.name, "kube-apiserver", version, version, "")
+        write = Write(SERVER, author, namespace, requested=registry.resource)
+        await generic_delete.delete(registry, name, {}, write)
 
-    services: Services
-    resource: Resource
-    registry: Registry
-    subresource: str = ""
+    async def write_used_quota(self, quota: Object, used: dict[str, str]) -> None:
+        """Stores what is used if the quota is still at the revision it has here; raises 404, 409, 422."""
+        await write_used(self, quota, used)

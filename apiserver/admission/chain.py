@@ -5,7 +5,6 @@ nothing more. Which are on without flags is `_ON`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apiserver.admission import AdmissionChain, Plugin
@@ -34,13 +33,11 @@ from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundl
 from kubeskew.apiserver.admission.podsecurity.plugin import PodSecurity
 from kubeskew.apiserver.admission.policy.mutating import MutatingAdmissionPolicy
 from kubeskew.apiserver.admission.policy.validating import ValidatingAdmissionPolicy
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
 from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
 
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
-
-Factory = Callable[["Services"], Plugin]
+Factory = Callable[[AdmissionServices], Plugin]
 
 _PLUGINS: dict[str, Factory | None] = {
     "AlwaysAdmit": lambda _: Plugin(),
@@ -101,7 +98,7 @@ _ON = frozenset(
 
 
 def admission_chain(
-    services: "Services", enable: Sequence[str] = (), disable: Sequence[str] = ()
+    services: AdmissionServices, enable: Sequence[str] = (), disable: Sequence[str] = ()
 ) -> AdmissionChain:
     """The chain of one server: what is on by default, more and less by the flags (which were checked)."""
     wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.world.gates)

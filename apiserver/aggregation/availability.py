@@ -7,12 +7,13 @@ import asyncio
 import copy
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import RESOURCE, Remote
+from kubeskew.apiserver.aggregation.services import AggregationServices
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.nodes.exchange import DialError
@@ -23,9 +24,6 @@ from kubeskew.apiserver.unreadable import known_object
 from kubeskew.apiserver.user import MASTERS_GROUP, SERVER, User
 from kubeskew.apiserver.wakeups import Wakeups
 from kubeskew.apiserver.webhooks.endpoints import ResolutionError
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ LOCAL = Finding("True", "Local", "Local APIServices are always available")
 class Availability:
     """The duty of one server: to look when something changes, and every now and then."""
 
-    def __init__(self, services: "Services", dispatch: Handler) -> None:
+    def __init__(self, services: AggregationServices, dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
         self._wakeups = Wakeups()

@@ -6,11 +6,11 @@ controller, 1.36. Priorities of a few groups are from memory.
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE
+from kubeskew.apiserver.aggregation.services import AggregationServices
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.storage.encoding import dumps
@@ -19,9 +19,6 @@ from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object
 from kubeskew.apiserver.user import SERVER
 from kubeskew.apiserver.wakeups import Wakeups
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +87,7 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
     }
 
 
-def built_in(services: "Services") -> Iterable[tuple[str, Object]]:
+def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
     """The APIServices of the built-in groups, with the path they are posted to."""
     for group, versions in services.table.builtin.groups():
         if group != GROUP:  # the aggregator itself
@@ -100,7 +97,7 @@ def built_in(services: "Services") -> Iterable[tuple[str, Object]]:
 class LocalServices:
     """Creates what is missing, and lets go of what nothing stands for any more."""
 
-    def __init__(self, services: "Services", dispatch: Handler) -> None:
+    def __init__(self, services: AggregationServices, dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
         self._wakeups = Wakeups()

@@ -10,10 +10,10 @@ import base64
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from kubeskew.apiserver.aggregation.registered import Remote
+from kubeskew.apiserver.aggregation.services import AggregationServices
 from kubeskew.apiserver.http.request import MAX_SECONDS, Request, Response, text
 from kubeskew.apiserver.nodes.answers import Answer, Headers
 from kubeskew.apiserver.nodes.exchange import Address, DialError, send
@@ -23,15 +23,12 @@ from kubeskew.apiserver.webhooks import failures
 from kubeskew.apiserver.webhooks.endpoints import ResolutionError
 from kubeskew.apiserver.webhooks.trust import shown_by, trusting, trusting_all
 
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
-
 _HTTPS = 443
 _PATH = "/:@!$&'()*+,;=-._~"
 _OURS = frozenset({"audit-id", "cache-control"})
 
 
-async def proxy(services: "Services", remote: Remote, request: Request) -> Response:
+async def proxy(services: AggregationServices, remote: Remote, request: Request) -> Response:
     """The remote server's answer; 503 in plain text where it is known, or found, not to be there."""
     if not remote.available:
         return unavailable()
@@ -71,7 +68,7 @@ def unavailable() -> Response:
     return text(503, "service unavailable\n")
 
 
-async def ask(services: "Services", remote: Remote, request: Request) -> Answer:
+async def ask(services: AggregationServices, remote: Remote, request: Request) -> Answer:
     """Send the request on. Raises ResolutionError, DialError."""
     service = remote.spec["service"]
     name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS
@@ -95,7 +92,7 @@ async def ask(services: "Services", remote: Remote, request: Request) -> Answer:
         raise
 
 
-def _context(services: "Services", spec: dict[str, object]) -> ssl.SSLContext:
+def _context(services: AggregationServices, spec: dict[str, object]) -> ssl.SSLContext:
     """TLS towards an extension server, to which this one shows itself as a front proxy."""
     identity = services.front_proxy_client
     if spec.get("insecureSkipTLSVerify"):

@@ -15,9 +15,9 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import approval, conditions, naming
 from kubeskew.apiserver.apiextensions.finalizing import Finalizer, is_everyday
 from kubeskew.apiserver.apiextensions.resource import GROUP, PLURAL, STORED_AS, Definition
+from kubeskew.apiserver.apiextensions.services import DefinitionServices
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
-from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.user import SERVER
@@ -44,7 +44,7 @@ class _RefusedError(Exception):
 class DefinitionControllers:
     """The duty of one server. Several servers may do it at once: every write names the revision it knows."""
 
-    def __init__(self, services: Services, dispatch: Handler) -> None:
+    def __init__(self, services: DefinitionServices, dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
         self._finalizing: dict[str, asyncio.Task[None]] = {}

@@ -11,12 +11,8 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions
 from kubeskew.apiserver.apiextensions.resource import Definition
-from kubeskew.apiserver.registry.generic import delete as generic_delete
-from kubeskew.apiserver.registry.generic.writes import Write
-from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.apiextensions.services import DefinitionServices
 from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.records import Author
-from kubeskew.apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +45,7 @@ def is_everyday(error: Exception) -> bool:
 class Finalizer:
     """Finishes definitions that are being deleted."""
 
-    def __init__(self, services: Services, write_status: WriteStatus) -> None:
+    def __init__(self, services: DefinitionServices, write_status: WriteStatus) -> None:
         self._services = services
         self._write_status = write_status
 
@@ -93,13 +89,10 @@ class Finalizer:
 
     async def _delete_objects(self, definition: Definition) -> None:
         services = self._services
-        registry = services.registry(definition.resource(definition.storage))
-        version = str(services.world.version)
-        author = Author(SERVER.name, "kube-apiserver", version, version, "")
+        resource = definition.resource(definition.storage)
         for entry in services.store.list(definition.stored_as).entries:
             try:
-                write = Write(SERVER, author, entry.key.namespace, requested=registry.resource)
-                await generic_delete.delete(registry, entry.key.name, {}, write)
+                await services.delete_object(resource, entry.key.namespace, entry.key.name)
             except StatusError as error:
                 if error.code != 404:
                     raise

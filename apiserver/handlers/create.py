@@ -3,16 +3,15 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
-from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import beside
-from kubeskew.apiserver.http import authors, bodies, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import create as generic_create
-from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
-from kubeskew.apiserver.registry.generic.writes import Write
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies, rendering
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import managed, write_of
 
 
 async def create(request: Request, scope: Scope) -> Response:
@@ -32,35 +31,3 @@ async def create(request: Request, scope: Scope) -> Response:
 
     result = await generic_create.create(scope.registry, await beside(write.size, made), write)
     return await beside(write.size, lambda: rendering.written(request, scope, result, form))
-
-
-def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
-    """The write that a request makes."""
-    author = authors.author_of(request, str(scope.services.world.version))
-    return Write(
-        request.user,
-        author,
-        request.info.namespace,
-        scope.subresource,
-        dry_run,
-        scope.resource.group,
-        request.warnings,
-        scope.resource,
-        parameters.given_options(request),
-        verb=request.info.verb,
-        size=request.size,
-    )
-
-
-def managed(
-    request: Request, scope: Scope, live: Object | None, new: Object, write: Write, manager: str
-) -> Object:
-    """`new` (in the request's version) with its managedFields as after this update."""
-    return scope.registry.field_manager.update(
-        live,
-        new,
-        manager_name(manager, request.headers.get("user-agent", "")),
-        scope.subresource,
-        timestamp(scope.services.world.clock.now()),
-        reset=scope.registry.reset_fields(write),
-    )

@@ -10,15 +10,16 @@ from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.decoder import Parsed
-from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.list_objects import metadata_of, objects, page_of, unreadable_list
-from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry import unsafe_deleting
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.selection import selection
 from kubeskew.apiserver.registry.generic.writes import Written
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies, rendering
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import write_of
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
@@ -29,7 +30,6 @@ _UNVERSIONED = frozenset(
 )
 _SCHEME = 'scheme "pkg/apis/meta/internalversion/scheme/register.go:27"'
 _NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the option"
-_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 async def delete(request: Request, scope: Scope) -> Response:
@@ -74,20 +74,12 @@ def _gone(scope: Scope, result: Written) -> Object:
     }
 
 
-def options_schema(scope: Scope) -> Schema:
-    """The tree of DeleteOptions."""
-    found = scope.services.definition(_OPTIONS)
-    if found is None:
-        raise errors.internal(f"there is no {_OPTIONS}")
-    return found
-
-
 async def _body(request: Request, scope: Scope) -> Object | None:
     """The DeleteOptions in the body, None if there is none; raises 400, before 1.35 500."""
     body = await bodies.read(request)
     if not body:
         return None
-    schema = options_schema(scope)
+    schema = bodies.delete_options_schema(scope)
     content_type = bodies.type_of(request, schema)
     try:
         return _decoded(scope, body, content_type, schema)

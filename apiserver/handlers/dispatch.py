@@ -6,6 +6,7 @@ from typing import Protocol
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
+from kubeskew.apiserver.aggregation.services import AggregationServices
 from kubeskew.apiserver.deprecations import deprecation_warning
 from kubeskew.apiserver.handlers import (
     accepted_media_types,
@@ -34,9 +35,9 @@ from kubeskew.apiserver.registry.core import proxy as proxying
 from kubeskew.apiserver.registry.core.componentstatus import handler as component_statuses
 from kubeskew.apiserver.registry.core.pod import binding, connect, eviction, log
 from kubeskew.apiserver.registry.core.serviceaccount import token
+from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 from kubeskew.apiserver.registry.reviews import handler as reviewing
 from kubeskew.apiserver.registry.reviews.answers import REVIEWS
-from kubeskew.apiserver.services import Scope, Services
 from kubeskew.apiserver.storage.failures import StorageError
 
 ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
@@ -72,6 +73,10 @@ _ONLY_CREATED = frozenset({"create"})  # of reviews and bindings: none has a pat
 _SCOPES_MAX = 5_000
 
 
+class DispatchServices(RequestServices, AggregationServices, Protocol):
+    """Gives what requests of resources need, here or at other servers."""
+
+
 class NonResourcePaths(Protocol):
     """Serves the paths that are about no resource."""
 
@@ -85,7 +90,7 @@ class NonResourcePaths(Protocol):
 class Dispatcher:
     """Finds the handler. The table is asked at every request: definitions come and go."""
 
-    def __init__(self, services: Services, paths: NonResourcePaths) -> None:
+    def __init__(self, services: DispatchServices, paths: NonResourcePaths) -> None:
         self._services = services
         self._paths = paths
         self._scopes: dict[tuple[str, str, str, str], Scope] = {}

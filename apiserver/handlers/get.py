@@ -5,10 +5,11 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 
 from kubeskew.apimachinery import errors
 from kubeskew.apiserver.caching.offload import beside
-from kubeskew.apiserver.http import parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, wait
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.unreadable import UnreadableError
 
 _NO_EXPORT_SINCE = 21  # the first minor

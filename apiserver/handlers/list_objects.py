@@ -10,14 +10,15 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import Turn, beside
-from kubeskew.apiserver.http import parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import EXACT, ListOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import continue_tokens
 from kubeskew.apiserver.registry.generic.revisions import parse_revision, too_old, wait
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import list_head, loads, with_revision
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
 from kubeskew.apiserver.storage.records import Entry, Key, Page

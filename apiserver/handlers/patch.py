@@ -3,25 +3,30 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from kubeskew.apimachinery import errors, go_decode_errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.go_roundtrip import WrongShape
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import beside
-from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.handlers import patched_objects, strategic_patch
-from kubeskew.apiserver.handlers.create import managed, write_of
-from kubeskew.apiserver.http import bodies, media_types, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.writes import Write
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies, patched_objects, rendering, strategic_patch
+from kubeskew.apiserver.registry.requests.patches import (
+    Configuration,
+    check_repeated,
+    patch_type,
+    read_configuration,
+)
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import managed, write_of
 from kubeskew.apiserver.structuralschema.resources import structural_of
 
 # Makes the new object, in the request's version, of the live one.
@@ -61,17 +66,6 @@ async def patch(request: Request, scope: Scope) -> Response:
     result = await generic_update.update(registry, name, transform, write, force_create=apply)
     size = len(result.value or b"")
     return await beside(size, lambda: rendering.written(request, scope, result, form))
-
-
-def patch_type(request: Request, scope: Scope) -> str:
-    """The patch's media type; raises 415. Custom resources have no strategic merge patch."""
-    known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    if not scope.resource.custom:
-        known.insert(2, STRATEGIC_PATCH)
-    content_type = request.headers.get("content-type", "").partition(";")[0]  # to the letter
-    if content_type not in known:
-        raise media_types.unsupported(known)
-    return content_type
 
 
 # --- the three patches -------------------------------------------------------------------------------------
@@ -118,36 +112,6 @@ def _sorted(value: Any) -> Any:
 
 
 # --- apply -------------------------------------------------------------------------------------------------
-
-
-class Configuration(NamedTuple):
-    """Holds an applied configuration: the client's fields and nothing more. `repeated` are YAML's strict
-    errors.
-    """
-
-    value: Object
-    repeated: Sequence[str]
-
-
-def read_configuration(body: bytes) -> Configuration:
-    """The configuration in the body of an apply; raises 400."""
-    try:
-        parsed = decoder.parse(body, APPLY_PATCH)
-    except ValueError as error:
-        raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
-    if parsed.value is not None and not isinstance(parsed.value, dict):
-        found = go_decode_errors.found(parsed.value)
-        why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
-    return Configuration(parsed.value or {}, parsed.duplicates)
-
-
-def check_repeated(request: Request, config: Configuration, validation: str) -> None:
-    """Tell of keys given twice, as the request wants it; this comes after the merge. Raises 400."""
-    for text in config.repeated if validation != "Ignore" else ():
-        if validation == "Strict":
-            raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
-        request.warnings.extend(decoder.lines([text]))
 
 
 def _applied(

@@ -5,12 +5,13 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import beside
-from kubeskew.apiserver.handlers.create import managed, write_of
-from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies, rendering
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import managed, write_of
 from kubeskew.apiserver.storage.encoding import copied
 
 

@@ -12,15 +12,16 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.codec import form_of
 from kubeskew.apiserver.handlers.list_objects import prepare
-from kubeskew.apiserver.http import media_types, parameters, rendering
+from kubeskew.apiserver.http import media_types, parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.codec import form_of
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, too_old, wait
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, event_bytes, loads, with_revision
 from kubeskew.apiserver.storage.failures import (
     CompactedError,

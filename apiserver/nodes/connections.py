@@ -10,8 +10,8 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.nodes.exchange import Address
+from kubeskew.apiserver.nodes.services import NodeServices
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.services import Services
 
 _DEFAULT_PORT = 10250
 
@@ -24,13 +24,13 @@ class NodeConnections:
         self._contexts: dict[bool, ssl.SSLContext] = {}
 
     def address(
-        self, services: Services, node_name: str, *, insecure: bool = False, asked: str = "nodes"
+        self, services: NodeServices, node_name: str, *, insecure: bool = False, asked: str = "nodes"
     ) -> Address:
         """Of the node's kubelet. `insecure`: its certificate is not verified. Raises StatusError.
 
         A node that there is not is told of as one of the resource that was `asked` for, as upstream.
         """
-        node = stored(services, "nodes", "", node_name)
+        node = services.core_object("nodes", "", node_name)
         if node is None:
             raise errors.not_found(GroupResource("", asked), node_name)
         status = node.get("status") or {}
@@ -62,13 +62,3 @@ class NodeConnections:
                 found.load_verify_locations(options.kubelet_certificate_authority)
             self._contexts[insecure] = found
         return found
-
-
-def stored(services: Services, plural: str, namespace: str, name: str) -> Object | None:
-    """An object of the core group, None if there is none."""
-    resource = services.table.resource("", "v1", plural)
-    if resource is None:
-        return None
-    registry = services.registry(resource)
-    entry = services.store.get(registry.key(namespace, name))
-    return registry.object(entry) if entry is not None else None

@@ -6,17 +6,16 @@ Source: pkg/registry/core/pod/strategy.go (validateContainer), 1.36.
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.nodes.connections import stored
-from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.nodes.services import NodeServices
 
 PODS = GroupResource("", "pods")
 _PARTS = ("initContainers", "containers", "ephemeralContainers")
 
 
-async def pod_of(services: Services, namespace: str, name: str) -> Object:
+async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
     """The pod as it is now; raises 404."""
     await services.store.refresh()
-    pod = stored(services, "pods", namespace, name)
+    pod = services.core_object("pods", namespace, name)
     if pod is None:
         raise errors.not_found(PODS, name)
     return pod

@@ -9,9 +9,10 @@ from kubeskew.apimachinery.clock import micro_timestamp
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.announcers import component_of
-from kubeskew.apiserver.http import bodies, parameters
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.registry.requests import bodies
+from kubeskew.apiserver.routes.services import RouteServices
 from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.user import MASTERS_GROUP, User
@@ -24,7 +25,7 @@ _VERSION = re.compile(r"[0-9A-Za-z.+-]{0,64}")
 _GATES = re.compile(r"(?:[A-Za-z0-9]+=(?:true|false)(?:,|$))*")
 
 
-async def announce(request: Request, services: Services) -> Response:
+async def announce(request: Request, services: RouteServices) -> Response:
     """Put {component, what, version, gates} on the time line.
 
     Only an administrator, or the component itself, may.
@@ -69,7 +70,7 @@ def _check_announcer(user: User, component: str) -> None:
         raise errors.forbidden(GroupResource("", ""), "", why)
 
 
-async def timeline(request: Request, services: Services) -> Response:
+async def timeline(request: Request, services: RouteServices) -> Response:
     """GET the events after `since` (a revision), oldest first."""
     since = parameters.integer(request, "since") or 0
     events = await services.log.timeline(since)

@@ -7,12 +7,13 @@ import hashlib
 
 from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apiserver.aggregation.merging import Merged, complete
-from kubeskew.apiserver.http import media_types, rendering
+from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.requests import rendering
 from kubeskew.apiserver.routes import discovery_documents
 from kubeskew.apiserver.routes.discovery_documents import Document
-from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.routes.services import RouteServices
 from kubeskew.apiserver.storage.encoding import dumps
 
 _KIND = "APIGroupDiscoveryList"
@@ -21,7 +22,7 @@ _KIND = "APIGroupDiscoveryList"
 class Discovery:
     """Answers at `/api`, `/apis` and below; documents follow the resource table as it is."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: RouteServices) -> None:
         self._services = services
         versions = discovery_documents.aggregated_versions(services.world.gates)
         self._aggregates = {(discovery_documents.AGGREGATED_GROUP, version, _KIND) for version in versions}

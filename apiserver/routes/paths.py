@@ -15,7 +15,7 @@ from kubeskew.apiserver.health import PROBES
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.routes import announcements, discovery, openid
-from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.routes.services import RouteServices
 from kubeskew.apiserver.storage.encoding import dumps, indented
 
 _DOCUMENTS_MAX = 500
@@ -42,7 +42,7 @@ _ASKED_AS = (_OPENAPI_V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2
 class Paths:
     """Finds what is served at a path; documents are made once per state of the resource table."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: RouteServices) -> None:
         self._services = services
         self._discovery = discovery.Discovery(services)
         self._documents: dict[str, tuple[int, bytes, str]] = {}  # the table's generation, body, ETag
@@ -258,7 +258,7 @@ def _is_held(held: str, tag: str) -> bool:
     return False
 
 
-def version_document(services: Services) -> dict[str, str]:
+def version_document(services: RouteServices) -> dict[str, str]:
     """`/version`: the release that is emulated."""
     version = services.world.version
     minor = str(version.minor)

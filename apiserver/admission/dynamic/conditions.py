@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubeskew.apimachinery.errors import forbidden
 from kubeskew.apiserver.admission import Attributes
@@ -12,10 +12,8 @@ from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.offload import patiently
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 
 class Conditions:
@@ -23,7 +21,7 @@ class Conditions:
 
     def __init__(
         self,
-        services: "Services",
+        services: AdmissionServices,
         listed: Sequence[Mapping[str, Any]],
         *,
         fails: bool,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.caching.offload import at_home
@@ -21,7 +22,6 @@ from kubeskew.apiserver.user import AUTHENTICATED_GROUP, User
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.cel import Environment, Program
-    from kubeskew.apiserver.services import Services
 
 BUDGET = 10_000_000  # of a policy's expressions together, for one parameter
 CONDITIONS_BUDGET = 2_500_000
@@ -150,7 +150,7 @@ class Expression:
 
 
 def bindings(
-    services: "Services",
+    services: AdmissionServices,
     attributes: Attributes,
     invocation: Invocation,
     objects: tuple[Object | None, Object | None],
@@ -175,7 +175,7 @@ def request_value(attributes: Attributes, invocation: Invocation) -> Object:
     return {**described, "dryRun": attributes.dry_run, "options": reviews.options_of(attributes)}
 
 
-def namespace_value(services: "Services", attributes: Attributes) -> Object | None:
+def namespace_value(services: AdmissionServices, attributes: Attributes) -> Object | None:
     """`namespaceObject`: what expressions may see of it; raises 404."""
     if attributes.resource.storage_resource == "namespaces" or not attributes.namespace:
         return None

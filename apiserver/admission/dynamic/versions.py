@@ -4,7 +4,6 @@ Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/
 """
 
 import copy
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.errors import StatusError, internal
@@ -14,10 +13,8 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 
 class Versioned:
@@ -26,7 +23,7 @@ class Versioned:
     What is written back by `replace` is what later askers see, in whatever version.
     """
 
-    def __init__(self, services: "Services", attributes: Attributes) -> None:
+    def __init__(self, services: AdmissionServices, attributes: Attributes) -> None:
         self._services = services
         self.attributes = attributes
         self._new: dict[str, Object] = {}
@@ -112,7 +109,7 @@ def _overwrite(obj: Object, new: Object) -> None:
         obj["metadata"] = metadata
 
 
-async def convert(services: "Services", obj: Object, resource: Resource) -> Object:
+async def convert(services: AdmissionServices, obj: Object, resource: Resource) -> Object:
     """`obj` in the version of `resource`, as a new object; raises 500."""
     if obj.get("apiVersion") == resource.api_version:
         return copy.deepcopy(obj)

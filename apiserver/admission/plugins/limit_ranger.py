@@ -4,18 +4,15 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.pod_resources import PodResources
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.limits import claim_errors, pod_errors
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import object_of
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 _REMEMBERED = 1000
@@ -28,7 +25,7 @@ class LimitRanger(Plugin):
     resources = frozenset({"pods", "persistentvolumeclaims"})
     subresources = frozenset({"", "resize"})
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
         gates = services.world.gates
         self._sums = PodResources(pod_level=gates.enabled("PodLevelResources"), overhead=False)

@@ -9,7 +9,6 @@ Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (admission.go, contr
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -19,14 +18,11 @@ from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.quota_checking import Asked, QuotaError, check
-from kubeskew.apiserver.admission.plugins.quota_status import write_used
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import object_of
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 _RESOURCE = "resourcequotas"
 _CLAIMS = "resourceclaims.resource.k8s.io"
@@ -58,7 +54,7 @@ class ResourceQuota(Plugin):
     operations = frozenset({CREATE, UPDATE})
     subresources = None
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         self._store = services.store
         world = services.world
@@ -108,7 +104,7 @@ class ResourceQuota(Plugin):
             for old, new in zip(before, after, strict=True):
                 if _differ(old, new):
                     try:
-                        await write_used(self._services, old, new["status"]["used"])
+                        await self._services.write_used_quota(old, new["status"]["used"])
                     except StatusError as refused:
                         names.add(old["metadata"]["name"])
                         error = refused
@@ -157,7 +153,7 @@ def _differ(one: Object, other: Object) -> bool:
     return amounts(one["status"].get("used")) != amounts(other["status"].get("used"))
 
 
-def claim_facts(services: "Services") -> ClaimFacts:
+def claim_facts(services: AdmissionServices) -> ClaimFacts:
     """Returns the facts from the store that the use of claims depends on."""
     store, read = services.store, services.codec.current
     classes = Derived(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)

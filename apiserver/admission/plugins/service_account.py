@@ -4,18 +4,15 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.authorization.pod_secrets import secret_names
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import object_of
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 DEFAULT = "default"
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -36,7 +33,7 @@ class ServiceAccount(Plugin):
     resources = frozenset({"pods"})
     subresources = frozenset({"", "ephemeralcontainers"})
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
         self._clock = services.world.clock
         self._entropy = services.world.entropy

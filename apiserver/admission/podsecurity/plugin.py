@@ -4,19 +4,17 @@ Source: k8s.io/pod-security-admission/admission/admission.go and
 plugin/pkg/admission/security/podsecurity/admission.go, 1.36. No exemptions, no defaults but privileged.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.errors import GroupKind, internal, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
 from kubeskew.apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 _IGNORED = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
 # Where what makes pods keeps their template.
@@ -49,7 +47,7 @@ class PodSecurity(Plugin):
     resources = frozenset({"pods", "namespaces", *_TEMPLATES})
     subresources = None
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
         self._evaluator = Evaluator(services.world.version.minor)
         self._read: Generations[str, _Read] = Generations(_REMEMBERED)

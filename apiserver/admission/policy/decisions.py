@@ -5,16 +5,14 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go, 1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.conditions import Conditions
 from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, Expression, Outcome
 from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.admission.services import AdmissionServices
 
 _MAX_MESSAGE = 5 * 1024
 INVALID = "Invalid"
@@ -49,7 +47,7 @@ class _Validation:
 class Evaluator:
     """A policy's expressions, compiled."""
 
-    def __init__(self, services: "Services", spec: Object) -> None:
+    def __init__(self, services: AdmissionServices, spec: Object) -> None:
         from kubeskew.apimachinery.cel import types
 
         params = spec.get("paramKind") is not None

@@ -4,14 +4,12 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/{policy_source,poli
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic.matching import Criteria
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.store_cache import Derived
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 E = TypeVar("E")
 _GROUP = "admissionregistration.k8s.io"
@@ -55,7 +53,7 @@ def _criteria(match: Object) -> Criteria:
 class Policies(Generic[E]):
     """The policies of one kind that have bindings, by name."""
 
-    def __init__(self, services: "Services", plural: str, make: Callable[[Object], E]) -> None:
+    def __init__(self, services: AdmissionServices, plural: str, make: Callable[[Object], E]) -> None:
         self._make_evaluator = make
         names = [f"{plural}.{_GROUP}", f"{plural.removesuffix('ies')}ybindings.{_GROUP}"]
         self._policies = Derived(services.store, names, self._make, services.codec.current)

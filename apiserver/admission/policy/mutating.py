@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
 """
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.errors import StatusError, forbidden
 from kubeskew.apimachinery.objects import Object
@@ -18,11 +18,9 @@ from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
 from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
 from kubeskew.apiserver.admission.policy.mutations import JSON_PATCH, Mutation, MutationError, schema_of
 from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook.mutating import Reinvoked
 from kubeskew.apiserver.caching.offload import patiently
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 _NAME = "MutatingAdmissionPolicy"
 
@@ -30,7 +28,7 @@ _NAME = "MutatingAdmissionPolicy"
 class _Evaluator:
     """A policy's conditions, variables and mutations."""
 
-    def __init__(self, services: "Services", spec: Object) -> None:
+    def __init__(self, services: AdmissionServices, spec: Object) -> None:
         params = spec.get("paramKind") is not None
         fails = spec.get("failurePolicy") != "Ignore"
         listed = spec.get("matchConditions") or ()
@@ -75,7 +73,7 @@ class MutatingAdmissionPolicy(Plugin):
     operations = frozenset({CREATE, UPDATE})
     subresources = None
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         self._policies: Policies[_Evaluator] = Policies(
             services, "mutatingadmissionpolicies", lambda spec: _Evaluator(services, spec)

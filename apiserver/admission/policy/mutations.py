@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_pa
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubeskew.apimachinery.errors import service_unavailable
 from kubeskew.apimachinery.objects import Object
@@ -12,11 +12,9 @@ from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
 from kubeskew.apiserver.admission.policy.compiling import Compiler
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.values import PatchError
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 APPLY, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
 KINDS = (APPLY, JSON_PATCH)
@@ -132,7 +130,7 @@ def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
             yield from _atoms(item, schema.items, f"{path}[{position}]")
 
 
-def schema_of(services: "Services", kind: GroupVersionKind) -> Schema:
+def schema_of(services: AdmissionServices, kind: GroupVersionKind) -> Schema:
     """The tree of a kind; raises 503."""
     resource = services.table.by_kind(*kind)
     if resource is None:

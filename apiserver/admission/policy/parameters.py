@@ -4,16 +4,13 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import not_found
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apiserver.admission.dynamic.versions import convert
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.admission.services import AdmissionServices
 
 _ACTION_SINCE = 28  # before, parameters that are not there are what failurePolicy is for
 
@@ -22,7 +19,7 @@ class ConfigurationError(Exception):
     """A policy or a binding that cannot be used as it is; failurePolicy decides what follows."""
 
 
-def param_resource(services: "Services", kind: Object | None) -> Resource | None:
+def param_resource(services: AdmissionServices, kind: Object | None) -> Resource | None:
     """The resource of `spec.paramKind`, None if there is none; raises ConfigurationError."""
     if kind is None:
         return None
@@ -36,7 +33,7 @@ def param_resource(services: "Services", kind: Object | None) -> Resource | None
 
 
 async def collect(
-    services: "Services", resource: Resource | None, reference: Object | None, namespace: str
+    services: AdmissionServices, resource: Resource | None, reference: Object | None, namespace: str
 ) -> list[Object | None]:
     """The parameters, [None] where the policy or the binding has none; raises ConfigurationError."""
     if resource is None or reference is None:
@@ -68,7 +65,7 @@ def _namespace(resource: Resource, reference: Object, namespace: str) -> str:
 
 
 def _selected(
-    services: "Services", resource: Resource, reference: Object, namespace: str
+    services: AdmissionServices, resource: Resource, reference: Object, namespace: str
 ) -> Iterator[Object]:
     registry = services.registry(resource)
     name, selector = reference.get("name"), reference.get("selector")

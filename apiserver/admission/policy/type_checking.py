@@ -7,7 +7,7 @@ validatingadmissionpolicy-status, 1.36. Upstream's controller manager writes it;
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -15,15 +15,13 @@ from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
 from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.user import SERVER
 from kubeskew.apiserver.wakeups import Wakeups
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +35,7 @@ _ANYTHING = {"x-kubernetes-int-or-string": True}
 class TypeChecking:
     """The duty of one server."""
 
-    def __init__(self, services: "Services", dispatch: Handler) -> None:
+    def __init__(self, services: AdmissionServices, dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
         self._wakeups = Wakeups()
@@ -69,7 +67,7 @@ class TypeChecking:
         await self._dispatch(request)
 
 
-def warnings(services: "Services", policy: Object) -> Iterator[Object]:
+def warnings(services: AdmissionServices, policy: Object) -> Iterator[Object]:
     """ExpressionWarnings of a policy."""
     spec = policy.get("spec") or {}
     checkers = [(kind, _compiler(services, spec, schema)) for kind, schema in _kinds(services, spec)]
@@ -91,7 +89,7 @@ def _told(kind: GroupVersionKind, expression: Expression) -> str:
     return f"{kind.api_version if kind.group else '/' + kind.version}, Kind={kind.kind}: {issues}\n"
 
 
-def _compiler(services: "Services", spec: Object, schema: Schema) -> Compiler:
+def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Compiler:
     """A compiler that knows what `object` looks like."""
     from kubeskew.apimachinery import cel
 
@@ -103,7 +101,7 @@ def _compiler(services: "Services", spec: Object, schema: Schema) -> Compiler:
     return compiler
 
 
-def _kinds(services: "Services", spec: Object) -> list[tuple[GroupVersionKind, Schema]]:
+def _kinds(services: AdmissionServices, spec: Object) -> list[tuple[GroupVersionKind, Schema]]:
     """The kinds that the rules name without a wildcard, ten at most."""
     found: dict[GroupVersionKind, Schema] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
@@ -112,7 +110,7 @@ def _kinds(services: "Services", spec: Object) -> list[tuple[GroupVersionKind, S
     return sorted(found.items(), key=lambda item: item[0])[:_MAX_KINDS]
 
 
-def _named(services: "Services", rule: Object) -> Iterator[Resource]:
+def _named(services: AdmissionServices, rule: Object) -> Iterator[Resource]:
     groups, versions, plurals = rule.get("apiGroups"), rule.get("apiVersions"), rule.get("resources")
     if any("*" in one for listed in (groups, versions, plurals) for one in listed or ()):
         return

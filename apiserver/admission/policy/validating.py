@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go, 1.36.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.errors import StatusError, forbidden
 from kubeskew.apimachinery.objects import Object
@@ -14,11 +14,9 @@ from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.policy.decisions import INVALID, Decision, Evaluator, Result
 from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
 from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.offload import patiently
 from kubeskew.apiserver.storage.encoding import dumps
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_ANNOTATION = 10 * 1024
@@ -42,7 +40,7 @@ class ValidatingAdmissionPolicy(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         # 1.26 has no actions; from then on a binding stored without any does nothing.
         self._implied = ("Deny",) if services.world.version.minor < _ACTIONS_SINCE else ()

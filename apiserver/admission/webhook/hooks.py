@@ -6,7 +6,6 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{accessors.go,generic,muta
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
@@ -15,13 +14,11 @@ from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic.conditions import Conditions
 from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Criteria, Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.admission.webhook.reviews import ReviewError, Verdict, WrongTypeError
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.webhooks.client import CallError, ConfigError
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +48,7 @@ class Hook:
 class Hooks:
     """The webhooks of one kind of configuration, by the configurations' names, and how they are called."""
 
-    def __init__(self, services: "Services", plural: str, *, mutating: bool) -> None:
+    def __init__(self, services: AdmissionServices, plural: str, *, mutating: bool) -> None:
         self._services = services
         self._mutating = mutating
         virtual = services.world.gates.enabled("ExcludeAdmissionWebhookVirtualResources")

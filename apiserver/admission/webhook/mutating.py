@@ -5,21 +5,18 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/{dispatcher,reinv
 
 import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.admission.webhook.hooks import CallingError, Hook, Hooks, guarded
 from kubeskew.apiserver.admission.webhook.reviews import Verdict
 from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.values import PatchError
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 _NAME = "MutatingAdmissionWebhook"
 
@@ -44,7 +41,7 @@ class MutatingAdmissionWebhook(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         self._hooks = Hooks(services, "mutatingwebhookconfigurations", mutating=True)
 

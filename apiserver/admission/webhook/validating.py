@@ -5,17 +5,14 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, 
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.admission.webhook.hooks import Hook, Hooks, guarded
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ class ValidatingAdmissionWebhook(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         self._hooks = Hooks(services, "validatingwebhookconfigurations", mutating=False)
 

@@ -13,13 +13,12 @@ from urllib.parse import quote, urlencode
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.admission.requests import admit_connection
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.nodes.connections import stored
 from kubeskew.apiserver.nodes.containers import pod_of
 from kubeskew.apiserver.nodes.exchange import Address
 from kubeskew.apiserver.nodes.upgrade_proxy import is_upgrade, pass_on, pass_upgrade, streamed
-from kubeskew.apiserver.services import Scope, Services
+from kubeskew.apiserver.registry.requests.admission import admit_connection
+from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 # As upstream's proxyMethods.
@@ -84,7 +83,7 @@ async def proxy(request: Request, scope: Scope) -> Response:
 Backend = tuple[Address, str, str]
 
 
-async def _pod(services: Services, namespace: str, wanted: Wanted) -> Backend:
+async def _pod(services: RequestServices, namespace: str, wanted: Wanted) -> Backend:
     pod = await pod_of(services, namespace, wanted.name)
     port = wanted.port or _first_port(pod)
     if not (pod.get("status") or {}).get("podIP"):
@@ -99,16 +98,16 @@ def _first_port(pod: Object) -> str:
     return ""
 
 
-def _inside(services: Services, pod: Object, port: str) -> Backend:
+def _inside(services: RequestServices, pod: Object, port: str) -> Backend:
     metadata = pod["metadata"]
     address = services.nodes.address(services, pod["spec"].get("nodeName") or "")
     prefix = f"/containerPort/{metadata['namespace']}/{metadata['name']}/{quote(port)}"
     return address, prefix, f"{(pod.get('status') or {}).get('podIP', '')}:{port}"
 
 
-async def _service(services: Services, namespace: str, wanted: Wanted) -> Backend:
+async def _service(services: RequestServices, namespace: str, wanted: Wanted) -> Backend:
     name, port = wanted.name, wanted.port
-    service = stored(services, "services", namespace, name)
+    service = services.core_object("services", namespace, name)
     if re.fullmatch(r"[+-]?\d+", port):
         if service is None:
             raise errors.not_found(GroupResource("", "services"), name)
@@ -116,7 +115,7 @@ async def _service(services: Services, namespace: str, wanted: Wanted) -> Backen
         if found is None:
             raise errors.service_unavailable(f'no service port {int(port)} found for service "{name}"')
         port = found.get("name") or ""
-    endpoints = stored(services, "endpoints", namespace, name)
+    endpoints = services.core_object("endpoints", namespace, name)
     if endpoints is None:
         # Upstream's store names the resource of the request.
         raise errors.not_found(GroupResource("", "services"), name)
@@ -134,7 +133,7 @@ async def _service(services: Services, namespace: str, wanted: Wanted) -> Backen
     raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
 
 
-def _pod_behind(services: Services, namespace: str, address: Object) -> Object | None:
+def _pod_behind(services: RequestServices, namespace: str, address: Object) -> Object | None:
     """The pod that an endpoint leads to, if it is one of the namespace and has that address.
 
     Endpoints are written by users: without the check they could send the server anywhere.
@@ -142,12 +141,12 @@ def _pod_behind(services: Services, namespace: str, address: Object) -> Object |
     target = address.get("targetRef") or {}
     if (target.get("namespace") or "") != namespace:
         return None
-    pod = stored(services, "pods", namespace, target.get("name") or "")
+    pod = services.core_object("pods", namespace, target.get("name") or "")
     known = ((pod or {}).get("status") or {}).get("podIPs") or ()
     return pod if any(one.get("ip") == address["ip"] for one in known) else None
 
 
-async def _node(services: Services, _namespace: str, wanted: Wanted) -> Backend:
+async def _node(services: RequestServices, _namespace: str, wanted: Wanted) -> Backend:
     address = services.nodes.address(services, wanted.name)
     if wanted.port in {"", str(address.port)}:
         return address, "", str(address)

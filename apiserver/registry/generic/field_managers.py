@@ -1,7 +1,5 @@
 """Makes the field manager of a resource, over the schemas of all its versions."""
 
-from typing import TYPE_CHECKING
-
 from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.memoizing import remembered
@@ -10,14 +8,12 @@ from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import FieldManager
 from kubeskew.apiserver.registry.generic import manager_versions
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.registry.generic.services import RegistryServices
 
 MAX_MANAGER = 128
 
 
-def field_manager(services: "Services", resource: Resource) -> FieldManager:
+def field_manager(services: RegistryServices, resource: Resource) -> FieldManager:
     """The field manager of a resource; it knows the schema of every registered version."""
 
     def schema_for(api_version: str) -> Schema | None:

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.conversion import webhook_of
-from kubeskew.apiserver.codec import Codec
+from kubeskew.apiserver.registry.codec import Codec
 
 _Made = TypeVar("_Made")
 _Key = tuple[str, bytes]

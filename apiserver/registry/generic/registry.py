@@ -6,7 +6,7 @@ The verbs that write are functions in `creating`, `updating` and `deleting`.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.errors import (
@@ -25,6 +25,7 @@ from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
+from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.registry.index import strategies_of
@@ -38,9 +39,6 @@ from kubeskew.apiserver.unreadable import (
     object_of,
     stored_path,
 )
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +55,7 @@ class Selectable(NamedTuple):
 class Registry:
     """The generic registry of one resource; `resource` is its hub version."""
 
-    def __init__(self, services: "Services", resource: Resource) -> None:
+    def __init__(self, services: RegistryServices, resource: Resource) -> None:
         self.services = services
         self.resource = resource
         self.strategy, status = strategies_of(resource)

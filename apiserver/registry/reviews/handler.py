@@ -4,13 +4,14 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
 from kubeskew.apimachinery.go_roundtrip import normalise
-from kubeskew.apiserver.admission.requests import admit_posted
-from kubeskew.apiserver.handlers.create import managed, write_of
-from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.requests import bodies, rendering
+from kubeskew.apiserver.registry.requests.admission import admit_posted
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import managed, write_of
 from kubeskew.apiserver.registry.reviews.answers import REVIEWS, Judge
-from kubeskew.apiserver.services import Scope
 
 
 async def review(request: Request, scope: Scope) -> Response:

@@ -281,7 +281,7 @@ async def test_large_bodies_leave_room(api, monkeypatch):
     """A large body is read in a thread, so that other requests go on."""
     import asyncio
 
-    from kubeskew.apiserver.http import bodies
+    from kubeskew.apiserver.registry.requests import bodies
 
     used: list[Any] = []
 

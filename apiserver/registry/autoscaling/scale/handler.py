@@ -15,14 +15,10 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.admission import UPDATE
-from kubeskew.apiserver.admission.requests import attributes_of
 from kubeskew.apiserver.apply.managedfields import FieldManager, objects
 from kubeskew.apiserver.apply.managedfields.path_elements import Path
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths, replicas_path, to_parent, to_scale
-from kubeskew.apiserver.handlers import patched_objects, strategic_patch
-from kubeskew.apiserver.handlers.create import write_of
-from kubeskew.apiserver.handlers.patch import Configuration, check_repeated, patch_type, read_configuration
-from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
@@ -30,7 +26,16 @@ from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.generic.strategy import at_path
 from kubeskew.apiserver.registry.generic.writes import Written
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies, patched_objects, rendering, strategic_patch
+from kubeskew.apiserver.registry.requests.admission import attributes_of
+from kubeskew.apiserver.registry.requests.patches import (
+    Configuration,
+    check_repeated,
+    patch_type,
+    read_configuration,
+)
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import write_of
 
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 _INT32 = Schema(Kind.INTEGER, format="int32")

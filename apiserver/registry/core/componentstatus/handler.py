@@ -9,10 +9,11 @@ from datetime import timedelta
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.http import parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic.selection import selection
-from kubeskew.apiserver.services import Scope, Services
+from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 
@@ -59,7 +60,7 @@ def _component(scope: Scope, name: str) -> Object:
     return {**head, "metadata": {"name": name}, "conditions": [condition]}
 
 
-def _problem(services: Services, name: str, port: int) -> str:
+def _problem(services: RequestServices, name: str, port: int) -> str:
     """Returns the error of a probe, empty if the holder of the lease renews it."""
     leases = services.table.resource("coordination.k8s.io", "v1", "leases")
     entry = services.store.get(Key(leases.storage_resource, "kube-system", name)) if leases else None

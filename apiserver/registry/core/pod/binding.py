@@ -8,14 +8,15 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.admission.requests import admit_posted
-from kubeskew.apiserver.handlers.create import write_of
-from kubeskew.apiserver.http import bodies, parameters
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.guaranteed_update import settle
 from kubeskew.apiserver.registry.generic.writes import Written
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies
+from kubeskew.apiserver.registry.requests.admission import admit_posted
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import write_of
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
 

@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.admission.requests import admit_connection
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.go_integers import parse_int32s
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.containers import container_of, pod_of
 from kubeskew.apiserver.nodes.upgrade_proxy import is_upgrade, is_websocket, offered_protocols, pass_upgrade
-from kubeskew.apiserver.services import Scope, Services
+from kubeskew.apiserver.registry.requests.admission import admit_connection
+from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 
 _FLAGS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 # WebSocket protocols that the server understands by itself, once the gate is on.
@@ -48,7 +48,7 @@ async def connect(request: Request, scope: Scope) -> Response:
     return await pass_upgrade(request, address, f"{target}?{query}" if query else target)
 
 
-def _is_too_new(request: Request, services: Services) -> bool:
+def _is_too_new(request: Request, services: RequestServices) -> bool:
     """Decides whether the client offers only protocols newer than the server; it then falls back to SPDY."""
     if not is_websocket(request):
         return False

@@ -8,10 +8,10 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import write_of
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _KIND = GroupResource("policy", "poddisruptionbudget")

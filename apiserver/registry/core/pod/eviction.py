@@ -9,11 +9,8 @@ from kubeskew.apimachinery.errors import GroupKind, StatusError, bad_request, in
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.admission import CREATE
-from kubeskew.apiserver.admission.requests import attributes_of
 from kubeskew.apiserver.features import PodFeatures
-from kubeskew.apiserver.handlers.create import write_of
-from kubeskew.apiserver.handlers.delete import options_schema
-from kubeskew.apiserver.http import bodies, parameters
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.core.pod.binding import SUCCESS
 from kubeskew.apiserver.registry.core.pod.disruption_budgets import Budgets, still_processed
@@ -21,7 +18,10 @@ from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.guaranteed_update import settle
 from kubeskew.apiserver.registry.generic.writes import Write, Written
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies
+from kubeskew.apiserver.registry.requests.admission import attributes_of
+from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.writes import write_of
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE
@@ -43,7 +43,7 @@ def _schema(metadata: Schema, options: Schema) -> Schema:
 async def evict(request: Request, scope: Scope) -> Response:
     """POST of an Eviction; answers a Status. Raises 429 while a budget forbids it."""
     options = parameters.write_options(request, "CreateOptions")
-    schema = _schema(scope.resource.schema.fields["metadata"].schema, options_schema(scope))
+    schema = _schema(scope.resource.schema.fields["metadata"].schema, bodies.delete_options_schema(scope))
     target = scope.resource.subresources["eviction"]
     eviction = await bodies.read_other(request, scope, target, schema, options.field_validation)
     attributes = attributes_of(request, scope, CREATE, eviction, dry_run=options.dry_run)

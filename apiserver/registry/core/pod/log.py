@@ -18,7 +18,7 @@ from kubeskew.apiserver.nodes.answers import Answer
 from kubeskew.apiserver.nodes.containers import container_of, pod_of
 from kubeskew.apiserver.nodes.exchange import DialError, send
 from kubeskew.apiserver.nodes.upgrade_proxy import streamed
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests.scope import Scope
 
 _STREAMS = ("All", "Stderr", "Stdout")
 _TEXT_LIMIT = 50_000

@@ -13,13 +13,14 @@ from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE
-from kubeskew.apiserver.admission.requests import attributes_of
-from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.requests import bodies, rendering
+from kubeskew.apiserver.registry.requests.admission import attributes_of
+from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.serviceaccount import issuing
 from kubeskew.apiserver.serviceaccount.issuing import Bound
-from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 

@@ -1,23 +1,20 @@
 """Write what is used into a quota's status, as the API server's own client does upstream."""
 
 import copy
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.writes import Write
+from kubeskew.apiserver.registry.requests.scope import RequestServices
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Services
 
 _MANAGER = "kube-apiserver"
 
 
-async def write_used(services: "Services", quota: Object, used: dict[str, str]) -> None:
+async def write_used(services: RequestServices, quota: Object, used: dict[str, str]) -> None:
     """Store `used` if the quota is still at the revision it has here; raises 404, 409, 422."""
     resource = services.table.by_kind("", "v1", "ResourceQuota")
     if resource is None:

@@ -13,7 +13,7 @@ from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.partial_metadata import partial
 from kubeskew.apiserver.http.request import Request, Response, Upgrade
 from kubeskew.apiserver.registry.generic.writes import Written
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, indented, loads, with_revision
 
 _COMPRESSED_FROM = 128 * 1024  # bytes; as upstream

@@ -3,20 +3,16 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go (ConnectResource), 1.36.
 """
 
-from typing import TYPE_CHECKING
-
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CONNECT, CREATE, Attributes
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests.scope import Scope
 
 
 def attributes_of(
     request: Request,
-    scope: "Scope",
+    scope: Scope,
     operation: str,
     body: Object | None,
     old: Object | None = None,
@@ -42,14 +38,14 @@ def attributes_of(
     )
 
 
-async def admit_posted(request: Request, scope: "Scope", body: Object, *, dry_run: bool = False) -> None:
+async def admit_posted(request: Request, scope: Scope, body: Object, *, dry_run: bool = False) -> None:
     """Ask admission about something posted to a subresource; `body` may be changed. Raises StatusError."""
     attributes = attributes_of(request, scope, CREATE, body, dry_run=dry_run)
     await scope.services.admission.admit(attributes)
     await scope.services.admission.validate(attributes)
 
 
-async def admit_connection(request: Request, scope: "Scope", options: Object) -> None:
+async def admit_connection(request: Request, scope: Scope, options: Object) -> None:
     """Ask admission about exec, attach, port-forward or proxy; raises StatusError.
 
     `options` is the PodExecOptions, PodAttachOptions, PodPortForwardOptions or *ProxyOptions of the request,

@@ -12,8 +12,9 @@ from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.decoding import decoder, protobuf
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Request
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests.scope import Scope
 
+_DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 MAX_BYTES = 3 * 1024 * 1024
 _Made = TypeVar("_Made")
 
@@ -77,6 +78,14 @@ async def read_other(
     )
     request.warnings.extend(decoded.warnings)
     return decoded.object
+
+
+def delete_options_schema(scope: Scope) -> Schema:
+    """The tree of DeleteOptions."""
+    found = scope.services.definition(_DELETE_OPTIONS)
+    if found is None:
+        raise errors.internal(f"there is no {_DELETE_OPTIONS}")
+    return found
 
 
 def check_namespace(obj: Object, scope: Scope, namespace: str) -> None:

@@ -17,10 +17,10 @@ from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.decoder import Decoded, Parsed
-from kubeskew.apiserver.http import bodies
 from kubeskew.apiserver.http.media_types import JSON_PATCH
 from kubeskew.apiserver.http.request import Request
-from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.registry.requests import bodies
+from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.structuralschema import Structural
 from kubeskew.apiserver.structuralschema.resources import structural_of

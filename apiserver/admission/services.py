@@ -1,0 +1,57 @@
+"""Names what admission plugins need of the server."""
+
+from typing import Protocol
+
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.apiextensions.table import ComposedTable
+from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.webhooks.client import WebhookClient
+
+
+class Codec(Protocol):
+    """Reads stored objects, and brings objects into other versions."""
+
+    def current(self, value: bytes, revision: int) -> Object:
+        """Returns a stored object in the version that this server stores."""
+
+    def default(self, obj: Object, resource: Resource) -> Object:
+        """Returns the object with defaults."""
+
+    def convert(self, obj: Object, resource: Resource) -> Object:
+        """Returns the object in the version of `resource`."""
+
+
+class Registry(Protocol):
+    """Finds and reads the stored objects of one resource."""
+
+    resource: Resource
+
+    def key(self, namespace: str, name: str) -> Key:
+        """Returns the key of an object."""
+
+    def object(self, entry: Entry) -> Object:
+        """Returns the object of an entry in the hub version."""
+
+
+class AdmissionServices(Protocol):
+    """Gives what plugins look things up with, and call out by."""
+
+    world: World
+    table: ComposedTable
+    store: Store
+    authorizer: Access
+    webhooks: WebhookClient
+
+    @property
+    def codec(self) -> Codec:
+        """The codec of the server."""
+
+    def registry(self, resource: Resource) -> Registry:
+        """Returns the registry of a resource."""
+
+    async def write_used_quota(self, quota: Object, used: dict[str, str]) -> None:
+        """Stores what is used if the quota is still at the revision it has here; raises 404, 409, 422."""

@@ -1,0 +1,23 @@
+"""Names what the aggregation of other servers needs of this one."""
+
+from typing import Protocol
+
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.aggregation.registered import Registered
+from kubeskew.apiserver.apiextensions.table import ComposedTable
+from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
+
+
+class AggregationServices(Protocol):
+    """Gives what finding other servers and calling them takes."""
+
+    world: World
+    table: ComposedTable
+    store: Store
+    registered: Derived[Registered]
+    remote_lists: dict[tuple[str, str], Object]
+    service_resolver: ServiceResolver
+    front_proxy_client: tuple[str, str] | None

@@ -1,0 +1,25 @@
+"""Names what registries need of the server."""
+
+from typing import Protocol
+
+from kubeskew.apimachinery.component import World
+from kubeskew.apiserver.admission import AdmissionChain
+from kubeskew.apiserver.apiextensions.table import ComposedTable
+from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.registry.codec import Codec
+from kubeskew.apiserver.storage.interfaces import Log, Store
+
+
+class RegistryServices(Protocol):
+    """Gives what reading and writing objects of any kind takes."""
+
+    world: World
+    features: Features
+    table: ComposedTable
+    store: Store
+    log: Log
+    codec: Codec
+    admission: AdmissionChain
+    authorizer: Access
+    service_ip_range: str

@@ -1,0 +1,19 @@
+"""Names what the paths that are no resources need of the server."""
+
+from typing import Protocol
+
+from kubeskew.apiserver.aggregation.services import AggregationServices
+from kubeskew.apiserver.health import HealthChecks
+from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.serviceaccount.keys import AccountKeys
+from kubeskew.apiserver.storage.interfaces import Log
+
+
+class RouteServices(AggregationServices, Protocol):
+    """Gives what discovery, OpenAPI, health and metrics tell of."""
+
+    log: Log
+    health: HealthChecks
+    metrics: RequestMetrics
+    account_keys: AccountKeys
+    address: str
