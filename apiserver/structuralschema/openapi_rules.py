@@ -25,6 +25,7 @@ _UNSUPPORTED: Final = (
     "dependencies",
     "$ref",
 )
+_SHOWN_MAX: Final = 1 << 20  # characters of list keys in all faults of a kind; ours
 _ATOMIC_ITEM: Final = "must be atomic as item of a list with x-kubernetes-list-type=set"
 
 
@@ -209,10 +210,14 @@ def _map_list(props: Object, keys: list[str], path: str) -> Iterator[FieldError]
         )
     else:
         seen: set[str] = set()
+        most = max(1, _SHOWN_MAX // max(1, sum(map(len, keys))))  # faults of a kind, each shows all keys
+        nameless = repeated = 0
         for name in keys:
             below = (items.get("properties") or {}).get(name)
             if below is None:
-                yield invalid(keys_at, keys, "entries must all be names of item properties")
+                nameless += 1
+                if nameless <= most:
+                    yield invalid(keys_at, keys, "entries must all be names of item properties")
             elif below.get("type") in ("array", "object"):
                 yield invalid(
                     f"{key(child(at, 'properties'), name)}.type",
@@ -220,7 +225,9 @@ def _map_list(props: Object, keys: list[str], path: str) -> Iterator[FieldError]
                     "must be a scalar type if parent array's x-kubernetes-list-type is map",
                 )
             if name in seen:
-                yield invalid(keys_at, keys, "must not contain duplicate entries")
+                repeated += 1
+                if repeated <= most:
+                    yield invalid(keys_at, keys, "must not contain duplicate entries")
             seen.add(name)
 
 

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 from kubeskew.apimachinery.objects import Object
 
+_WARNINGS_MAX = 1000  # of a volume; ours, far beyond what is sent of all warnings
 _PLAIN = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"))
 _PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))
 
@@ -12,9 +15,9 @@ _PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))
 def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
     for volume in volumes:
         name = json.dumps(volume.get("name") or "")
-        for kind, shown, field in _PLAIN:
+        for kind, shown, key in _PLAIN:
             source = volume.get(kind) or {}
-            what = f"{shown} {json.dumps(source.get(field) or '')}"
+            what = f"{shown} {json.dumps(source.get(key) or '')}"
             yield from _told(name, what, [(path, "") for path in _paths(source)])
         yield from _told(
             name, "DownwardAPI", [(path, "") for path in _paths(volume.get("downwardAPI") or {})]
@@ -30,10 +33,10 @@ def _paths(source: Object) -> list[str]:
 
 
 def _projected(part: Object) -> Iterator[tuple[str, str]]:
-    for kind, shown, field in _PROJECTED:
+    for kind, shown, key in _PROJECTED:
         source = part.get(kind) or {}
         for path in _paths(source):
-            yield path, f"{shown} {json.dumps(source.get(field) or '')}"
+            yield path, f"{shown} {json.dumps(source.get(key) or '')}"
     yield from ((path, "DownwardAPI") for path in _paths(part.get("downwardAPI") or {}))
     token, bundle = part.get("serviceAccountToken"), part.get("clusterTrustBundle")
     if token is not None:
@@ -44,16 +47,37 @@ def _projected(part: Object) -> Iterator[tuple[str, str]]:
 
 
 def _told(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
-    for position, (path, source) in enumerate(paths):
-        for other, its in paths[:position]:
-            if _overlaps(path.rstrip("/"), other.rstrip("/")):
-                pair = f"{_shown(path, source)} with {_shown(other, its)}"
-                yield f"volume {name} ({what}): overlapping path {pair}"
+    for position, other in islice(_overlapping([path.rstrip("/") for path, _ in paths]), _WARNINGS_MAX):
+        pair = f"{_shown(*paths[position])} with {_shown(*paths[other])}"
+        yield f"volume {name} ({what}): overlapping path {pair}"
 
 
-def _overlaps(one: str, other: str) -> bool:
-    one, other = f"{one}/", f"{other}/"
-    return "/" not in {one, other} and (one.startswith(other) or other.startswith(one))
+@dataclass(slots=True)
+class _Directory:
+    """A path of which earlier paths are known: by position, those that end here and those that end below."""
+
+    children: dict[str, "_Directory"] = field(default_factory=dict)
+    ending: list[int] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
+
+
+def _overlapping(paths: list[str]) -> Iterator[tuple[int, int]]:
+    """Yields the positions of each two paths of which one is the other or lies below it, the later one first.
+
+    Takes time in the length of all paths and the number of pairs.
+    """
+    root = _Directory()
+    for position, path in enumerate(paths):
+        if not path:
+            continue
+        directory, others = root, list[int]()
+        for part in path.split("/"):
+            directory.below.append(position)
+            directory = directory.children.setdefault(part, _Directory())
+            others += directory.ending
+        others += directory.below
+        directory.ending.append(position)
+        yield from ((position, other) for other in sorted(others))
 
 
 def _shown(path: str, source: str) -> str:
