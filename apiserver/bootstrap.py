@@ -208,7 +208,7 @@ def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[
 
 
 def _service(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:
-    """The service `kubernetes`, its address out of the range, and where it leads."""
+    """Returns the service `kubernetes`, its address out of the range, and where it leads."""
     network = ipaddress.ip_network(options.service_cluster_ip_range)
     address = str(network[1])
     if services.world.gates.enabled("MultiCIDRServiceAllocator"):

@@ -183,7 +183,7 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
 
 
 def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOptions:
-    """The flags, whose parameters are named as the options' fields."""
+    """Returns the flags, whose parameters are named as the options' fields."""
     values: dict[str, Any] = {
         name: _path(value) if name in _FILES else value for name, value in given.items()
     }

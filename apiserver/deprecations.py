@@ -78,7 +78,7 @@ _VERSIONS = {
 
 
 def deprecation_warning(resource: Resource, version: Version) -> str:
-    """The text of the Warning header at a server of `version`; empty if there is nothing to say."""
+    """Returns the text of the Warning header at a server of `version`; empty if there is nothing to say."""
     if isinstance(resource, CustomResource):
         return resource.warning
     api_version, kind = resource.api_version, resource.kind

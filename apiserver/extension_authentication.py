@@ -36,7 +36,7 @@ def data_of(options: ServerOptions, world: World) -> dict[str, str]:
 
 
 def combined(expected: Object, stored: Object) -> Object | None:
-    """The stored map with what this server knows; None if that is nothing new.
+    """Returns the stored map with what this server knows; None if that is nothing new.
 
     Authorities of other servers stay, and what they said of headers counts where this one says nothing.
     """

@@ -42,7 +42,7 @@ class HealthChecks:
         return text(200 if good else 500, "\n".join(lines) + "\n")
 
     def names(self, probe: str) -> list[str]:
-        """The checks that have a path of their own."""
+        """Returns the checks that have a path of their own."""
         return list(self._checks[probe])
 
     def results(self) -> Iterator[tuple[str, str, bool]]:

@@ -10,7 +10,7 @@ _LOCAL_AVAILABILITY = 31  # the first minor that looks after local and remote AP
 
 
 def check_names(minor: int, gates: FeatureGates) -> list[str]:
-    """The checks after `etcd` that all probes share, in upstream's order."""
+    """Returns the checks after `etcd` that all probes share, in upstream's order."""
     hooks = _before(minor) if minor < _LOCAL_AVAILABILITY else _since(gates)
     return [name if name == "autoregister-completion" else f"poststarthook/{name}" for name in hooks]
 

@@ -89,12 +89,12 @@ class RequestMetrics:
         yield duration
 
     def labels(self, info: RequestInfo) -> tuple[str, ...]:
-        """The label values of a request, without the code."""
+        """Returns the label values of a request, without the code."""
         verb = _VERBS.get(info.verb) or _METHODS.get(info.verb, info.verb.upper())
         return verb, info.group, info.version, info.resource, info.subresource, _scope(info), "apiserver"
 
     def render(self) -> bytes:
-        """The text that a scraper reads."""
+        """Returns the text that a scraper reads."""
         return generate_latest(self.registry)
 
 

@@ -77,11 +77,11 @@ class Services:
     registries: dict[tuple[str, str], Registry] = field(default_factory=dict)
 
     def definition(self, name: str) -> Schema | None:
-        """A built-in type that is no resource, by its OpenAPI name."""
+        """Returns a built-in type that is no resource, by its OpenAPI name."""
         return self.definitions.get(name)
 
     def registry(self, resource: Resource) -> Registry:
-        """The registry of a resource; the versions of a built-in one share theirs."""
+        """Returns the registry of a resource; the versions of a built-in one share theirs."""
         hub = self.codec.hub(resource)
         key = hub.storage_resource, hub.version if hub.custom else ""
         registry = self.registries.get(key)

@@ -38,13 +38,13 @@ class UnreadableError(StatusError):
         self.altered = altered
 
     def at(self, revision: int) -> str:
-        """The error as the store tells it."""
+        """Returns the error as the store tells it."""
         what = "data from the storage is not transformable" if self.altered else "object not decodable"
         return f"{what} revision={revision}: {self.text}"
 
 
 def decoded(value: bytes) -> Object:
-    """The object that stored bytes hold. Raises UnreadableError."""
+    """Returns the object that stored bytes hold. Raises UnreadableError."""
     if value == DAMAGED:
         raise UnreadableError(_ALTERED, altered=True)
     try:
@@ -62,14 +62,14 @@ def decoded(value: bytes) -> Object:
 
 
 def stored_object(value: bytes, revision: int) -> Object:
-    """The object that stored bytes hold, with its resourceVersion. Raises UnreadableError."""
+    """Returns the object that stored bytes hold, with its resourceVersion. Raises UnreadableError."""
     obj = decoded(value)
     obj["metadata"]["resourceVersion"] = str(revision)
     return obj
 
 
 def _refusal(value: bytes) -> str:
-    """The words of Go's decoder."""
+    """Returns the words of Go's decoder."""
     try:
         parsed = decoder.parse(value, "application/json").value
     except ValueError as error:
@@ -78,7 +78,8 @@ def _refusal(value: bytes) -> str:
 
 
 def object_of(entry: Entry) -> Object:
-    """The object of an entry as it is stored, with its resourceVersion. Raises UnreadableError with its key.
+    """Returns the object of an entry as it is stored, with its resourceVersion. Raises UnreadableError with
+    its key.
 
     For what is read on the way to something else: its own readers know the key.
     """
@@ -99,7 +100,7 @@ def known_object(entry: Entry) -> Object | None:
 
 
 def corrupt(path: str, error: UnreadableError, revision: int) -> str:
-    """The text of the store's own error."""
+    """Returns the text of the store's own error."""
     return (
         f"StorageError: corrupt object, Code: 7, Key: {path}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: {error.at(revision)}"
@@ -109,7 +110,7 @@ def corrupt(path: str, error: UnreadableError, revision: int) -> str:
 def failed_list(
     resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], features: RequestFeatures
 ) -> StatusError:
-    """The answer to a list of which some objects cannot be read: (path, error, revision) of each."""
+    """Returns the answer to a list of which some objects cannot be read: (path, error, revision) of each."""
     unreadable = list(errors)
     causes: list[Object] = [
         {
@@ -131,13 +132,15 @@ def failed_list(
 
 
 def deleted_unread(error: UnreadableError, revision: int) -> StatusError:
-    """The error of a watch that would tell of the deletion of an object that cannot be read."""
+    """Returns the error of a watch that would tell of the deletion of an object that cannot be read."""
     text = f"saw a DELETED event, but object data is corrupt - {error.at(revision)}"
     return StatusError(500, "StorageReadError", text)
 
 
 def stored_path(resource: GroupResource, key: Key, *, custom: bool) -> str:
-    """The key in upstream's store; some kinds have names of their own there, which are left out here."""
+    """Returns the key in upstream's store; some kinds have names of their own there, which are
+    left out here.
+    """
     place = resource.resource
     if custom:
         place = f"apiextensions.kubernetes.io/{resource.group}/{place}"

@@ -20,7 +20,9 @@ class User:
 
 
 def authenticated(groups: Sequence[str]) -> tuple[str, ...]:
-    """The groups of somebody who proved who they are; who names either of the two already gets none."""
+    """Returns the groups of somebody who proved who they are; who names either of the two already
+    gets none.
+    """
     known = AUTHENTICATED_GROUP in groups or UNAUTHENTICATED_GROUP in groups
     return tuple(groups) if known else (*groups, AUTHENTICATED_GROUP)
 

@@ -10,7 +10,7 @@ FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 30.0
 
 
 class Wakeups:
-    """Of one duty, which calls `begin` before it looks, `fail` for what went wrong, and then `wait`."""
+    """Wakes one duty, which calls `begin` before it looks, `fail` for what went wrong, and then `wait`."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
@@ -18,11 +18,11 @@ class Wakeups:
         self._retry_seconds = FIRST_RETRY_SECONDS
 
     def wake(self, *_: object) -> None:
-        """Something has changed."""
+        """Notes that something has changed."""
         self._changed.set()
 
     def fail(self) -> None:
-        """Something was not done, and no change will tell when it can be."""
+        """Notes that something was not done, and no change will tell when it can be."""
         self.failed = True
 
     def begin(self) -> None:

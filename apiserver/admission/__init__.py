@@ -34,7 +34,7 @@ class Reinvocation:
 
 @dataclass(slots=True)
 class Attributes:
-    """A write as admission sees it. `resource` is in the hub version, and so are `object` and `old`.
+    """Holds a write as admission sees it. `resource` is in the hub version, and so are `object` and `old`.
 
     `object` is None for a delete, `old` for a create.
     """
@@ -57,7 +57,7 @@ class Attributes:
     collection: bool = False  # one of many that are deleted: the request itself names none
 
     def refuse(self, why: str) -> StatusError:
-        """The 403 of a plugin that does not admit this."""
+        """Returns the 403 of a plugin that does not admit this."""
         metadata = (self.object or {}).get("metadata", {})
         name = self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
         return forbidden(self.resource.group_resource, name, why)

@@ -100,7 +100,9 @@ _ON = frozenset(
 def admission_chain(
     services: AdmissionServices, enable: Sequence[str] = (), disable: Sequence[str] = ()
 ) -> AdmissionChain:
-    """The chain of one server: what is on by default, more and less by the flags (which were checked)."""
+    """Returns the chain of one server: what is on by default, more and less by the flags (which were
+    checked).
+    """
     wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.world.gates)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
     return AdmissionChain([*plugins, Escalation(services.authorizer)])

@@ -22,7 +22,7 @@ _SHOWN_BY_PATH = "Custom resource definition column (in JSONPath format): "
 
 
 def column_of(given: Object) -> Column:
-    """A definition's `additionalPrinterColumns[*]` as a Table has it."""
+    """Returns a definition's `additionalPrinterColumns[*]` as a Table has it."""
     description = given.get("description") or f"{_SHOWN_BY_PATH}{given['jsonPath']}"
     return Column(
         given["name"], given["type"], given.get("format") or "", description, given.get("priority") or 0

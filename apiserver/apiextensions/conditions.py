@@ -16,12 +16,12 @@ APPROVED = "KubernetesAPIApprovalPolicyConformant"
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
-    """A condition without its time."""
+    """Returns a condition without its time."""
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def find(obj: Object, kind: str) -> Object | None:
-    """The condition of a type."""
+    """Returns the condition of a type."""
     listed = (obj.get("status") or {}).get("conditions") or []
     return next((one for one in listed if one.get("type") == kind), None)
 
@@ -58,7 +58,7 @@ def drop(obj: Object, kind: str) -> None:
 
 
 def _at(given: Object, moment: str) -> Object:
-    """The condition in Go's order of fields."""
+    """Returns the condition in Go's order of fields."""
     return {
         "type": given["type"],
         "status": given["status"],

@@ -25,7 +25,7 @@ _METADATA_FROM_WEBHOOK = ("labels", "annotations")
 
 
 def webhook_of(resource: Resource) -> Object | None:
-    """The webhook that converts objects of a resource, None if nobody does."""
+    """Returns the webhook that converts objects of a resource, None if nobody does."""
     if not isinstance(resource, CustomResource) or resource.definition is None:
         return None
     return resource.definition.webhook
@@ -37,7 +37,9 @@ def relabelled(obj: Object, resource: Resource) -> Object:
 
 
 def pruned(obj: Object, resource: Resource) -> Object:
-    """A custom resource without what the schema of its version does not have; WrongShape for metadata."""
+    """Returns a custom resource without what the schema of its version does not have; WrongShape for
+    metadata.
+    """
     structural = structural_of(resource)
     if structural is None:
         return obj
@@ -80,7 +82,7 @@ class _AnswerError(Exception):
 
 
 def _objects(answer: Object, version: str, uid: str) -> list[Any]:
-    """The converted objects of an answer."""
+    """Returns the converted objects of an answer."""
     expected = f"{_GROUP}/{version}, Kind=ConversionReview"
     api_version, kind = answer.get("apiVersion") or "", answer.get("kind") or ""
     if (api_version, kind) != (f"{_GROUP}/{version}", "ConversionReview"):
@@ -116,7 +118,7 @@ def _check_shape(response: Any) -> None:
 
 
 def _checked(position: int, converted: Any, original: Object, target: Resource, what: str) -> Object:
-    """A converted object with the metadata that a webhook cannot change."""
+    """Returns a converted object with the metadata that a webhook cannot change."""
     where = f"conversion webhook for {what} returned invalid converted object at index {position}"
     if not isinstance(converted, dict):
         raise _failed(f"{where}: Object 'Kind' is missing in '{dumps(converted).decode()}'")
@@ -138,7 +140,7 @@ def _checked(position: int, converted: Any, original: Object, target: Resource, 
 
 
 def _restored(theirs: Object, ours: Object, what: str) -> Object:
-    """The metadata as it was, but for labels and annotations."""
+    """Returns the metadata as it was, but for labels and annotations."""
     metadata = copy.deepcopy({k: v for k, v in ours.items() if k not in _METADATA_FROM_WEBHOOK})
     for name in _METADATA_FROM_WEBHOOK:
         given = theirs.get(name)

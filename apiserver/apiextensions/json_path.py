@@ -50,7 +50,7 @@ class JSONPath:
 
 
 def text_of(value: Any) -> str:
-    """A value as it is printed into text."""
+    """Returns a value as it is printed into text."""
     if value is None:
         return "<no value>"
     if isinstance(value, bool):
@@ -61,7 +61,7 @@ def text_of(value: Any) -> str:
 
 
 def selected(obj: Object, path: JSONPath) -> str:
-    """The value of a selectable field, empty if there is none."""
+    """Returns the value of a selectable field, empty if there is none."""
     values = path.values(obj)
     return text_of(values[0]) if values and values[0] is not None else ""
 

@@ -25,7 +25,7 @@ def is_settled(obj: Object) -> bool:
 
 
 def name(obj: Object, others: Iterable[Object]) -> Naming:
-    """The names of `obj` beside those of `others`, the definitions of its group, itself included."""
+    """Returns the names of `obj` beside those of `others`, the definitions of its group, itself included."""
     resources, kinds = _taken(others)
     asked, had = obj["spec"]["names"], (obj.get("status") or {}).get("acceptedNames") or {}
     given = dict(had)
@@ -95,7 +95,7 @@ _ALWAYS = {"plural", "kind"}
 
 
 def _ordered(names: Object) -> Object:
-    """Names in Go's order of fields, without what is empty there."""
+    """Returns names in Go's order of fields, without what is empty there."""
     return {field: names.get(field) or "" for field in _ORDER if names.get(field) or field in _ALWAYS}
 
 

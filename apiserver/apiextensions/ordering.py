@@ -10,7 +10,7 @@ _STAGES = {"": 0, "beta": 1, "alpha": 2}
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """A key that sorts the preferred version first; names of another form follow by alphabet."""
+    """Returns a key that sorts the preferred version first; names of another form follow by alphabet."""
     found = _KUBERNETES.fullmatch(version)
     if found is None:
         return len(_STAGES), 0, 0, version

@@ -79,7 +79,7 @@ class Definition:
 
     @property
     def webhook(self) -> Object | None:
-        """The conversion webhook, None if versions differ in their name only."""
+        """Returns the conversion webhook, None if versions differ in their name only."""
         conversion = self.spec.get("conversion") or {}
         return conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None
 
@@ -99,7 +99,7 @@ class Definition:
             asyncio.get_running_loop().call_later(_LAST_EVENTS_SECONDS, watch.close)
 
     def resource(self, version: str) -> CustomResource:
-        """The resource in a version that the definition has, served or not."""
+        """Returns the resource in a version that the definition has, served or not."""
         found = self._resources.get(version)
         if found is None:
             found = self._resources[version] = self._build(self.versions[version])
@@ -155,7 +155,7 @@ class Definition:
 
 
 def _columns(given: Sequence[Object]) -> tuple[tuple[Column, ...], tuple[JSONPath, ...]]:
-    """The columns up to the first whose path cannot be read."""
+    """Returns the columns up to the first whose path cannot be read."""
     paths = []
     for one in given:
         try:

@@ -22,7 +22,7 @@ class StoredDefinitions:
         self.generation = 0  # grows with every change
 
     def get(self) -> Mapping[str, Definition]:
-        """All definitions by name, as of the newest revision this server has applied."""
+        """Returns all definitions by name, as of the newest revision this server has applied."""
         seen = self._store.changed(STORED_AS)
         if seen != self._seen:
             self._seen = seen
@@ -39,7 +39,7 @@ class StoredDefinitions:
                 definition.end_watches()
 
     def _definition(self, entry: Entry) -> Definition | None:
-        """The definition of an entry; None if it cannot be read, which makes nothing then."""
+        """Returns the definition of an entry; None if it cannot be read, which makes nothing then."""
         known = self._known.get(entry.key.name)
         if known is not None and known.revision == entry.revision:
             return known

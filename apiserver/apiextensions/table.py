@@ -59,7 +59,7 @@ class Snapshot:
         return found if found is not None else self.custom(group, version, plural)
 
     def custom(self, group: str, version: str, plural: str) -> CustomResource | None:
-        """A custom resource alone."""
+        """Returns a custom resource alone."""
         definition = self._plurals.get((group, version, plural))
         return definition.resource(version) if definition else None
 
@@ -93,19 +93,19 @@ class ComposedTable:
         self._snapshot = Snapshot(builtin, (), 0)
 
     def now(self) -> Snapshot:
-        """The table at this moment."""
+        """Returns the table at this moment."""
         definitions = self.stored.get()
         if self._snapshot.generation != self.stored.generation:
             self._snapshot = Snapshot(self.builtin, definitions.values(), self.stored.generation)
         return self._snapshot
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource, if it is served."""
+        """Returns the resource, if it is served."""
         found = self.builtin.resource(group, version, plural)
         return found if found is not None else self.now().custom(group, version, plural)
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource of a kind, whether its version is served or only known."""
+        """Returns the resource of a kind, whether its version is served or only known."""
         return self.builtin.by_kind(group, version, kind) or self.now().by_kind(group, version, kind)
 
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
@@ -113,15 +113,15 @@ class ComposedTable:
         return self.now().groups()
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        """The resources of a served group and version, by plural."""
+        """Returns the resources of a served group and version, by plural."""
         return self.now().resources(group, version)
 
     def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """The schema of any built-in kind, also of bodies that are no resource."""
+        """Returns the schema of any built-in kind, also of bodies that are no resource."""
         return self.builtin.kind_schema(group, version, kind)
 
 
 def composed(builtin: Catalogue, store: Store, gates: FeatureGates) -> ComposedTable:
-    """The table of a server: what is built in, and what its store defines."""
+    """Returns the table of a server: what is built in, and what its store defines."""
     metadata = builtin.definitions()[OBJECT_META]
     return ComposedTable(builtin, StoredDefinitions(store, metadata, Rules.of(gates)))

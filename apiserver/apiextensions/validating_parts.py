@@ -135,6 +135,6 @@ def _selectable(place: Place, fields: list[Object], path: str) -> Iterator[Field
 
 
 def _schema(place: Place) -> Object | None:
-    """The schema at the same place: upstream looks there, and in one place only."""
+    """Returns the schema at the same place: upstream looks there, and in one place only."""
     found: Object | None = (place.parts.get("schema") or {}).get("openAPIV3Schema")
     return found

@@ -22,7 +22,7 @@ class Authenticator(Protocol):
     """Finds the user of a request."""
 
     def authenticate(self, request: Request) -> User | None:
-        """The user; None if the request proves nothing, or proves it wrongly."""
+        """Returns the user; None if the request proves nothing, or proves it wrongly."""
         ...
 
 

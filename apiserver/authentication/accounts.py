@@ -171,7 +171,7 @@ def _check_time(claims: dict[str, Any], now: datetime) -> None:
 
 
 def _audiences(claims: dict[str, Any], wanted: Sequence[str], keys: AccountKeys) -> tuple[str, ...]:
-    """Those of the token that were asked for; raises TokenError if there is none."""
+    """Returns those of the token that were asked for; raises TokenError if there is none."""
     named = claims.get("aud") or keys.audiences
     own = (named,) if isinstance(named, str) else tuple(named)
     found = tuple(audience for audience in own if audience in wanted)

@@ -36,7 +36,7 @@ class Authorities:
         self._known: Generations[str, frozenset[Authority]] = Generations(_REMEMBERED)
 
     def of(self, peer: Peer) -> frozenset[Authority]:
-        """The authorities that issued the peer's certificate."""
+        """Returns the authorities that issued the peer's certificate."""
         if not self._bundles[Authority.FRONT_PROXIES] or not peer.certificate:
             return _CLIENTS  # the only authority there is; or a caller in this process
         found = self._known.get(peer.fingerprint)

@@ -40,7 +40,9 @@ class RequestHeaderAuthenticator:
         self._prefixes = tuple(prefix.lower() for prefix in headers.extra_prefixes)
 
     def authenticate(self, request: Request) -> User | None:
-        """The user that a proxy names, None if none does; the headers are gone then, whoever sent them."""
+        """Returns the user that a proxy names, None if none does; the headers are gone then, whoever sent
+        them.
+        """
         user = self._named(request) if self._is_proxy(request) else None
         self._clear(request)
         return user
@@ -87,6 +89,6 @@ def _first(headers: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _all(headers: Mapping[str, str], wanted: str) -> Iterator[str]:
-    """Every value of a header, which may come several times."""
+    """Yields every value of a header, which may come several times."""
     lowered = wanted.lower()
     return (value for name, value in headers.items() if name.lower() == lowered)

@@ -35,7 +35,7 @@ class TokenFile:
 
 
 def bearer_token(request: Request) -> str:
-    """The token of the Authorization header, empty if there is none.
+    """Returns the token of the Authorization header, empty if there is none.
 
     Source: k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go, 1.36.
     """
@@ -48,7 +48,7 @@ def bearer_token(request: Request) -> str:
 
 
 def websocket_token(request: Request) -> str:
-    """The token that a browser's WebSocket carries among its protocols, empty if there is none.
+    """Returns the token that a browser's WebSocket carries among its protocols, empty if there is none.
 
     Raises TokenError (k8s.io/apiserver/pkg/authentication/request/websocket/protocol.go, 1.36): the token is
     no protocol that could be chosen, so another has to be offered with it.

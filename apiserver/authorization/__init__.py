@@ -42,7 +42,7 @@ class Authorizer(Protocol):
 
 
 def refusal(user: User, info: RequestInfo, reason: str) -> StatusError:
-    """The 403 of a request that is not allowed."""
+    """Returns the 403 of a request that is not allowed."""
     why = denial(user, info, reason)
     return forbidden(GroupResource(info.group, info.resource), info.name, why)
 

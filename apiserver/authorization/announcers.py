@@ -19,7 +19,7 @@ _DRIVERS = f"{USER_PREFIX}kube-system:"
 
 
 def component_of(user: User) -> str:
-    """The name of the component that speaks as `user`, empty if none does."""
+    """Returns the name of the component that speaks as `user`, empty if none does."""
     if node := node_of(user):
         return f"kubelet/{node}"
     if driver := user.name.removeprefix(_DRIVERS) if user.name.startswith(_DRIVERS) else "":
@@ -35,5 +35,5 @@ class AnnouncerAuthorizer:
         return Decision(True) if posted and component_of(user) else NO_OPINION
 
     def rules(self, _user: User, _namespace: str) -> Rules:
-        """None that is told."""
+        """Returns no rules: these rights are not listed."""
         return Rules()

@@ -39,7 +39,7 @@ class _Binding(NamedTuple):
 
 
 class Bindings:
-    """The roles and bindings of a store, kept up to date with it."""
+    """Keeps the roles and bindings of a store, up to date with it."""
 
     def __init__(self, store: Store) -> None:
         self._following = Following(store, _RESOURCES)
@@ -98,7 +98,7 @@ class Bindings:
         return Grant(f'{what} "{place}" of {kind} "{name}" to {subject}', rules)
 
     def rules_of_role(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
-        """The rules of the role that a binding in `namespace` refers to, None if there is none."""
+        """Returns the rules of the role that a binding in `namespace` refers to, None if there is none."""
         self.refresh()
         if kind == "ClusterRole":
             return self._roles.get(Key(CLUSTER_ROLES, "", name))

@@ -51,7 +51,7 @@ def _has_resource(owned: Rule, resource: str) -> bool:
 
 
 def compact(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules about the same single thing made one, with all their verbs."""
+    """Merges rules about the same single thing into one, with all their verbs."""
     merged: dict[tuple[str, str, tuple[str, ...]], Rule] = {}
     rest = []
     for rule in rules:
@@ -65,7 +65,7 @@ def compact(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def printed(rule: Rule) -> str:
-    """A rule as the escalation error shows it (rbac/v1 PolicyRule's CompactString)."""
+    """Returns a rule as the escalation error shows it (rbac/v1 PolicyRule's CompactString)."""
     parts = [
         ("APIGroups", rule.groups),
         ("Resources", rule.resources),

@@ -30,7 +30,7 @@ def _table() -> dict[str, list[dict[str, Any]]]:
 
 
 class DefaultRoles:
-    """Of one server: whole objects, as they are created."""
+    """Holds the roles and bindings of one server: whole objects, as they are created."""
 
     def __init__(self, version: Version, gates: FeatureGates) -> None:
         self._version = version
@@ -65,11 +65,11 @@ class DefaultRoles:
             yield self._binding("RoleBinding", row, "Role")
 
     def rules_of(self, name: str) -> list[Object]:
-        """The rules of a cluster role, by its name."""
+        """Returns the rules of a cluster role, by its name."""
         return next(self.rules(row) for row in _table()["clusterRoles"] if row["name"] == name)
 
     def rules(self, row: dict[str, Any]) -> list[Object]:
-        """Those of a row that hold here."""
+        """Returns the rules of a row that hold at this version and its gates."""
         return list(map(_clean, self._held(row.get("rules", []))))
 
     def _held(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

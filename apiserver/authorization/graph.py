@@ -96,7 +96,7 @@ class Graph:
 
 
 def _relations(key: Key, obj: Object) -> tuple[str, tuple[Reference, ...]] | None:
-    """The node that an object belongs to, and what that brings to it; None without a node."""
+    """Returns the node that an object belongs to, and what that brings to it; None without a node."""
     spec = obj.get("spec") or obj  # slices of 1.30 have no spec
     node = spec.get("nodeName") or ""
     if not node:

@@ -25,7 +25,7 @@ _WRITE = frozenset({"update", "patch"})
 
 
 def node_of(user: User) -> str | None:
-    """The name of the node that a user is, None if it is none; empty if the name says nothing."""
+    """Returns the name of the node that a user is, None if it is none; empty if the name says nothing."""
     if not user.name.startswith(_PREFIX) or NODES_GROUP not in user.groups:
         return None
     return user.name.removeprefix(_PREFIX)
@@ -67,7 +67,7 @@ class NodeAuthorizer:
         return _ALLOWED if any(rule.allows(info) for rule in self._rules) else NO_OPINION
 
     def rules(self, user: User, _namespace: str) -> Rules:
-        """None that can be told."""
+        """Returns no rules: the rights of nodes cannot be listed."""
         if node_of(user) is None:
             return Rules()
         return Rules(incomplete=True, error="node authorizer does not support user rule resolution")

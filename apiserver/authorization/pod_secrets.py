@@ -11,7 +11,7 @@ _REFERRING = ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 
 
 def secret_names(spec: Object) -> Iterator[str]:
-    """The names, in order and with repetitions; a reference without a name counts."""
+    """Yields the names, in order and with repetitions; a reference without a name counts."""
     for one in spec.get("imagePullSecrets") or ():
         yield one.get("name") or ""
     for field in ("initContainers", "containers", "ephemeralContainers"):

@@ -20,7 +20,9 @@ _What = tuple[str, str, str, str]
 
 
 class _Answer(NamedTuple):
-    """To a question about a kind of object: for any name, and before that for these names."""
+    """Holds the answer to a question about a kind of object: for any name, and before that for
+    these names.
+    """
 
     general: Decision
     named: dict[str, Decision]
@@ -76,7 +78,7 @@ class _Sheet:
         )
 
     def held(self) -> tuple[list[Rule], str]:
-        """Every rule, and what is wrong with the bindings."""
+        """Returns every rule, and what is wrong with the bindings."""
         return [rule for grant in self._grants for rule in grant.rules], _aggregate(self._grants)
 
 
@@ -95,7 +97,9 @@ class RBACAuthorizer:
         return self._sheet(user, namespace).rules()
 
     def held(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """The rules that a user holds in a namespace (empty: everywhere), and what could not be found out."""
+        """Returns the rules that a user holds in a namespace (empty: everywhere), and what could not be found
+        out.
+        """
         return self._sheet(user, namespace).held()
 
     def _sheet(self, user: User, namespace: str) -> _Sheet:
@@ -119,7 +123,7 @@ def _refused(grants: Sequence[Grant]) -> Decision:
 
 
 def _aggregate(grants: Sequence[Grant]) -> str:
-    """Several errors as Go's aggregate prints them: each once."""
+    """Returns several errors as Go's aggregate prints them: each once."""
     errors = list(dict.fromkeys(grant.error for grant in grants if grant.error))
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
 

@@ -10,7 +10,9 @@ from kubeskew.apiserver.authorization.rules import rules_of
 
 
 def reconciled(expected: Object, stored: Object) -> Object | None:
-    """The stored object with what it lacks, None if that is nothing or if it asked to be left alone."""
+    """Returns the stored object with what it lacks, None if that is nothing or if it asked to be
+    left alone.
+    """
     if (stored["metadata"].get("annotations") or {}).get(AUTO_UPDATE) == "false":
         return None
     new = {**stored, "metadata": dict(stored["metadata"])}

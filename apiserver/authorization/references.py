@@ -37,7 +37,7 @@ def references(pod: Object) -> Iterator[Reference]:
 
 
 def config_map_names(spec: Object) -> Iterator[str]:
-    """The config maps that a pod's spec names."""
+    """Yields the config maps that a pod's spec names."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(kind) or ():
             for source in container.get("envFrom") or ():
@@ -71,7 +71,7 @@ def _claim_names(pod: Object) -> Iterator[str]:
 
 
 def volume_secrets(volume: Object) -> Iterator[Reference]:
-    """The secrets that a kubelet needs to mount a persistent volume."""
+    """Yields the secrets that a kubelet needs to mount a persistent volume."""
     spec = volume.get("spec") or {}
     claim = spec.get("claimRef") or {}
     for kind in ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"):

@@ -69,12 +69,12 @@ class Rule:
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """`*` at the end stands for anything."""
+    """Decides whether a pattern covers a path; `*` at its end stands for anything."""
     if pattern in {ALL, path}:
         return True
     return pattern.endswith("*") and path.startswith(pattern.rstrip("*"))
 
 
 def rules_of(role: Object) -> tuple[Rule, ...]:
-    """The rules of a Role or ClusterRole."""
+    """Returns the rules of a Role or ClusterRole."""
     return tuple(Rule.of(rule) for rule in role.get("rules") or ())

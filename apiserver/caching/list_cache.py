@@ -52,7 +52,7 @@ class Listed:
     async def runs(
         self, codec: Encoder, resource: Resource, entries: Sequence[Entry], *, keep: bool
     ) -> list[Callable[[], bytes]]:
-        """The items in runs, each item behind a comma: bytes once they are asked for.
+        """Returns the items in runs, each item behind a comma: bytes once they are asked for.
 
         A list that nobody reads thus holds little but what the store holds. What is made anew is remembered
         if `keep`. Raises what decoding raises; others have their turn in between.
@@ -82,7 +82,9 @@ class Listed:
         return run.items
 
     def _next(self, form: Form, entries: Sequence[Entry], start: int) -> tuple[Sequence[Entry], int]:
-        """A run and its size: until it is long enough, or before one that is known and does not fit in."""
+        """Returns a run and its size: until it is long enough, or before one that is known and does not fit
+        in.
+        """
         size = len(entries[start].value)
         for position in range(start + 1, len(entries)):
             entry = entries[position]

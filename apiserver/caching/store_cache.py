@@ -37,7 +37,7 @@ class Derived(Generic[T]):
             store.follow(resource, self._note)
 
     def get(self) -> T:
-        """The value as of the newest revision this server has applied; threads may ask as well."""
+        """Returns the value as of the newest revision this server has applied; threads may ask as well."""
         made = self._made
         if made is None or made[0] != self._changes:
             seen = self._changes

@@ -57,7 +57,9 @@ def is_yaml(content_type: str) -> bool:
 
 
 def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parsed:
-    """The JSON value of a JSON or YAML body, or protobuf of `schema`; raises ValueError with Go's text."""
+    """Returns the JSON value of a JSON or YAML body, or protobuf of `schema`; raises ValueError with Go's
+    text.
+    """
     if schema is not None and protobuf.is_protobuf(content_type):
         return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
@@ -122,7 +124,7 @@ def decode(
     validation: str = "Warn",
     schema: Schema | None = None,
 ) -> Decoded:
-    """The object in `body`, which must be of the kind of `resource`; raises StatusError (400).
+    """Returns the object in `body`, which must be of the kind of `resource`; raises StatusError (400).
 
     `validation` is the request's fieldValidation: Strict, Warn or Ignore. `schema` is needed for subresources
     whose kind is no resource (Scale, Eviction, Binding).
@@ -194,7 +196,7 @@ def decode_value(
     *,
     structural: Structural | None = None,
 ) -> Decoded:
-    """The typed part of `decode`, for a value that is already parsed (a patched object, for example).
+    """Returns the typed part of `decode`, for a value that is already parsed (a patched object, for example).
 
     `structural` is what a custom resource may be: it is pruned along that, not typed along its schema.
     """
@@ -232,7 +234,7 @@ def decode_value(
 
 
 def lines(warnings: Sequence[str]) -> list[str]:
-    """Every line of what is wrong as a warning of its own."""
+    """Returns every line of what is wrong as a warning of its own."""
     if not warnings:
         return []
     from kubeskew.apimachinery import yaml_body  # it brings a parser
@@ -355,7 +357,7 @@ def unrecognized(kind: str, why: str, body: bytes) -> StatusError:
 
 
 def summary(body: bytes) -> str:
-    """The beginning of a body, as text if it looks like JSON, else in hexadecimal."""
+    """Returns the beginning of a body, as text if it looks like JSON, else in hexadecimal."""
     if not body:
         return "<empty>"
     end = " ..." if len(body) > SUMMARY_BYTES else ""

@@ -23,7 +23,7 @@ def forget_empty_lists(obj: Any, schema: Schema) -> None:
 
 @lru_cache(maxsize=4096)
 def _walk_of(schema: Schema) -> _Walk | None:
-    """The walk to the fields in question; None where a schema has none, as most."""
+    """Returns the walk to the fields in question; None where a schema has none, as most."""
     if schema.items is not None:
         inner = _walk_of(schema.items)
         return None if inner is None else _each(inner, schema.kind)

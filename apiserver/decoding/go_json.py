@@ -32,7 +32,7 @@ def text_of(value: Any) -> str:
 
 
 def float_text(value: float) -> str:
-    """A finite float64: 1e-7, 0.000001, 100000000000000000000, 1e+21."""
+    """Returns a finite float64: 1e-7, 0.000001, 100000000000000000000, 1e+21."""
     if value == 0:
         return "0" if math.copysign(1, value) > 0 else "-0"
     if _LEAST <= abs(value) < _MOST:

@@ -21,7 +21,7 @@ _META = "metadata"
 def coerce(
     value: Object, structural: Structural, metadata: Schema | None, *, drop_invalid: bool = False
 ) -> tuple[Object, list[str]]:
-    """The pruned copy of a custom resource, and what was dropped: `unknown field "a.b"`.
+    """Returns the pruned copy of a custom resource, and what was dropped: `unknown field "a.b"`.
 
     Raises WrongShape for metadata that does not fit, CoercionError for that of an embedded resource unless
     `drop_invalid`, as it is with what is stored: there numbers are as they are written again, too.
@@ -56,7 +56,7 @@ def duplicates(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy as Go holds it: numbers have 64 bits."""
+    """Returns a copy as Go holds it: numbers have 64 bits."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, list):

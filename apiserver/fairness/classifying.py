@@ -38,7 +38,7 @@ class Classifier:
         self._flows = {id(one): _flow(one, levels[_level_of(one)]) for one in self._schemas}
 
     def classify(self, user: User, info: RequestInfo) -> Flow | None:
-        """The flow of a request, None where no schema matches."""
+        """Returns the flow of a request, None where no schema matches."""
         for schema in self._schemas:
             if any(_matches(rule, user, info) for rule in schema["spec"].get("rules") or ()):
                 return self._flows[id(schema)]

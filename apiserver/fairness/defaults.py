@@ -130,7 +130,7 @@ _OLD_SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
 
 
 def levels(version: str) -> Iterator[tuple[str, Object]]:
-    """The priority levels, with the path each is posted to."""
+    """Yields the priority levels, with the path each is posted to."""
     exempt = {"lendablePercent": 0, "nominalConcurrencyShares": 0}
     yield _made(version, "PriorityLevelConfiguration", "exempt", {"type": "Exempt", "exempt": exempt})
     for name, (shares, lendable, queuing) in _LEVELS.items():
@@ -145,7 +145,7 @@ def levels(version: str) -> Iterator[tuple[str, Object]]:
 
 
 def schemas(version: str, minor: int) -> Iterator[tuple[str, Object]]:
-    """The flow schemas of a release, with the path each is posted to; their levels must be there."""
+    """Yields the flow schemas of a release, with the path each is posted to; their levels must be there."""
     old = _OLD_SCHEMAS if minor < _LEASES_ONLY else ()
     for name, precedence, level, distinguisher, subjects, rules in (*_SCHEMAS, *old):
         spec: Object = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}

@@ -154,7 +154,7 @@ def _level(name: str, spec: Object, seats: int, old: Level | None) -> Level:
 
 
 def _hand(level: Level, flow: str) -> list[int]:
-    """The queues that a flow may join: always the same ones, dealt like cards."""
+    """Returns the queues that a flow may join: always the same ones, dealt like cards."""
     value = int.from_bytes(hashlib.sha256(flow.encode()).digest()[:8], "little")
     count, hand = len(level.queues), []
     left = list(range(count)) if count <= 1024 else list(range(1024))

@@ -53,7 +53,7 @@ class Fairness:
         return found
 
     async def serve(self, handler: Handler, request: Request) -> Response:
-        """The handler's answer once there is a seat, else 429; with the flow's headers."""
+        """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""
         info = request.info
         flow = self.flow(request.user, info)
         if flow is None:  # nothing is configured (yet)

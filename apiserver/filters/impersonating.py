@@ -111,7 +111,7 @@ _CONSTRAINED = (
 
 
 def _allowed(authorizer: Authorizer, modes: tuple[_Mode, ...], request: Request, wanted: User) -> User:
-    """The user to go on as; raises the 403 of the first way that was refused."""
+    """Returns the user to go on as; raises the 403 of the first way that was refused."""
     refused: StatusError | None = None
     for mode in modes:
         if not mode.applies(wanted, request.user):
@@ -189,7 +189,7 @@ def _only_named(user: User) -> bool:
 
 
 def _node_name(name: str) -> str:
-    """The node that a user of that name is, empty if it is none."""
+    """Returns the node that a user of that name is, empty if it is none."""
     node = name.removeprefix(_NODE) if name.startswith(_NODE) else ""
     return "" if not node or names.dns1123_subdomain(node, False) else node
 

@@ -53,5 +53,5 @@ def check(request: Request, produced: Sequence[str], consumed: Sequence[str] = A
 
 
 def _named(header: str) -> set[str]:
-    """The media types of a header, to the letter and without parameters."""
+    """Returns the media types of a header, to the letter and without parameters."""
     return {clause.partition(";")[0].strip() for clause in header.split(",")}

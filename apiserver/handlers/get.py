@@ -16,7 +16,7 @@ _NO_EXPORT_SINCE = 21  # the first minor
 
 
 async def get(request: Request, scope: Scope) -> Response:
-    """The object, as it is now; `resourceVersion=0` or older ones are always satisfied by that."""
+    """Returns the object, as it is now; `resourceVersion=0` or older ones are always satisfied by that."""
     info, store = request.info, scope.services.store
     form = rendering.form_of(request)
     if scope.services.world.version.minor >= _NO_EXPORT_SINCE and parameters.boolean(request, "export"):

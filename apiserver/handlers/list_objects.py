@@ -29,7 +29,7 @@ _CHECKS = 1_000  # of objects against conditions in one go
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
-    """A list, or one chunk of it."""
+    """Returns a list, or one chunk of it."""
     form = rendering.form_of(request)
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
@@ -49,7 +49,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
 
 
 def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:
-    """The answer to a list that met `error`; which objects cannot be read is found out anew."""
+    """Returns the answer to a list that met `error`; which objects cannot be read is found out anew."""
     listed = scope.services.store.list(scope.resource.storage_resource, namespace).entries
     return scope.registry.unreadable_list(listed) or error
 
@@ -57,7 +57,7 @@ def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError)
 def _converted(
     request: Request, scope: Scope, entries: Sequence[Entry], metadata: Object, form: Accepted
 ) -> Response:
-    """The list in a form that is not its stored bytes put together."""
+    """Returns the list in a form that is not its stored bytes put together."""
     items = [scope.services.codec.object(scope.resource, one.value, one.revision) for one in entries]
     return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
 
@@ -65,7 +65,7 @@ def _converted(
 async def _body(
     scope: Scope, page: Page, metadata: Object, wanted: Selection
 ) -> bytes | AsyncIterator[bytes]:
-    """The list as bytes; a long one comes in pieces.
+    """Yields the list as bytes; a long one comes in pieces.
 
     What cannot be decoded is found before the first piece is sent.
     """
@@ -86,7 +86,7 @@ async def _in_turns(head: bytes, runs: Sequence[Callable[[], bytes]]) -> AsyncIt
 
 
 def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:
-    """The metadata of a list that is a page."""
+    """Returns the metadata of a list that is a page."""
     metadata: Object = {"resourceVersion": str(page.revision)}
     if page.last is not None:
         metadata["continue"] = continue_tokens.token(page.revision, page.last, namespace)
@@ -98,7 +98,9 @@ def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selecti
 
 
 async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
-    """The page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410, 504."""
+    """Returns the page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410,
+    504.
+    """
     store = scope.services.store
     single = bool(wanted.name) and bool(namespace or not scope.resource.namespaced)
     if options.continue_token and not single:
@@ -130,7 +132,7 @@ def _is_unlimited(scope: Scope, options: ListOptions) -> bool:
 async def _selected(
     scope: Scope, namespace: str | None, after: Key | None, limit: int, wanted: Selection
 ) -> Page:
-    """A page of the objects of now. Others have their turn while many are held against a selector."""
+    """Returns a page of the objects of now. Others have their turn while many are held against a selector."""
     store, resource = scope.services.store, scope.resource.storage_resource
     if wanted.is_all:
         return store.list(resource, namespace, after, limit)
@@ -192,7 +194,7 @@ async def _at(
     wanted: Selection,
     after: Key | None,
 ) -> Page:
-    """A page of the objects as they were at `revision`."""
+    """Returns a page of the objects as they were at `revision`."""
     store, resource = scope.services.store, scope.resource.storage_resource
     await wait(store, revision)
     if revision == store.revision:
@@ -212,7 +214,7 @@ async def _at(
 
 
 def objects(scope: Scope, entries: Sequence[Entry]) -> list[Object]:
-    """Entries as objects of the served version (for answers that are not plain lists)."""
+    """Returns entries as objects of the served version (for answers that are not plain lists)."""
     codec = scope.services.codec
     return [
         loads(with_revision(codec.served(scope.resource, one.value, one.revision), one.revision))

@@ -73,7 +73,7 @@ async def watch(request: Request, scope: Scope) -> Response:
 async def stream(
     scope: Scope, options: ListOptions, wanted: Selection, revision: int, encoder: "Encoder"
 ) -> AsyncIterator[bytes]:
-    """The chunks of a watch; each holds whole lines."""
+    """Yields the chunks of a watch; each holds whole lines."""
     store, lifetime = scope.services.store, scope.services.lifetime
     initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
     entries: list[Entry] = []
@@ -127,7 +127,7 @@ def _status_of(error: CompactedError | StatusError | StorageError) -> StatusErro
 
 
 def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
-    """The entries in groups that end with the entry that makes them `_PIECE` bytes long."""
+    """Yields the entries in groups that end with the entry that makes them `_PIECE` bytes long."""
     found: list[Entry] = []
     size = 0
     for entry in entries:
@@ -182,7 +182,7 @@ async def _follow(
     encoder: "Encoder",
     reminder: _Reminder | None,
 ) -> AsyncIterator[bytes]:
-    """The events of a cursor, and bookmarks when one is reminded of them."""
+    """Yields the events of a cursor, and bookmarks when one is reminded of them."""
     try:
         async for batch in cursor:
             await _prepare(scope, batch)
@@ -226,7 +226,7 @@ def _lines(
 
 
 def _watches(scope: Scope) -> dict[Watch, None]:
-    """The watches of a definition's objects, to which one of a custom resource belongs."""
+    """Returns the watches of a definition's objects, to which one of a custom resource belongs."""
     resource = scope.resource
     if isinstance(resource, CustomResource) and resource.definition is not None:
         return resource.definition.watches
@@ -234,7 +234,9 @@ def _watches(scope: Scope) -> dict[Watch, None]:
 
 
 def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
-    """A cursor after `since`; one in the future begins now, and its events are held back until then."""
+    """Returns a cursor after `since`; one in the future begins now, and its events are held back
+    until then.
+    """
     store, resource = scope.services.store, scope.resource.storage_resource
     try:
         return store.watch(resource, wanted.namespace, wanted.name or None, since)
@@ -280,7 +282,7 @@ class Encoder:
         return b"".join([line(change) for change in changes])
 
     def bookmark(self, revision: int, annotations: Object) -> bytes:
-        """A bookmark: an object of the kind that has nothing but a resourceVersion."""
+        """Returns a bookmark: an object of the kind that has nothing but a resourceVersion."""
         metadata: Object = {"resourceVersion": str(revision)}
         if annotations:
             metadata["annotations"] = annotations

@@ -21,6 +21,6 @@ def component_of(user_agent: str) -> tuple[str, str]:
 
 
 def author_of(request: Request, server_version: str) -> Author:
-    """The author of what this request writes."""
+    """Returns the author of what this request writes."""
     component, version = component_of(request.headers.get("user-agent", ""))
     return Author(request.user.name, component, version, server_version, request.request_id)

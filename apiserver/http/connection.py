@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
 
 
 def _peer(transport: asyncio.Transport) -> Peer | None:
-    """The verified client certificate's subject, if the connection has one."""
+    """Returns the verified client certificate's subject, if the connection has one."""
     certificate = transport.get_extra_info("peercert")
     if not certificate:
         return None

@@ -29,7 +29,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Terms that must all hold."""
+    """Holds terms that must all hold."""
 
     terms: tuple[Term, ...] = ()
 
@@ -50,7 +50,7 @@ class FieldSelector:
         return not self.terms
 
     def exact_match(self, field: str) -> str | None:
-        """The value that the first term on `field` requires, None if none does."""
+        """Returns the value that the first term on `field` requires, None if none does."""
         for term in self.terms:
             if term.field == field and not term.negated:
                 return term.value

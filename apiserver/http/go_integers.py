@@ -7,7 +7,7 @@ from kubeskew.apimachinery.go_numbers import parse_int
 
 
 def parse_int32s(texts: Sequence[str]) -> list[int]:
-    """The numbers; values may be lists with commas. Raises 400."""
+    """Returns the numbers; values may be lists with commas. Raises 400."""
     try:
         return [parse_int(word) for text in texts for word in text.split(",")]
     except ValueError as error:

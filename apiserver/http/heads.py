@@ -18,7 +18,7 @@ _LINE_BREAKS = str.maketrans("\r\n", "  ")
 
 
 def status_line(status: int) -> bytes:
-    """The first line of an answer."""
+    """Returns the first line of an answer."""
     return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} status code {status}\r\n".encode()
 
 
@@ -33,7 +33,7 @@ def fields(content_type: str, headers: Iterable[tuple[str, str]]) -> bytes:
 
 
 def refusal(status: int, detail: str = "", text: str = "") -> bytes:
-    """The whole answer to a head that is none, or `text` is; the connection ends with it."""
+    """Returns the whole answer to a head that is none, or `text` is; the connection ends with it."""
     said = f"{status} {HTTPStatus(status).phrase}{detail}"
     text = text or said
     first = f"HTTP/1.1 {said}\r\n"

@@ -61,7 +61,7 @@ class _Clause(NamedTuple):
 
 
 def body_type(content_type: str, *, protobuf: bool = False) -> str:
-    """The media type of a body that can be read; JSON if it says nothing. Raises 415.
+    """Returns the media type of a body that can be read; JSON if it says nothing. Raises 415.
 
     `protobuf` is whether it may be that: built-in kinds only, and only what clients send, never the answer.
     """
@@ -76,7 +76,7 @@ def body_type(content_type: str, *, protobuf: bool = False) -> str:
 
 
 def unsupported(accepted: Sequence[str]) -> errors.StatusError:
-    """415 as the negotiation gives it: without details."""
+    """Makes the 415 of the negotiation: without details."""
     error = errors.unsupported_media_type(accepted)
     error.details = None
     return error
@@ -84,7 +84,7 @@ def unsupported(accepted: Sequence[str]) -> errors.StatusError:
 
 @remembered(256)
 def accepted(accept: str, conversions: frozenset[tuple[str, str, str]] = CONVERSIONS) -> Accepted:
-    """The best form for an Accept header; raises 406."""
+    """Returns the best form for an Accept header; raises 406."""
     found = negotiated(accept, conversions)
     if found is None:
         error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
@@ -94,7 +94,9 @@ def accepted(accept: str, conversions: frozenset[tuple[str, str, str]] = CONVERS
 
 
 def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Accepted | None:
-    """The best form of what can be converted to `conversions` (group, version, kind), None if none fits."""
+    """Returns the best form of what can be converted to `conversions` (group, version, kind), None if none
+    fits.
+    """
     for clause in _clauses(accept):
         media_type = _media_type(clause)
         if media_type is None:
@@ -145,7 +147,7 @@ def _media_type(clause: _Clause) -> str | None:
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """The clauses of an Accept header that can be read, best first."""
+    """Returns the clauses of an Accept header that can be read, best first."""
     if not accept.strip():
         return [_Clause("*", "*", {}, 1.0)]
     ordered: list[_Clause] = []

@@ -24,7 +24,7 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 
 def integer(request: Request, name: str) -> int | None:
-    """An integer parameter, None if it is not given; raises 400, for an empty one too."""
+    """Returns an integer parameter, None if it is not given; raises 400, for an empty one too."""
     if name not in request.query:
         return None
     try:
@@ -34,7 +34,7 @@ def integer(request: Request, name: str) -> int | None:
 
 
 def boolean(request: Request, name: str) -> bool | None:
-    """A boolean parameter, None if it is not given: all but `false` and `0` is true."""
+    """Returns a boolean parameter, None if it is not given: all but `false` and `0` is true."""
     if name not in request.query:
         return None
     return request.query[name][0].lower() not in {"false", "0"}
@@ -48,7 +48,7 @@ def refuse(kind: str, problems: Sequence[FieldError]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Of a list or watch, checked."""
+    """Holds the options of a list or watch, checked."""
 
     label_selector: str
     field_selector: str
@@ -63,7 +63,7 @@ class ListOptions:
 
 
 def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
-    """The options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422."""
+    """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422."""
     options = ListOptions(
         request.param("labelSelector"),
         request.param("fieldSelector"),
@@ -136,7 +136,7 @@ def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
 
 
 class WriteOptions(NamedTuple):
-    """Of a create, update or patch, checked."""
+    """Holds the options of a create, update or patch, checked."""
 
     dry_run: bool
     field_manager: str
@@ -145,12 +145,12 @@ class WriteOptions(NamedTuple):
 
 
 def write_options(request: Request, kind: str, default_validation: str = "Warn") -> WriteOptions:
-    """The options of a create or update; `kind` is CreateOptions or UpdateOptions. Raises 422."""
+    """Returns the options of a create or update; `kind` is CreateOptions or UpdateOptions. Raises 422."""
     return _checked_options(request, kind, default_validation, [])
 
 
 def patch_options(request: Request, *, apply: bool) -> WriteOptions:
-    """The options of a patch; raises 422."""
+    """Returns the options of a patch; raises 422."""
     problems = []
     if apply and not request.param("fieldManager"):
         problems.append(field.required("fieldManager", "is required for apply patch"))
@@ -177,7 +177,7 @@ def _checked_options(
 
 
 def given_options(request: Request) -> Object:
-    """The options of a create, update or patch as the client gave them, for admission to see."""
+    """Returns the options of a create, update or patch as the client gave them, for admission to see."""
     given: Object = {}
     if dry_run := request.query.get("dryRun"):
         given["dryRun"] = list(dry_run)

@@ -16,7 +16,7 @@ _INTERNAL_FIELDS: Final[dict[tuple[str, str], frozenset[str]]] = {
 
 
 def partial(obj: Object, version: str) -> Object:
-    """A PartialObjectMetadata of a version of meta.k8s.io."""
+    """Returns a PartialObjectMetadata of a version of meta.k8s.io."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",

@@ -41,18 +41,18 @@ class Peer(NamedTuple):
 
 
 async def no_pieces() -> AsyncIterator[bytes]:
-    """The pieces of a body that there is not."""
+    """Yields no pieces: there is no body."""
     return
     yield b""
 
 
 async def no_body(_limit: int) -> bytes:
-    """The reader of a request that has no body."""
+    """Returns the reader of a request that has no body."""
     return b""
 
 
 def body_of(data: bytes) -> BodyReader:
-    """A reader of a body that is in memory."""
+    """Returns a reader of a body that is in memory."""
 
     async def read(limit: int) -> bytes:
         if len(data) > limit:
@@ -92,7 +92,7 @@ class Request:
         body: bytes = b"",
         peer: Peer | None = None,
     ) -> "Request":
-        """A request as a caller in the same process writes it; `target` is path and query."""
+        """Returns a request as a caller in the same process writes it; `target` is path and query."""
         path, _, query = target.partition("?")
         lowered = {name.lower(): value for name, value in (headers or {}).items()}
         if body:
@@ -105,13 +105,13 @@ class Request:
         return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer, pieces)
 
     def param(self, name: str) -> str:
-        """The first value of a query parameter, empty if there is none."""
+        """Returns the first value of a query parameter, empty if there is none."""
         values = self.query.get(name)
         return values[0] if values else ""
 
 
 def parse_query(text: str) -> Mapping[str, list[str]]:
-    """The parameters of a query string, decoded, with empty values kept.
+    """Returns the parameters of a query string, decoded, with empty values kept.
 
     Pairs with a semicolon or a broken escape are left out, as Go's url.Values leaves them.
     """
@@ -129,7 +129,7 @@ class Tunnel(Protocol):
     """A connection after its upgrade: bytes both ways, the transport's framing gone."""
 
     async def read(self) -> bytes:
-        """The next bytes from the client, as they come; empty at the end."""
+        """Returns the next bytes from the client, as they come; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -167,7 +167,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def text(status: int, body: str, headers: Headers | None = None) -> Response:
-    """A plain text answer, which nobody should take for anything else (Go's http.Error, healthz)."""
+    """Returns a plain text answer, which nobody should take for anything else (Go's http.Error, healthz)."""
     sniff = ("X-Content-Type-Options", "nosniff")
     return Response(status, body.encode(), "text/plain; charset=utf-8", [*(headers or []), sniff])
 

@@ -50,7 +50,9 @@ class Body:
             self._wake()
 
     async def read(self, limit: int) -> bytes:
-        """All of it. Raises BodyTooLargeError (in bytes), BodyBrokenError if its end never comes."""
+        """Returns the whole body. Raises BodyTooLargeError (in bytes), BodyBrokenError if its end never
+        comes.
+        """
         if self.announced > limit:
             raise BodyTooLargeError
         if self.complete and self._size <= limit:  # the rule: it came with its head
@@ -64,7 +66,7 @@ class Body:
         return found[0] if len(found) == 1 else b"".join(found)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """All of it as it comes, however much. Raises BodyBrokenError if its end never comes."""
+        """Yields the whole body as it comes, however large. Raises BodyBrokenError if its end never comes."""
         while chunk := await self._next():
             yield chunk
 

@@ -53,7 +53,9 @@ _LONG_RUNNING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 
 
 def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo:
-    """The RequestInfo of a request; `path` is decoded. Raises ValueError for a bare special prefix."""
+    """Returns the RequestInfo of a request; `path` is decoded. Raises ValueError for a bare
+    special prefix.
+    """
     plain = RequestInfo(False, path, method.lower())
     parts = path.strip("/").split("/")  # parts may be empty
     if len(parts) < 3 or parts[0] not in {"api", "apis"}:
@@ -85,7 +87,7 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
 
 
 def _namespace(rest: list[str]) -> tuple[str, list[str]]:
-    """The namespace and what follows it; a namespace itself is in the namespace of its name."""
+    """Returns the namespace and what follows it; a namespace itself is in the namespace of its name."""
     if rest[0] != "namespaces":
         return "", rest
     if len(rest) == 1:

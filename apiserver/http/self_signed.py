@@ -44,7 +44,8 @@ class Pair(NamedTuple):
 
 @contextmanager
 def serving_pair(options: ServerOptions, now: datetime) -> Iterator[ServerOptions]:
-    """The options with the files of a certificate: those given, those in the directory, or new ones in it.
+    """Yields the options with the files of a certificate: those given, those in the directory, or new ones in
+    it.
 
     With an empty name of a directory the new files last as long as the context; without a name there are
     none. Raises CertificateFilesError, OSError.
@@ -63,7 +64,7 @@ def serving_pair(options: ServerOptions, now: datetime) -> Iterator[ServerOption
 
 
 def _paired(options: ServerOptions, directory: Path, now: datetime) -> ServerOptions:
-    """The options with the pair in `directory`, which is made if it is not there."""
+    """Returns the options with the pair in `directory`, which is made if it is not there."""
     certificate, key = directory / f"{_PAIR}.crt", directory / f"{_PAIR}.key"
     readable = [os.access(path, os.R_OK) for path in (certificate, key)]
     if not any(readable):
@@ -83,7 +84,7 @@ def _paired(options: ServerOptions, directory: Path, now: datetime) -> ServerOpt
 
 
 def _bound_name(address: str) -> str:
-    """The address that is listened at; `localhost` where that is any."""
+    """Returns the address that is listened at; `localhost` where that is any."""
     found = _address(address)
     return "localhost" if not address or (found is not None and found.is_unspecified) else address
 
@@ -95,7 +96,9 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> Pair:
-    """A certificate for `host` and the alternatives, addresses and names, under an authority of its own."""
+    """Returns a certificate for `host` and the alternatives, addresses and names, under an authority of its
+    own.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -167,7 +170,7 @@ def _builder(subject: "Name", issuer: "Name", key: "RSAPrivateKey", now: datetim
 def _signed(
     builder: "CertificateBuilder", key: "RSAPrivateKey", *extensions: tuple["ExtensionType", bool]
 ) -> "Certificate":
-    """The certificate with these extensions, each with whether it is critical."""
+    """Returns the certificate with these extensions, each with whether it is critical."""
     from cryptography.hazmat.primitives import hashes
 
     for extension, critical in extensions:

@@ -14,7 +14,7 @@ _CAUSES = 1_000
 
 
 def response(request: Request, error: StatusError) -> Response:
-    """The answer that `error` is, in the media type that the client accepts (JSON if none fits)."""
+    """Returns the answer that `error` is, in the media type that the client accepts (JSON if none fits)."""
     body = error.status()
     if media_types.takes_protobuf_only(request.headers.get("accept", "")):
         result = Response(error.code, protobuf.encode_status(body), media_types.PROTOBUF)
@@ -26,7 +26,7 @@ def response(request: Request, error: StatusError) -> Response:
 
 
 def _written(request: Request, code: int, body: Object) -> Response:
-    """A Status as YAML or JSON: indented for people, and where the client takes none of it."""
+    """Returns a Status as YAML or JSON: indented for people, and where the client takes none of it."""
     try:
         form = media_types.accepted(request.headers.get("accept", ""), media_types.NO_CONVERSIONS)
     except StatusError:
@@ -43,7 +43,7 @@ def _written(request: Request, code: int, body: Object) -> Response:
 
 
 async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes]:
-    """A Status with very many causes, in turns: a body of 3 MiB can have a million faults."""
+    """Yields a Status with very many causes, in turns: a body of 3 MiB can have a million faults."""
     beginning, _, end = dumps({**body, "details": {**body["details"], "causes": []}}).rpartition(
         b'"causes":[]'
     )
@@ -60,7 +60,7 @@ def internal_error(request: Request, why: str) -> Response:
 
 
 def panic(request: Request) -> Response:
-    """The answer to an error that nobody foresaw; what it was stands in the server's log alone."""
+    """Returns the answer to an error that nobody foresaw; what it was stands in the server's log alone."""
     why = "This request caused apiserver to panic. Look in the logs for details."
     if request.path.startswith(("/api/", "/apis/")):
         return response(request, StatusError(500, "InternalError", why))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Limits:
-    """Of every connection of a server, and the `Date` header of the moment."""
+    """Holds the limits of every connection of a server, and the `Date` header of the moment."""
 
     head_seconds: float = 32.0  # until a request's head is there; as upstream (ReadHeaderTimeout)
     idle_seconds: float = 90.0  # between two requests; as upstream (IdleTimeout)

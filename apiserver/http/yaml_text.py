@@ -83,13 +83,13 @@ def _order(left: str, right: str) -> int:
 
 
 def _digits(text: str, start: int) -> tuple[int, int]:
-    """The number that begins at `start`, and how long it is."""
+    """Returns the number that begins at `start`, and how long it is."""
     found = re.compile(r"[0-9]*").match(text, start)
     digits = found.group() if found is not None else ""
     return int(digits or 0), len(digits)
 
 
 def to_yaml(value: Any) -> bytes:
-    """A document as upstream writes YAML: keys sorted, lists not indented."""
+    """Returns a document as upstream writes YAML: keys sorted, lists not indented."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return text.encode()

@@ -48,13 +48,13 @@ class Answer:
 
     @property
     def length(self) -> int | None:
-        """Of the body in bytes, None if its end tells."""
+        """Returns the length of the body in bytes, None if its end tells."""
         announced = self.header("content-length")
         chunked = "chunked" in self.header("transfer-encoding").lower()
         return int(announced) if announced.isdecimal() and not chunked else None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body, as it comes. The connection is closed at its end. Raises ConnectionResetError."""
+        """Yields the body, as it comes. The connection is closed at its end. Raises ConnectionResetError."""
         try:
             if self.bodiless or self.status in {204, 304}:
                 return
@@ -81,7 +81,7 @@ class Answer:
             yield data
 
     async def read(self, limit: int) -> bytes:
-        """The beginning of the body, and the end of the connection. Raises ConnectionResetError."""
+        """Returns the beginning of the body, and the end of the connection. Raises ConnectionResetError."""
         found = bytearray()
         async for piece in self.pieces():
             found += piece
@@ -91,7 +91,7 @@ class Answer:
         return bytes(found[:limit])
 
     async def text(self, limit: int) -> str:
-        """The beginning of the body as text, as far as it comes."""
+        """Returns the beginning of the body as text, as far as it comes."""
         try:
             found = await self.read(limit)
         except ConnectionResetError:
@@ -127,7 +127,9 @@ async def read_answer(
     method: str,
     sending: asyncio.Task[None] | None,
 ) -> Answer:
-    """An answer, once its head is there. Raises ValueError if it is no HTTP, and what reading raises."""
+    """Returns an answer, once its head is there. Raises ValueError if it is no HTTP, and what
+    reading raises.
+    """
     status = 100
     while 100 <= status < 200 and status != _SWITCHING:  # what comes before the answer itself
         head = await reader.readuntil(b"\r\n\r\n")

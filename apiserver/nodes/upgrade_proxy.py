@@ -40,7 +40,7 @@ def is_websocket(request: Request) -> bool:
 
 
 def offered_protocols(request: Request) -> list[str]:
-    """The subprotocols of a WebSocket that the client offers."""
+    """Returns the subprotocols of a WebSocket that the client offers."""
     values = [value for name, value in request.headers.items() if name.lower() == _PROTOCOLS]
     return [name.strip() for value in values for name in value.split(",")]
 
@@ -62,7 +62,7 @@ async def pass_upgrade(request: Request, address: Address, target: str) -> Respo
 
 
 async def switched(answer: Answer) -> Response:
-    """A backend's answer to who wants to upgrade: a pipe, or its refusal."""
+    """Returns a backend's answer to who wants to upgrade: a pipe, or its refusal."""
     if answer.status == 101:
         kept = _without(answer.headers, frozenset({"connection"}))
         return Response(101, Upgrade(_joined(answer)), headers=kept)
@@ -108,7 +108,7 @@ def _told_inside(request: Request, why: str) -> Response:
 
 
 async def pass_on(request: Request, address: Address, target: str) -> Answer:
-    """The backend's answer to the request as it is. Raises 503 if there is no backend."""
+    """Returns the backend's answer to the request as it is. Raises 503 if there is no backend."""
     headers = [("Connection", "close"), *passed_on(request), *framing(request)]
     request.ends_with_client = True
     try:
@@ -128,7 +128,7 @@ def framing(request: Request) -> Headers:
 
 
 def streamed(answer: Answer, **changed: str) -> Response:
-    """A backend's answer as ours; its body comes as it comes."""
+    """Returns a backend's answer as ours; its body comes as it comes."""
     kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
     content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"
     if answer.status in {204, 304}:

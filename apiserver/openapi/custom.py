@@ -62,7 +62,7 @@ def _type_meta() -> Document:
 
 
 def _reference(renderer: Renderer, name: str, description: str) -> Document:
-    """A described reference; nothing may stand beside a `$ref` in v3."""
+    """Returns a described reference; nothing may stand beside a `$ref` in v3."""
     reference = renderer.reference(renderer.types[name])
     if renderer.modern:
         return {"description": description, "allOf": [reference]}

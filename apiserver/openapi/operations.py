@@ -80,14 +80,14 @@ def base_path(group: str, version: str) -> str:
 
 
 def all_operations(table: ResourceTable, minor: int) -> Iterator[Operation]:
-    """The operations of everything served."""
+    """Yields the operations of everything served."""
     for group, versions in table.groups():
         for version in versions:
             yield from operations(table, group, version, minor)
 
 
 def operations(table: ResourceTable, group: str, version: str, minor: int) -> Iterator[Operation]:
-    """The operations of one group and version, resource by resource."""
+    """Yields the operations of one group and version, resource by resource."""
     for resource in table.resources(group, version):
         paths = _Paths(resource, minor)
         yield from paths.of_collection()

@@ -47,7 +47,7 @@ def _any(field: int, value: Any) -> bytes:
 
 
 def _named(field: int, items: Iterable[tuple[str, Any]], encode: Callable[[Any], bytes]) -> bytes:
-    """A map as gnostic has it: repeated messages of name and value."""
+    """Returns a map as gnostic has it: repeated messages of name and value."""
     return b"".join(_message(field, _text(1, name) + _message(2, encode(value))) for name, value in items)
 
 
@@ -81,7 +81,7 @@ def _body_parameter(parameter: Document) -> bytes:
 
 
 def _simple_parameter(parameter: Document) -> bytes:
-    """A path or query parameter; the two messages differ in the numbers after the name."""
+    """Returns a path or query parameter; the two messages differ in the numbers after the name."""
     in_path = parameter["in"] == "path"
     encoded = _flag(1, parameter.get("required")) + _text(2, parameter["in"]) + _text(4, parameter["name"])
     encoded += _text(5 if in_path else 6, parameter["type"])
@@ -127,7 +127,7 @@ def _security_definition(definition: Document) -> bytes:
 
 
 def v2_protobuf(document: Document) -> bytes:
-    """The bytes of a document that `v2` made."""
+    """Returns the bytes of a document that `v2` made."""
     info = document["info"]
     encoded = _text(1, document["swagger"])
     encoded += _message(2, _text(1, info["title"]) + _text(2, info["version"]))

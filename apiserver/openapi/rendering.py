@@ -42,13 +42,13 @@ class Renderer:
         self.definitions: dict[str, Document] = {}
 
     def reference(self, schema: Schema) -> Document:
-        """A `$ref` to a named definition, which becomes part of the document."""
+        """Returns a `$ref` to a named definition, which becomes part of the document."""
         if schema.name not in self.definitions:
             self._waiting.setdefault(schema.name, self._own(schema))
         return {"$ref": self.prefix + schema.name}
 
     def _own(self, schema: Schema) -> Schema:
-        """The definition itself: a field may use it with another map type."""
+        """Returns the definition itself: a field may use it with another map type."""
         own = self.types.get(schema.name)
         return schema if own is None else own
 
@@ -63,14 +63,14 @@ class Renderer:
             rendered[GVK] = listed
 
     def finish(self) -> dict[str, Document]:
-        """All definitions, with everything they refer to, by name."""
+        """Returns all definitions, with everything they refer to, by name."""
         while self._waiting:
             name, schema = self._waiting.popitem()
             self.define(name, schema)
         return dict(sorted(self.definitions.items()))
 
     def inline(self, schema: Schema) -> Document:
-        """A schema where it is used: a reference if it is named, else its shape."""
+        """Returns a schema where it is used: a reference if it is named, else its shape."""
         return self.reference(schema) if schema.name else self._shape(schema)
 
     def _shape(self, schema: Schema) -> Document:
@@ -119,7 +119,7 @@ class Renderer:
         return shape
 
     def _element(self, schema: Schema) -> Document:
-        """A list's item or a map's value; in v3 with Go's zero value as default."""
+        """Returns a list's item or a map's value; in v3 with Go's zero value as default."""
         return self._with_default(self.inline(schema), schema, _zero(schema))
 
     def _object(self, schema: Schema) -> Document:
@@ -166,7 +166,7 @@ def _zero(schema: Schema) -> Any:
 
 
 def definition_name(group: str, version: str, kind: str, schema: Schema) -> str:
-    """The definition of a resource's kind; a custom one is named after its group, read backwards."""
+    """Returns the definition of a resource's kind; a custom one is named after its group, read backwards."""
     if schema.name:
         return schema.name
     return ".".join([*reversed(group.split(".")), version, kind])

@@ -13,7 +13,7 @@ _PRODUCES = ["application/json", "application/yaml"]
 
 
 def v2(table: ResourceTable, version: Version) -> Document:
-    """The whole document, as plain JSON."""
+    """Returns the whole document, as plain JSON."""
     operations = list(all_operations(table, version.minor))
     resources = [
         resource

@@ -38,7 +38,7 @@ def v3_index(table: ResourceTable, version: Version) -> Document:
 
 
 def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> str:
-    """The hash of what makes a document, so that the index does not build all of them."""
+    """Returns the hash of what makes a document, so that the index does not build all of them."""
     listed = [
         [one.plural, one.kind, one.list_kind, one.namespaced, sorted(one.verbs), sorted(one.subresources)]
         + ([structural.props] if (structural := structural_of(one)) is not None else [])

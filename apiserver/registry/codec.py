@@ -38,7 +38,7 @@ Form = str | int
 
 
 def form_of(resource: Resource) -> Form:
-    """The form in which objects of a resource are served."""
+    """Returns the form in which objects of a resource are served."""
     return resource.number if isinstance(resource, CustomResource) else resource.api_version
 
 
@@ -58,7 +58,7 @@ class Codec:
         self._converter = Converter(client, world.entropy)
 
     def hub(self, resource: Resource) -> Resource:
-        """The resource in the version that this server stores.
+        """Returns the resource in the version that this server stores.
 
         Versions of a custom resource have schemas of their own: each is worked with in itself.
         """
@@ -67,7 +67,7 @@ class Codec:
         return self.table.by_kind(*resource.storage) or resource
 
     def storage(self, resource: Resource) -> Resource:
-        """The resource in the version that is written, of a custom resource too."""
+        """Returns the resource in the version that is written, of a custom resource too."""
         if resource.gvk == resource.storage:
             return resource
         return self.table.by_kind(*resource.storage) or resource
@@ -96,7 +96,9 @@ class Codec:
         return await self.by_webhook(resource, known)
 
     async def by_webhook(self, resource: Resource, obj: Object) -> Object:
-        """A custom resource of another version in that of `resource`; by name only if no webhook does it."""
+        """Returns a custom resource of another version in that of `resource`; by name only if no webhook does
+        it.
+        """
         webhook = webhook_of(resource)
         if webhook is None:
             return relabelled(obj, resource)
@@ -137,7 +139,7 @@ class Codec:
         self._served.put((revision, form_of(resource)), True)
 
     def served(self, resource: Resource, value: bytes, revision: int) -> bytes:
-        """The stored `value` in the version of `resource`, without resourceVersion."""
+        """Returns the stored `value` in the version of `resource`, without resourceVersion."""
         key = revision, form_of(resource)
         found = self._served.get(key)
         if found is None:
@@ -157,13 +159,14 @@ class Codec:
         ]
 
     def object(self, resource: Resource, value: bytes, revision: int) -> Object:
-        """The same as a fresh object, with its resourceVersion."""
+        """Returns the same as a fresh object, with its resourceVersion."""
         obj: Object = loads(self.served(resource, value, revision))
         obj["metadata"]["resourceVersion"] = str(revision)
         return obj
 
     def current(self, value: bytes, revision: int) -> Object:
-        """A stored object of whatever kind in the version that this server stores, with its resourceVersion.
+        """Returns a stored object of whatever kind in the version that this server stores, with its
+        resourceVersion.
 
         It may be of another server's version. Raises StatusError (500) for what cannot be decoded.
         """
@@ -203,7 +206,9 @@ class Codec:
         return True if served == obj else encode(served)
 
     def _read(self, obj: Object, resource: Resource) -> Object:
-        """A stored object as this server decodes it, with defaults, in the version it is stored in."""
+        """Returns a stored object as this server decodes it, with defaults, in the version it is
+        stored in.
+        """
         stored = self._stored_as(obj, custom=resource.custom)
         try:
             known = pruned(obj, stored) if stored.custom else normalise(obj, stored.schema)
@@ -224,6 +229,6 @@ class Codec:
 
 
 def undecodable(gvk: GroupVersionKind) -> UnreadableError:
-    """The answer to reading what is stored in a version that this server does not know."""
+    """Returns the answer to reading what is stored in a version that this server does not know."""
     text = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{_SCHEME}"'
     return UnreadableError(text)

@@ -28,7 +28,7 @@ class Discovery:
         self._aggregates = {(discovery_documents.AGGREGATED_GROUP, version, _KIND) for version in versions}
 
     async def serve(self, request: Request) -> Response | None:
-        """The document at a path below `/api` or `/apis`, None if there is none.
+        """Returns the document at a path below `/api` or `/apis`, None if there is none.
 
         A remote group version answers for itself.
         """

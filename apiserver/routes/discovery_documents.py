@@ -25,7 +25,9 @@ def group_version(group: str, version: str) -> str:
 
 
 def storage_version_hash(resource: Resource) -> str:
-    """The hash by which storage migrators see that a kind's storage version changed; empty if not stored."""
+    """Returns the hash by which storage migrators see that a kind's storage version changed; empty if not
+    stored.
+    """
     if not {"list", "watch"} <= resource.verbs:
         return ""
     storage = resource.storage
@@ -121,7 +123,7 @@ def _verbs(verbs: frozenset[str], custom: bool) -> list[str]:
 
 
 def aggregated_versions(gates: FeatureGates) -> tuple[str, ...]:
-    """The versions of the aggregated document that a server offers, best first; may be empty."""
+    """Returns the versions of the aggregated document that a server offers, best first; may be empty."""
     minor = gates.version.minor
     offered = []
     if minor >= _V2_SINCE:
@@ -137,7 +139,9 @@ _V2_SINCE, _BETA_GATE_SINCE = 30, 33
 
 
 def aggregated(table: ResourceTable, legacy: bool, beta: bool) -> Document:
-    """All groups in one document: `/api` if `legacy`, else `/apis`; as v2beta1 if `beta`, else as v2."""
+    """Returns all groups in one document: `/api` if `legacy`, else `/apis`; as v2beta1 if `beta`,
+    else as v2.
+    """
     items = [
         {
             "metadata": {"name": name} if name else {},

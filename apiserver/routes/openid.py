@@ -13,7 +13,7 @@ _CACHE = [("Cache-Control", "public, max-age=3600")]
 
 
 def configuration(keys: AccountKeys, address: str) -> Response:
-    """The discovery document. `address` is host and port of this server."""
+    """Returns the discovery document. `address` is host and port of this server."""
     document = {
         "issuer": keys.issuer,
         "jwks_uri": f"https://{address}{KEYS}",
@@ -25,6 +25,6 @@ def configuration(keys: AccountKeys, address: str) -> Response:
 
 
 def key_set(keys: AccountKeys) -> Response:
-    """The public keys."""
+    """Returns the public keys."""
     document = {"keys": [key.as_jwk() for key in keys.verifying]}
     return Response(200, dumps(document), KEYS_TYPE, list(_CACHE))

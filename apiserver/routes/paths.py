@@ -61,7 +61,9 @@ class Paths:
         }
 
     async def serve(self, request: Request) -> Response:
-        """The answer at a path; 404 where nothing is, as text or, below the router's paths, as a Status."""
+        """Returns the answer at a path; 404 where nothing is, as text or, below the router's paths, as a
+        Status.
+        """
         path = request.path
         if self._is_routed(path):
             path = path.rstrip("/")  # which the router does not look at
@@ -105,7 +107,7 @@ class Paths:
         return None
 
     async def _index(self, request: Request) -> Response:
-        """Every path there is (apiserver/pkg/server/routes/index.go)."""
+        """Returns every path there is (apiserver/pkg/server/routes/index.go)."""
         paths = {*_LISTED, "/api", "/api/v1", "/apis", "/apis/"}
         for probe in PROBES:
             paths |= {f"/{probe}", *(f"/{probe}/{name}" for name in self._services.health.names(probe))}
@@ -223,7 +225,7 @@ class Paths:
         generation: int | None = None,
         digest: str = "",
     ) -> Response:
-        """A document that is made once per generation of the table, with an ETag."""
+        """Returns a document that is made once per generation of the table, with an ETag."""
         state = table.generation if generation is None else generation
         found = self._documents.get(name)
         if found is None or found[0] < state:
@@ -236,12 +238,12 @@ class Paths:
 
 
 def etag(body: bytes) -> str:
-    """The ETag of a document: its hash."""
+    """Returns the ETag of a document: its hash."""
     return f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
 
 def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Response:
-    """A document, or 304 if the client has it."""
+    """Returns a document, or 304 if the client has it."""
     headers = [("Etag", tag), ("Vary", "Accept")]
     if _is_held(request.headers.get("if-none-match", ""), tag):
         return Response(304, b"", content_type, headers)

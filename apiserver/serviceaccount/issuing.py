@@ -36,7 +36,7 @@ def claims(
     warn_after: int = 0,
     identifier: str = "",
 ) -> dict[str, Any]:
-    """The claims of a token for `account` that ends in `seconds`."""
+    """Returns the claims of a token for `account` that ends in `seconds`."""
     metadata, issued = account["metadata"], int(now.timestamp())
     private: dict[str, Any] = {"namespace": metadata["namespace"]}
     if bound.node is not None:

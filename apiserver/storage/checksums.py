@@ -14,7 +14,7 @@ from kubeskew.apiserver.storage.records import Entry
 
 
 def entry_sum(entry: Entry) -> int:
-    """The checksum of an object as the projection holds it."""
+    """Returns the checksum of an object as the projection holds it."""
     return crc32(as_bytes(entry.value), _head(entry))
 
 
@@ -24,12 +24,14 @@ def _head(entry: Entry) -> int:
 
 
 def as_bytes(value: Any) -> bytes:
-    """A value as it was written; damage makes other types of it, which must not pass for the same."""
+    """Returns a value as it was written; damage makes other types of it, which must not pass for the same."""
     return value if value.__class__ is bytes else repr(value).encode("utf-8", "backslashreplace")
 
 
 def event_sum(state: int, row: Sequence[Any]) -> int:
-    """The checksum of a row of `events`, without its own column; `state` is that of the object it leaves."""
+    """Returns the checksum of a row of `events`, without its own column; `state` is that of the object it
+    leaves.
+    """
     _, _, _, _, _, verb, _, previous, _, user, component, version, server, request, time, digest = row
     rest = f"{verb}\0{previous}\0{user}\0{component}\0{version}\0{server}\0{request}\0{time}\0{digest}"
     return crc32(rest.encode("utf-8", "backslashreplace"), state)
@@ -42,6 +44,6 @@ def is_intact(row: Sequence[Any]) -> bool:
 
 
 def row_state_sum(row: Sequence[Any]) -> int:
-    """The checksum of the object that a row of `events` leaves, whatever the row has become."""
+    """Returns the checksum of the object that a row of `events` leaves, whatever the row has become."""
     head = f"{row[1]}\0{row[2]}\0{row[3]}\0{row[4]}\0{row[0]}\0{row[8]}\0"
     return crc32(as_bytes(row[6]), crc32(head.encode("utf-8", "backslashreplace")))

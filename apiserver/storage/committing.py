@@ -37,7 +37,7 @@ def commit(session: Session, changes: Sequence[Change], floor: int, known: int) 
 
 
 def _event_rows(decision: Decision, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
-    """The events as rows, each with the digest of all objects after it and the checksum of itself."""
+    """Returns the events as rows, each with the digest of all objects after it and the checksum of itself."""
     sums: dict[Key, int] = {}  # of the objects as the events so far have left them
     rows = []
     for event, last in decision.events:

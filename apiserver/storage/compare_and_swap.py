@@ -62,7 +62,7 @@ def _event(change: Change, current: Entry | None, revision: int) -> Event:
 
 
 def after(event: Event) -> Entry | None:
-    """The object that `event` leaves."""
+    """Returns the object that `event` leaves."""
     if event.verb is Verb.DELETE:
         return None
     return Entry(event.key, event.uid, event.revision, event.created, event.value)

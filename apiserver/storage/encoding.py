@@ -17,7 +17,7 @@ _METADATA_LENGTH = len(_METADATA)
 
 
 def encode(obj: Object) -> bytes:
-    """The object as stored: kind, apiVersion and metadata first, without resourceVersion."""
+    """Returns the object as stored: kind, apiVersion and metadata first, without resourceVersion."""
     head: Object = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
     metadata = obj["metadata"]
     if "resourceVersion" in metadata:
@@ -44,7 +44,7 @@ def loads(data: bytes) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """A copy of what can be stored: writing and reading it takes a tenth of `copy.deepcopy`."""
+    """Returns a copy of what can be stored: writing and reading it takes a tenth of `copy.deepcopy`."""
     return loads(dumps(value))
 
 
@@ -80,5 +80,5 @@ def list_items(resource: Resource, items: Sequence[tuple[bytes, int]]) -> bytes:
 
 
 def event_bytes(kind: str, obj: bytes) -> bytes:
-    """A line of a watch."""
+    """Returns a line of a watch."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)

@@ -38,7 +38,7 @@ class Window:
             del self._events[:dropped]
 
     def since(self, revision: int) -> Sequence[Event]:
-        """The events newer than `revision`, which must not be older than `start`."""
+        """Returns the events newer than `revision`, which must not be older than `start`."""
         return self._events[revision - self.start :]  # revisions have no gaps
 
     def undone(self, revision: int, resource: str, namespace: str | None) -> dict[Key, Entry | None]:
@@ -53,12 +53,12 @@ class Window:
 
 
 def before(event: Event) -> Entry | None:
-    """The object as it was before `event`."""
+    """Returns the object as it was before `event`."""
     if event.verb is Verb.CREATE or event.previous_value is None:
         return None
     return Entry(event.key, event.uid, event.previous, event.created, event.previous_value)
 
 
 def size(event: Event) -> int:
-    """The bytes of the values that `event` keeps alive."""
+    """Returns the bytes of the values that `event` keeps alive."""
     return len(event.value) + len(event.previous_value or b"")

@@ -51,7 +51,7 @@ class FileGuard:
             )
 
     def committed(self) -> int:
-        """The revision that must have been committed by now, 0 if that is not known."""
+        """Returns the revision that must have been committed by now, 0 if that is not known."""
         return read(self._path) if self._path else 0
 
     def note(self, revision: int) -> None:

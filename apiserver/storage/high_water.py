@@ -35,7 +35,7 @@ class HighWaterMark:
 
     @property
     def revision(self) -> int:
-        """The highest revision that this process has noted, or found when it opened the mark."""
+        """Returns the highest revision that this process has noted, or found when it opened the mark."""
         return self._noted
 
     def note(self, revision: int) -> None:
@@ -57,7 +57,7 @@ def mark_of(database: str) -> Path:
 
 
 def read(database: str) -> int:
-    """The revision that the mark of a database tells of, 0 if there is none."""
+    """Returns the revision that the mark of a database tells of, 0 if there is none."""
     try:
         return _highest(mark_of(database).read_bytes())
     except FileNotFoundError:

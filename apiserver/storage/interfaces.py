@@ -38,28 +38,31 @@ class Log(Protocol):
         ...
 
     async def revision(self) -> int:
-        """The newest committed revision, by whichever process."""
+        """Returns the newest committed revision, by whichever process."""
         ...
 
     async def after(
         self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
     ) -> Sequence[Event]:
-        """Events newer than `revision` and not newer than `until`, oldest first, of one resource or of all.
+        """Returns events newer than `revision` and not newer than `until`, oldest first, of one resource or
+        of all.
 
         Fewer than `limit` means that there are no more. Raises CompactedError.
         """
         ...
 
     async def compacted(self) -> int:
-        """The revision of the last compaction, 0 before the first."""
+        """Returns the revision of the last compaction, 0 before the first."""
         ...
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
-        """The projection, and the revision it is at."""
+        """Returns the projection, and the revision it is at."""
         ...
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
-        """The objects of `resource` as of `revision`, by key. Raises CompactedError, FutureRevisionError."""
+        """Returns the objects of `resource` as of `revision`, by key. Raises CompactedError,
+        FutureRevisionError.
+        """
         ...
 
     async def compact(self, revision: int) -> None:
@@ -111,7 +114,7 @@ class Store(Protocol):
 
     @property
     def revision(self) -> int:
-        """The newest revision this server has applied."""
+        """Returns the newest revision this server has applied."""
         ...
 
     async def refresh(self) -> int:
@@ -123,7 +126,7 @@ class Store(Protocol):
         ...
 
     def get(self, key: Key) -> Entry | None:
-        """The current object, from memory."""
+        """Returns the current object, from memory."""
         ...
 
     def list(
@@ -159,11 +162,13 @@ class Store(Protocol):
         ...
 
     def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Watch:
-        """Events of a resource newer than `since`. Raises CompactedError, FutureRevisionError."""
+        """Returns events of a resource newer than `since`. Raises CompactedError, FutureRevisionError."""
         ...
 
     def changed(self, resource: str) -> int:
-        """The revision at which any object of `resource` last changed, as far as this server remembers."""
+        """Returns the revision at which any object of `resource` last changed, as far as this server
+        remembers.
+        """
         ...
 
     def follow(self, resource: str, listener: Callable[[Key], None]) -> None:
@@ -174,7 +179,7 @@ class Store(Protocol):
         ...
 
     def horizon(self, resource: str) -> int:
-        """The oldest revision whose successors are all known for `resource`."""
+        """Returns the oldest revision whose successors are all known for `resource`."""
         ...
 
     def raise_horizon(self, resource: str, revision: int) -> None:

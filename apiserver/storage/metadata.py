@@ -42,12 +42,14 @@ class Metadata:
 
     @property
     def base(self) -> int:
-        """The revision after which the log has every event."""
+        """Returns the revision after which the log has every event."""
         return self.compacted or EMPTY_REVISION
 
     @property
     def horizon(self) -> int:
-        """The oldest revision whose successors are all known: behind compactions and lost revisions."""
+        """Returns the oldest revision whose successors are all known: behind compactions and lost
+        revisions.
+        """
         return max(self.compacted, self.floor)
 
     def expected(self, head: int) -> int:
@@ -55,7 +57,7 @@ class Metadata:
         return head - self.base + self.retained - self.missing
 
     def rows(self) -> list[tuple[str, str]]:
-        """The rows of `meta` that say this; none for what is as in a new store."""
+        """Returns the rows of `meta` that say this; none for what is as in a new store."""
         values = {
             "compacted": self.compacted,
             "retained": self.retained,

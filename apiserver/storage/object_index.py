@@ -95,7 +95,7 @@ class Shelves:
         self._order = sorted(map(_prefix, self._shelves))
 
     def copied(self, namespace: str | None) -> "Shelves":
-        """A copy, of one namespace only if it is given; the objects themselves are shared."""
+        """Returns a copy, of one namespace only if it is given; the objects themselves are shared."""
         copy = Shelves()
         wanted = list(self._shelves) if namespace is None else [namespace] * (namespace in self._shelves)
         for name in wanted:
@@ -104,7 +104,7 @@ class Shelves:
         return copy
 
     def following(self, namespace: str | None, after: Key | None) -> Iterator[Sequence[Entry]]:
-        """The objects of `namespace`, of all if None, from behind `after` on: in order, in parts."""
+        """Yields the objects of `namespace`, of all if None, from behind `after` on: in order, in parts."""
         if namespace is not None:
             yield from self._in(namespace, after)
             return
@@ -148,7 +148,9 @@ def page(
     limit: int,
     matches: Matches | None,
 ) -> Page:
-    """The part of a list that begins behind `after`: at most `limit` objects (0: all) that `matches`."""
+    """Returns the part of a list that begins behind `after`: at most `limit` objects (0: all)
+    that `matches`.
+    """
     found: Iterable[Entry] = chain.from_iterable(shelves.following(namespace, after))
     if matches is not None:
         found = filter(matches, found)
@@ -163,7 +165,9 @@ def page(
 
 
 def overlay(shelves: Shelves, changed: Mapping[Key, Entry | None], namespace: str | None) -> Shelves:
-    """A copy of `namespace` (all if None) with some objects as they are in `changed`; None means absent."""
+    """Returns a copy of `namespace` (all if None) with some objects as they are in `changed`; None means
+    absent.
+    """
     copy = shelves.copied(namespace)
     for key, entry in changed.items():
         if entry is None:

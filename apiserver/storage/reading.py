@@ -30,28 +30,28 @@ class LogReader:
         return cls(await Database.open(url, read_only=True))
 
     async def revision(self) -> int:
-        """The newest revision."""
+        """Returns the newest revision."""
         return await self._database.read(newest)
 
     async def horizon(self) -> int:
-        """The revision of the last compaction, 0 before the first."""
+        """Returns the revision of the last compaction, 0 before the first."""
         return await self._database.read(compacted)
 
     async def entries(self) -> Sequence[Entry]:
-        """The projection."""
+        """Returns the projection."""
         return await self._database.read(lambda session: [entry_of(row) for row in session.all("entries")])
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
-        """The objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
+        """Returns the objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
 
     async def replay(self) -> Replay:
-        """The whole log replayed and compared with the projection, on one snapshot."""
+        """Returns the whole log replayed and compared with the projection, on one snapshot."""
         mark = high_water.read(self._database.path)  # before the snapshot, which may be newer
         return await self._database.read(lambda session: verify(session, mark))
 
     async def history(self, key: Key) -> Sequence[Event]:
-        """Every event of one object that is left, oldest first."""
+        """Returns every event of one object that is left, oldest first."""
         rows = await self._database.read(
             lambda session: session.all(
                 "history", resource=key.resource, namespace=key.namespace, name=key.name
@@ -60,7 +60,7 @@ class LogReader:
         return [event_of(row) for row in rows]
 
     async def remaining(self) -> AsyncIterator[Event]:
-        """Every event that compaction has left, from the beginning: what `replay` folds."""
+        """Yields every event that compaction has left, from the beginning: what `replay` folds."""
         revision = 0
         while events := await self._chunk(revision, NO_LIMIT, None, whole=True):
             for event in events:
@@ -75,7 +75,8 @@ class LogReader:
         )
 
     async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
-        """Events newer than `since`, of `resource` or of all, and component events, in the order of time.
+        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
+        time.
 
         Ends at the newest revision. Raises CompactedError if `since` is older than the horizon and not 0,
         which stands for the oldest that is left.
@@ -133,7 +134,7 @@ class _Seen:
 
 
 def merged(events: Iterable[Event], components: Iterable[ComponentEvent]) -> Iterable[Moment]:
-    """Both in one order: a component's event comes right after the revision it names."""
+    """Returns both in one order: a component's event comes right after the revision it names."""
     return heapq.merge(events, components, key=_place)
 
 

@@ -108,7 +108,7 @@ def _salvage(session: Session, mark: int) -> _Salvage:
 
 
 def _one_by_one(session: Session, revision: int, mark: int) -> Iterator[tuple[int, Row]]:
-    """The events after `revision` each by itself, as far as any is found or `mark` tells of."""
+    """Yields the events after `revision` each by itself, as far as any is found or `mark` tells of."""
     missed = 0
     while revision < mark or missed < CHUNK_ROWS:
         revision += 1
@@ -161,7 +161,7 @@ def _rebuilt(salvage: _Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Me
 
 
 def _mended(row: Row, projection: Mapping[int, Entry], repair: Repair) -> Row:
-    """A damaged row of `events` as it was, if the table of objects has that, else as it is."""
+    """Returns a damaged row of `events` as it was, if the table of objects has that, else as it is."""
     entry = projection.get(row[0])
     if entry is None:
         return row
@@ -183,7 +183,7 @@ def _digest_mended(events: dict[int, Row], newest: int, digest: int, repair: Rep
 
 
 def _gaps(revisions: Iterable[int], base: int, head: int) -> Iterator[Range]:
-    """The ranges of revisions behind `base` and up to `head` that are not there."""
+    """Yields the ranges of revisions behind `base` and up to `head` that are not there."""
     last = base
     for revision in sorted(revision for revision in revisions if revision > base):
         if revision > last + 1:

@@ -9,7 +9,8 @@ from kubeskew.apiserver.storage.records import Entry, Event, Key
 
 
 def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> dict[Key, Entry]:
-    """The objects after `events`, which are in order and begin behind the state `start` (empty if None).
+    """Returns the objects after `events`, which are in order and begin behind the state `start` (empty if
+    None).
 
     In a compacted log an object may begin with an update, and a deletion may find nothing.
     """
@@ -24,7 +25,9 @@ def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> d
 
 
 def encoded(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """The projection as bytes, object by object in key order: every column, with its length before it."""
+    """Yields the projection as bytes, object by object in key order: every column, with its
+    length before it.
+    """
     for entry in sorted(entries, key=lambda entry: tuple(map(str, entry.key))):  # damage makes other types
         key = entry.key
         texts = (key.resource, key.namespace, key.name, entry.uid, str(entry.revision), str(entry.created))

@@ -59,7 +59,7 @@ class SQLLog:
 
     @classmethod
     async def open(cls, url: str, clock: Clock) -> Self:  # noqa: ARG003 - time comes with the changes so far
-        """The log in the database of `url` (`sqlite+aiosqlite:///FILE`), made if there is none.
+        """Returns the log in the database of `url` (`sqlite+aiosqlite:///FILE`), made if there is none.
 
         Raises StorageError; DamageError if there was one that is gone.
         """
@@ -116,7 +116,7 @@ class SQLLog:
             await asyncio.sleep(0)
 
     def _take(self) -> list[Waiting]:
-        """The next batch; whoever has stopped waiting before his turn is left out."""
+        """Returns the next batch; whoever has stopped waiting before his turn is left out."""
         batch: list[Waiting] = []
         size = 0
         while self._queue and len(batch) < BATCH_CHANGES_MAX and size < BATCH_BYTES_MAX:
@@ -222,19 +222,21 @@ def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> N
 
 
 def newest(session: Session) -> int:
-    """The newest revision."""
+    """Returns the newest revision."""
     return max(session.all("revision")[0][0] or EMPTY_REVISION, Metadata.read(session).floor)
 
 
 def compacted(session: Session) -> int:
-    """The revision of the last compaction, or the last that a repair had to give up, if that is newer."""
+    """Returns the revision of the last compaction, or the last that a repair had to give up, if that is
+    newer.
+    """
     return Metadata.read(session).horizon
 
 
 def events_after(
     session: Session, revision: int, limit: int, until: int, resource: str | None, *, whole: bool = False
 ) -> Sequence[Event]:
-    """Events in (`revision`, `until`]. Raises CompactedError, unless the `whole` rest is wanted."""
+    """Returns events in (`revision`, `until`]. Raises CompactedError, unless the `whole` rest is wanted."""
     horizon = compacted(session)
     if revision < horizon and not whole:
         raise CompactedError(revision, horizon)
@@ -244,7 +246,7 @@ def events_after(
 
 
 def entries_at(session: Session, revision: int, resource: str, namespace: str | None) -> Sequence[Entry]:
-    """The objects as of `revision`, in key order. Raises CompactedError, FutureRevisionError."""
+    """Returns the objects as of `revision`, in key order. Raises CompactedError, FutureRevisionError."""
     horizon, current = compacted(session), newest(session)
     if revision < horizon:
         raise CompactedError(revision, horizon)

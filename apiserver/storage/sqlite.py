@@ -70,7 +70,9 @@ class Readers:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[OneHopConnection]:
-        """A connection for one transaction. What a reader has left when he is cancelled comes before it."""
+        """Yields a connection for one transaction. What a reader has left when he is cancelled comes before
+        it.
+        """
         async with self._turns:
             if not self._idle:
                 self._idle.append(await self._connect())
@@ -141,7 +143,9 @@ class Database:
         return connection
 
     def _open_raw(self, timeout: float) -> sqlite3.Connection:
-        """A connection in autocommit mode: transactions are begun and ended by their own statements."""
+        """Returns a connection in autocommit mode: transactions are begun and ended by their own
+        statements.
+        """
         name = f"file:{_quoted(self.path)}?mode=ro" if self._read_only else self.path
         raw = sqlite3.connect(
             name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=self._read_only
@@ -163,7 +167,7 @@ class Database:
             raw.execute(pragma)
 
     def peek(self, name: str) -> Any:
-        """The first value of a named, cheap query, at once and on the calling thread.
+        """Returns the first value of a named, cheap query, at once and on the calling thread.
 
         A reader in WAL mode waits for nobody; None if it would have to, or if there is nothing.
         """
@@ -236,7 +240,7 @@ def _is_malformed(error: BaseException) -> bool:
 
 
 def path_of(url: str) -> str:
-    """The file of the database at `url`, `:memory:` if it has none. Raises StorageError."""
+    """Returns the file of the database at `url`, `:memory:` if it has none. Raises StorageError."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:

@@ -37,11 +37,11 @@ class Statement:
     repeated: dict[int, str] = field(default_factory=dict)  # an insert's SQL by its number of rows
 
     def bind(self, values: Mapping[str, object]) -> tuple[object, ...]:
-        """The positional arguments for named `values`."""
+        """Returns the positional arguments for named `values`."""
         return tuple(values[name] if name in values else self.constants[name] for name in self.parameters)
 
     def inserting(self, rows: int) -> str:
-        """The SQL of an insert of one row, for so many."""
+        """Returns the SQL of an insert of one row, for so many."""
         found = self.repeated.get(rows)
         if found is None:
             one = f"({', '.join('?' * len(self.parameters))})"
@@ -58,7 +58,7 @@ class Session:
         self._statements = statements
 
     def all(self, name: str, /, **values: object) -> list[Any]:
-        """The rows that the named statement finds."""
+        """Returns the rows that the named statement finds."""
         statement = self._statements[name]
         return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
 
@@ -225,7 +225,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
 
 
 def compile_all(dialect: Dialect) -> dict[str, Statement]:
-    """Every statement in the SQL of `dialect`, whose placeholders must be positional."""
+    """Returns every statement in the SQL of `dialect`, whose placeholders must be positional."""
     return {name: _compile(name, clause, dialect) for name, clause in NAMED.items()}
 
 
@@ -236,17 +236,19 @@ def _compile(name: str, clause: sa.ClauseElement, dialect: Dialect) -> Statement
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as the store keeps it."""
+    """Returns a moment as the store keeps it."""
     return (moment - EPOCH) // MICROSECOND
 
 
 def moment_of(time: int) -> datetime:
-    """The moment that `time` (microseconds) is."""
+    """Returns the moment that `time` (microseconds) is."""
     return EPOCH + timedelta(microseconds=time)
 
 
 def event_row(event: Event, previous: int, digest: int) -> Row:
-    """The row of `events` without its checksum; `previous` is the event before, also if it was a deletion."""
+    """Returns the row of `events` without its checksum; `previous` is the event before, also if it was a
+    deletion.
+    """
     key, author = event.key, event.author
     return (
         event.revision, key.resource, key.namespace, key.name, event.uid, event.verb.value, event.value,
@@ -256,7 +258,7 @@ def event_row(event: Event, previous: int, digest: int) -> Row:
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """The event that a row of `after` holds: the columns of `events`, then the value before.
+    """Returns the event that a row of `after` holds: the columns of `events`, then the value before.
 
     One that is not as it was written comes with DAMAGED as its value, if it can be told what it is about.
     """
@@ -289,22 +291,22 @@ def _damaged(row: Sequence[Any]) -> bytes:
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
-    """The object that a row of `objects` holds."""
+    """Returns the object that a row of `objects` holds."""
     return Entry(Key(row[0], row[1], row[2]), row[3], row[4], row[5], row[6])
 
 
 def entry_of_event(row: Sequence[Any]) -> Entry:
-    """The object that a row of `events` leaves, which is not a deletion."""
+    """Returns the object that a row of `events` leaves, which is not a deletion."""
     value = row[6] if is_intact(row) else DAMAGED
     return Entry(Key(row[1], row[2], row[3]), row[4], row[0], row[8], value)
 
 
 def entry_row(entry: Entry) -> Row:
-    """The row of `objects`."""
+    """Returns the row of `objects`."""
     key = entry.key
     return (key.resource, key.namespace, key.name, entry.uid, entry.revision, entry.created, entry.value)
 
 
 def component_event_of(row: Sequence[Any]) -> ComponentEvent:
-    """The component's event that a row of `timeline` holds."""
+    """Returns the component's event that a row of `timeline` holds."""
     return ComponentEvent(row[1], row[2], row[3], row[4], row[5], moment_of(row[6]))

@@ -48,7 +48,7 @@ class CachedStore:
 
     @classmethod
     async def open(cls, log: Log, clock: Clock) -> Self:
-        """The store over `log`, at its newest revision. Raises StorageError."""
+        """Returns the store over `log`, at its newest revision. Raises StorageError."""
         store = cls(log, clock)
         log.subscribe(store._committed)
         await store._load()
@@ -84,7 +84,7 @@ class CachedStore:
 
     @property
     def window(self) -> Window:
-        """The recent events, for the cursors."""
+        """Returns the recent events, for the cursors."""
         return self._window
 
     def get(self, key: Key) -> Entry | None:
@@ -242,7 +242,7 @@ class CachedStore:
         return Cursor(self, self._watches, (resource, namespace, name), since)
 
     async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
-        """Events in (`revision`, `until`] from the log, for cursors that start behind the window."""
+        """Returns events in (`revision`, `until`] from the log, for cursors that start behind the window."""
         return await self._log.after(revision, limit, until=until, resource=resource)
 
     # Forgetting

@@ -56,7 +56,7 @@ class Replay:
 
 
 def load(session: Session, mark: int) -> tuple[int, list[Entry]]:
-    """The revision and the objects of the projection, checked at little cost. Raises DamageError.
+    """Returns the revision and the objects of the projection, checked at little cost. Raises DamageError.
 
     Objects that a repair found unreadable come with DAMAGED as their value.
     """
@@ -78,7 +78,7 @@ def _unless(entry: Entry, unreadable: frozenset[int]) -> Entry:
 
 
 def _newest(session: Session) -> tuple[int, int]:
-    """The newest event's revision and digest."""
+    """Returns the newest event's revision and digest."""
     rows = session.all("newest")
     return rows[0] if rows else (EMPTY_REVISION, 0)
 
@@ -113,7 +113,7 @@ def verify(session: Session, mark: int = 0) -> Replay:
 
 
 def all_events(session: Session) -> Iterator[Row]:
-    """Every row of `events`, oldest first."""
+    """Yields every row of `events`, oldest first."""
     revision = 0
     while rows := session.all("all_events", revision=revision, limit=CHUNK_EVENTS):
         yield from rows

@@ -30,12 +30,12 @@ class Source(Protocol):
     def window(self) -> Window: ...
 
     async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
-        """Events in (`revision`, `until`] from the log."""
+        """Returns events in (`revision`, `until`] from the log."""
         ...
 
 
 class Cursor:
-    """`interfaces.Watch`."""
+    """Implements `interfaces.Watch`."""
 
     def __init__(self, source: Source, watches: "Watches", scope: Scope, since: int) -> None:
         self._source = source
@@ -137,7 +137,7 @@ class Cursor:
             self._waiter = None
 
     async def _catch_up(self) -> Sequence[Event]:
-        """The next events from the log; none once live."""
+        """Returns the next events from the log; none once live."""
         until = self._source.revision
         try:
             events = await self._source.older(self._revision, CATCH_UP_EVENTS, until, self.scope[0])
@@ -185,7 +185,7 @@ class Watches:
 
 
 def scopes(key: Key) -> tuple[Scope, ...]:
-    """Every scope that covers `key`."""
+    """Returns every scope that covers `key`."""
     resource, namespace, name = key.resource, key.namespace, key.name
     return (
         (resource, None, None),

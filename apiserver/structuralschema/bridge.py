@@ -18,7 +18,7 @@ _TEXT = Schema(Kind.STRING)
 
 
 def to_schema(structural: Structural, metadata: Schema) -> Schema:
-    """The schema of a custom resource; `metadata` is the ObjectMeta of this release."""
+    """Returns the schema of a custom resource; `metadata` is the ObjectMeta of this release."""
     return _Bridge(metadata).resource(structural, structural.preserve_unknown)
 
 
@@ -29,7 +29,7 @@ class _Bridge:
         self._metadata = metadata
 
     def resource(self, node: Structural, open_: bool) -> Schema:
-        """An object with apiVersion, kind and metadata, whatever the schema says of them."""
+        """Returns an object with apiVersion, kind and metadata, whatever the schema says of them."""
         meta = {
             "apiVersion": Field(_TEXT, pointer=True),
             "kind": Field(_TEXT, pointer=True),
@@ -44,7 +44,7 @@ class _Bridge:
         )
 
     def _fields(self, node: Structural, open_: bool) -> dict[str, Field]:
-        """The fields with their defaults, which keys of map lists need."""
+        """Returns the fields with their defaults, which keys of map lists need."""
         required = frozenset(node.props.get("required") or ())
         return {
             name: Field(

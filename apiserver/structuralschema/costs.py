@@ -43,7 +43,7 @@ class Context:
     root: bool = False
 
     def below(self, props: Object) -> "Context":
-        """A node directly below."""
+        """Returns a node directly below."""
         factor = _elements(self.props)
         many = None if self.cardinality is None or factor is None else min(self.cardinality * factor, MOST)
         return Context(props, self.total, many)
@@ -60,7 +60,7 @@ def _elements(props: Object) -> int | None:
 
 
 def excess(name: str, cost: int, limit: int) -> str:
-    """The error's text for a cost above its limit."""
+    """Returns the error's text for a cost above its limit."""
     factor = cost / limit
     if factor > 100:
         shown = "more than 100x"

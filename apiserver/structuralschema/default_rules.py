@@ -21,7 +21,9 @@ _Steps = tuple[str | int, ...]
 
 
 def check_defaults(root: Structural, path: str) -> list[FieldError]:
-    """Faults of every default below a resource's schema; those of a map's values are not looked at."""
+    """Returns faults of every default below a resource's schema; those of a map's values are not
+    looked at.
+    """
     return _Checker(root).walk(root, path, (), inside_metadata=False, resource=True)
 
 

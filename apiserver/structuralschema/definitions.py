@@ -30,7 +30,7 @@ _NO_STRUCTURE: Final = (
 
 
 def validate_definition(crd: Object, old: Object | None = None, rules: Rules = NEWEST) -> list[FieldError]:
-    """Faults of everything that concerns schemas.
+    """Returns faults of everything that concerns schemas.
 
     Where all versions say the same they are found at `spec.validation.openAPIV3Schema`, as upstream keeps it
     there; else at `spec.versions[i].schema.openAPIV3Schema`.
@@ -138,7 +138,7 @@ def _below(props: Object) -> Iterator[Object]:
 
 
 def _expressions(old: Object | None) -> frozenset[str]:
-    """The expressions that are stored already: they may use all that the server knows."""
+    """Returns the expressions that are stored already: they may use all that the server knows."""
     found: set[str] = set()
 
     def collect(props: Any) -> None:
@@ -177,7 +177,9 @@ def _total(total: costs.Total, at: str) -> Iterator[FieldError]:
 
 
 def warnings(crd: Object, rules: Rules = NEWEST) -> list[str]:
-    """The warnings that writing the definition gives for its schemas: formats that are not checked."""
+    """Returns the warnings that writing the definition gives for its schemas: formats that are
+    not checked.
+    """
     if not rules.format_warnings:
         return []
     found: dict[str, None] = {}

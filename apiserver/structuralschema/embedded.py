@@ -99,7 +99,7 @@ class _Coercion:
 
 
 def _fitting(metadata: Any, schema: Schema) -> Object | None:
-    """The fields of malformed metadata that fit."""
+    """Returns the fields of malformed metadata that fit."""
     if not isinstance(metadata, dict):
         return None
     kept: Object = {}
@@ -117,7 +117,7 @@ def _fitting(metadata: Any, schema: Schema) -> Object | None:
 def validate_embedded(
     value: Any, node: Structural, path: str = "", *, root: bool = False
 ) -> list[FieldError]:
-    """Faults of apiVersion, kind and metadata of embedded resources (of the root only if `root`)."""
+    """Returns faults of apiVersion, kind and metadata of embedded resources (of the root only if `root`)."""
     return list(_validate(value, node, path, root)) if node.has_embedded or root else []
 
 

@@ -56,7 +56,7 @@ class Past:
         return nearest is not None and nearest.unchanged()
 
     def field(self, name: str) -> "Past":
-        """The past of a field."""
+        """Returns the past of a field."""
         if self.here is None:
             return self
         if self.around is None and name in _TYPE_META:
@@ -72,7 +72,7 @@ class Past:
         return Past(found, self.here)
 
     def item(self, new: Any, old: Any) -> "Past":
-        """The past of a list's item."""
+        """Returns the past of a list's item."""
         if self.here is None:
             return self
         items: Object | None = self.here.props.get("items")
@@ -182,7 +182,7 @@ class _Run:
         told.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
-        """The evaluated message, None if it cannot be used; and why everything ends here.
+        """Returns the evaluated message, None if it cannot be used; and why everything ends here.
 
         To a message, oldSelf is never optional, whatever it is to the rule.
         """
@@ -262,7 +262,7 @@ def _error(reason: str | None, at: str, seen: Any, detail: str) -> FieldError:
 def validate_rules(
     obj: Object, old: Object | None, structural: Structural, forgiven: list[FieldError] | None = None
 ) -> list[FieldError]:
-    """Faults that the rules find in a resource, `old` if it is changed.
+    """Returns faults that the rules find in a resource, `old` if it is changed.
 
     Those that are not held against it, but that its writer is warned of, are added to `forgiven`.
     """
@@ -278,7 +278,7 @@ def validate_rules(
 
 
 def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:
-    """Faults that the rules find in a default, for which it was itself before."""
+    """Returns faults that the rules find in a default, for which it was itself before."""
     run = _Run(node.rules.shows_scalars, node.rules.ratcheting)
     if node.nested_rule_tree is None:
         return [invalid(path, node.type, _NO_TYPE)] if node.validations else []

@@ -91,7 +91,7 @@ def forbidden_property(path: Path, name: str) -> Fault:
 
 
 def unplaced(text: Text) -> Fault:
-    """A fault of which upstream tells no field."""
+    """Returns a fault of which upstream tells no field."""
     return Fault(text, ErrorType.INVALID, "", "", text)
 
 

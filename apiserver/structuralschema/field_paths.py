@@ -19,7 +19,7 @@ class FieldPathError(ValueError):
 
 
 def read_field_path(path: str, props: Object, *, brackets: bool = True) -> tuple[str, Object]:
-    """The field path as errors show it, without a leading dot, and the schema of the field."""
+    """Returns the field path as errors show it, without a leading dot, and the schema of the field."""
     tokens = iter(_TOKEN.findall(path))
     shown, node = "", props
     for step in tokens:

@@ -190,5 +190,5 @@ def is_known(name: str, type_: str, rules: Rules) -> bool:
 
 
 def check_of(name: str) -> Callable[[str], bool] | None:
-    """The check of a string format; None for those of numbers."""
+    """Returns the check of a string format; None for those of numbers."""
     return _CHECKS.get(name.replace("-", ""))

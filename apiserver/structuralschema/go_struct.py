@@ -35,12 +35,12 @@ _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "definitions"})
 
 
 def schema(props: Object) -> Object:
-    """A JSONSchemaProps."""
+    """Returns a JSONSchemaProps."""
     return {go: _field(name, props.get(name), zero) for name, go, zero in _FIELDS}
 
 
 def set_fields(props: Object) -> list[str]:
-    """The Go names of the fields that are not zero, in the struct's order."""
+    """Returns the Go names of the fields that are not zero, in the struct's order."""
     return [go for name, go, zero in _FIELDS if props.get(name) not in (None, zero) or _is_set(props, name)]
 
 
@@ -49,7 +49,7 @@ def _is_set(props: Object, name: str) -> bool:
 
 
 def rule(given: Object) -> Object:
-    """A ValidationRule."""
+    """Returns a ValidationRule."""
     return {
         "Rule": given.get("rule") or "",
         "Message": given.get("message") or "",

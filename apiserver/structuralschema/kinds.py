@@ -24,7 +24,7 @@ def kind_of(value: Any) -> tuple[str, str]:
 
 
 def sorted_maps(value: Any) -> Any:
-    """The value with the keys of every map sorted, as Go writes maps into messages."""
+    """Returns the value with the keys of every map sorted, as Go writes maps into messages."""
     if isinstance(value, dict):
         return {name: sorted_maps(value[name]) for name in sorted(value)}
     return [sorted_maps(item) for item in value] if isinstance(value, list) else value

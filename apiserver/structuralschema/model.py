@@ -47,12 +47,12 @@ class Structural:
 
     @classmethod
     def of(cls, props: Object | None, rules: Rules = NEWEST) -> "Structural":
-        """The tree of a definition's `schema.openAPIV3Schema`; None keeps every field."""
+        """Returns the tree of a definition's `schema.openAPIV3Schema`; None keeps every field."""
         return cls(ANYTHING if props is None else props, rules)
 
     @cached_property
     def below(self) -> tuple["Structural", ...]:
-        """The nodes directly below."""
+        """Returns the nodes directly below."""
         found = (*self.properties.values(), self.items, self.additional)
         return tuple(each for each in found if each is not None)
 
@@ -63,7 +63,7 @@ class Structural:
 
     @cached_property
     def defaulted(self) -> tuple[tuple[str, "Structural"], ...]:
-        """The properties that have a default."""
+        """Returns the properties that have a default."""
         return tuple((name, below) for name, below in self.properties.items() if below.has_default)
 
     @cached_property
@@ -83,22 +83,22 @@ class Structural:
 
     @cached_property
     def check(self) -> NodeCheck:
-        """The compiled check of values at the root of a resource."""
+        """Returns the compiled check of values at the root of a resource."""
         return compile_check(self.props, self.rules, root=True)
 
     @cached_property
     def check_nested(self) -> NodeCheck:
-        """The compiled check of values that are no resource: the status."""
+        """Returns the compiled check of values that are no resource: the status."""
         return compile_check(self.props, self.rules)
 
     @cached_property
     def check_default(self) -> NodeCheck:
-        """The compiled check of a default; what is an integer or a string may be anything there."""
+        """Returns the compiled check of a default; what is an integer or a string may be anything there."""
         return compile_check(_without_int_or_string(self.props), self.rules)
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:
-        """The compiled rules, of a resource's root."""
+        """Returns the compiled rules, of a resource's root."""
         return build(self, root=True)
 
     @property
@@ -116,7 +116,7 @@ class Structural:
 
     @cached_property
     def nested_rule_tree(self) -> RuleNode | None:
-        """The compiled rules, of something inside a resource."""
+        """Returns the compiled rules, of something inside a resource."""
         return build(self, root=self.embedded)
 
 

@@ -35,7 +35,8 @@ _UNCHECKED = (
 def validate_object(
     obj: Object, structural: Structural, before: Sequence[FieldError] = (), scale: Sequence[FieldError] = ()
 ) -> list[FieldError]:
-    """All faults of a new object: `before` (metadata), values, `scale`, embedded metadata, lists, rules.
+    """Returns all faults of a new object: `before` (metadata), values, `scale`, embedded metadata, lists,
+    rules.
 
     The rules are only checked if no other fault, those given included, blocks them.
     """
@@ -53,7 +54,7 @@ def validate_update(
     scale: Sequence[FieldError] = (),
     forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
-    """The same for a changed object, with transition rules and ratcheting.
+    """Checks the same for a changed object, with transition rules and ratcheting.
 
     Faults of rules that are not held against it are added to `forgiven`.
     """
@@ -71,7 +72,7 @@ def validate_status_update(
     scale: Sequence[FieldError] = (),
     forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
-    """The same for the status subresource: only its values count, and no embedded metadata."""
+    """Checks the same for the status subresource: only its values count, and no embedded metadata."""
     errors = [*before]
     status = structural.properties.get("status")
     if status is not None and "status" in obj:
@@ -94,7 +95,7 @@ def _finish(
 
 
 def validate_default_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
-    """Faults of a default's values alone."""
+    """Returns faults of a default's values alone."""
     return _values(structural.check_default, value, NOTHING, path)
 
 

@@ -62,7 +62,7 @@ def check(
     *,
     root: bool = False,
 ) -> Found:
-    """Faults of a schema and everything below; `context` is None where rules are not looked at."""
+    """Returns faults of a schema and everything below; `context` is None where rules are not looked at."""
     found = Found([*_standard(props, path, place)])
     _check_below(props, path, compiler, context, place, root, found)
     found.schema += _extensions(props, path)

@@ -43,12 +43,12 @@ def _joined(path: Path, prefix: str, show_key: Callable[[str], str]) -> str:
 
 
 def child(path: str, name: str) -> str:
-    """A named field of `path`, which may be the root's."""
+    """Returns a named field of `path`, which may be the root's."""
     return name if path in {"", NIL} else f"{path}.{name}"
 
 
 def key(path: str, name: str) -> str:
-    """An entry of a map."""
+    """Returns an entry of a map."""
     return f"[{name}]" if path in {"", NIL} else f"{path}[{name}]"
 
 

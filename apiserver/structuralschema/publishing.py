@@ -24,7 +24,8 @@ _PREFIXES: Final = {True: "#/definitions/", False: "#/components/schemas/"}
 
 
 def openapi(props: Object | None, *, v2: bool) -> Object:
-    """The published form of a root schema, to which apiVersion, kind and metadata are still to be added.
+    """Returns the published form of a root schema, to which apiVersion, kind and metadata are still to be
+    added.
 
     Where nothing can be said it is just `{"type": "object"}`, and nothing may be added then.
     """

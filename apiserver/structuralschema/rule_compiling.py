@@ -30,7 +30,7 @@ class RuleCompiler:
         self.rules, self.known, self.charges = rules, known, charges
 
     def check(self, props: Object, path: str, context: Context, uncorrelatable: str) -> list[FieldError]:
-        """Faults of the rules of a schema; their costs are added to the context's total."""
+        """Returns faults of the rules of a schema; their costs are added to the context's total."""
         at = child(path, "x-kubernetes-validations")
         root = context.root or bool(props.get("x-kubernetes-embedded-resource"))
         declared = cel.declare(props, root=root)

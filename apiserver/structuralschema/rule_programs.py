@@ -44,7 +44,7 @@ class RuleProgram:
 
     @property
     def text(self) -> str:
-        """The message or else the rule, as errors quote it."""
+        """Returns the message or else the rule, as errors quote it."""
         return (self.rule.get("message") or "").strip() or (self.rule.get("rule") or "").strip()
 
 
@@ -61,7 +61,7 @@ class RuleNode:
 
 
 def build(structural: "Structural", *, root: bool) -> RuleNode | None:
-    """The tree of rules, None where there are none. What CEL has no type for has no rules."""
+    """Returns the tree of rules, None where there are none. What CEL has no type for has no rules."""
     if not structural.has_rules:
         return None
     declared = cel.declare(structural.props, root=root)
@@ -97,7 +97,7 @@ def effort(node: RuleNode | None, *, many: bool = False) -> int:
 def compile_rules(
     rules: Sequence[Object], props: Object, declared: "cel.Declared", minor: int, stored: Stored
 ) -> list[RuleProgram]:
-    """The programs of one node's rules."""
+    """Returns the programs of one node's rules."""
     return [_compile(rule, props, declared, minor, stored) for rule in rules]
 
 

@@ -16,7 +16,7 @@ REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "F
 
 
 def check(rules: Sequence[Object], path: str, props: Object) -> list[FieldError]:
-    """Faults of the rules of the schema `props` at `path`."""
+    """Returns faults of the rules of the schema `props` at `path`."""
     at = child(path, "x-kubernetes-validations")
     return [
         fault

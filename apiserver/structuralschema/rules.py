@@ -25,7 +25,7 @@ class Rules:
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "Rules":
-        """The rules of a server with these gates."""
+        """Returns the rules of a server with these gates."""
         minor = gates.version.minor
         return cls(
             minor,

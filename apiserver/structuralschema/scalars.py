@@ -30,21 +30,21 @@ _PYTHON_TYPES = {"string": str, "boolean": bool, "object": dict, "array": list}
 
 
 def types_of(props: Object) -> list[str]:
-    """The JSON types that a schema allows; empty for any."""
+    """Returns the JSON types that a schema allows; empty for any."""
     if props.get("x-kubernetes-int-or-string"):
         return ["integer", "string"]
     return [props["type"]] if props.get("type") else []
 
 
 def format_of(props: Object, rules: Rules) -> str:
-    """The format of a schema, if the release knows it."""
+    """Returns the format of a schema, if the release knows it."""
     name = props.get("format") or ""
     types = types_of(props)
     return name if name and is_known(name, types[0] if len(types) == 1 else "", rules) else ""
 
 
 def type_check(props: Object, rules: Rules) -> Check | None:
-    """The check of type and format; None if the schema has neither."""
+    """Returns the check of type and format; None if the schema has neither."""
     types, form = types_of(props), format_of(props, rules)
     if not types and not form:
         return None
@@ -101,7 +101,7 @@ def text_check(props: Object) -> Check | None:
 
 
 def format_check(props: Object, rules: Rules) -> Check | None:
-    """The format of a string."""
+    """Returns the format of a string."""
     form = format_of(props, rules)
     has_format = check_of(form) if form else None
     if has_format is None:
@@ -188,7 +188,7 @@ def _out_of_range(prefix: str, kind: str, called: str, path: Path) -> Fault:
 
 
 def _bound(props: Object, name: str) -> Bound:
-    """A minimum or maximum. For an integer value it is cut to an integer, as Go does."""
+    """Returns a minimum or maximum. For an integer value it is cut to an integer, as Go does."""
     limit = props[name]
     upper = name == "maximum"
     exclusive = bool(props.get("exclusiveMaximum" if upper else "exclusiveMinimum"))

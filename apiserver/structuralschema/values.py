@@ -28,7 +28,9 @@ _TYPE_META = frozenset({"apiVersion", "kind"})
 
 
 def compile_check(props: Object, rules: Rules, *, root: bool = False) -> NodeCheck:
-    """The check of a schema and everything below it. At the root, apiVersion and kind never ratchet."""
+    """Returns the check of a schema and everything below it. At the root, apiVersion and kind
+    never ratchet.
+    """
     kind = scalars.type_check(props, rules)
     junctors = _junctors(props, rules)
     enum = scalars.enum_check(props)
@@ -72,7 +74,7 @@ def compile_check(props: Object, rules: Rules, *, root: bool = False) -> NodeChe
 
 
 def _only_type(props: Object, rules: Rules) -> type | None:
-    """The Python type of values that have nothing but a type to be checked, if there is one."""
+    """Returns the Python type of values that have nothing but a type to be checked, if there is one."""
     kinds = {"string": str, "boolean": bool}
     if scalars.format_of(props, rules) or not _PLAIN.issuperset(props):
         return None

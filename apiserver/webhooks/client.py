@@ -61,7 +61,7 @@ class WebhookClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, config: Object, review: Object, seconds: float) -> Object:
-        """The review that the webhook answers to `review` within `seconds`; raises CallError."""
+        """Returns the review that the webhook answers to `review` within `seconds`; raises CallError."""
         import aiohttp
 
         url = url_of(config)
@@ -108,7 +108,7 @@ class WebhookClient:
         return _read(got.status, answer, got.headers.get("Content-Type", ""))
 
     def session(self) -> "aiohttp.ClientSession":
-        """The session that reaches services by `NAME.NAMESPACE.svc`; made when first asked for."""
+        """Returns the session that reaches services by `NAME.NAMESPACE.svc`; made when first asked for."""
         if self._session is None:
             import aiohttp
 
@@ -201,7 +201,7 @@ def _read(code: int, body: bytes, content_type: str) -> Object:
 
 
 def _parsed(body: bytes) -> Object:
-    """An object in JSON, or in YAML, which all is that does not begin as an object of JSON does."""
+    """Returns an object in JSON, or in YAML, which all is that does not begin as an object of JSON does."""
     as_json = body.lstrip().startswith(b"{")
     try:
         value = decoder.parse(body, "application/json" if as_json else "application/yaml").value

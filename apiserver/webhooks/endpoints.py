@@ -62,7 +62,7 @@ class ServiceResolver:
         raise ResolutionError(f"dial tcp {cluster_ip}:{port}: connect: connection refused")
 
     def lookup(self, host: str, port: int) -> Address | None:
-        """The address of `NAME.NAMESPACE.svc`, None for other hosts; raises ResolutionError."""
+        """Returns the address of `NAME.NAMESPACE.svc`, None for other hosts; raises ResolutionError."""
         parts = host.split(".")
         if len(parts) == 3 and parts[2] == "svc":
             return self.resolve(parts[1], parts[0], port)
@@ -86,7 +86,7 @@ class ServiceResolver:
         return ANNOTATION in (service["metadata"].get("annotations") or {})
 
     def service(self, namespace: str, name: str) -> Object | None:
-        """The Service as stored."""
+        """Returns the Service as stored."""
         return self._get("services", namespace, name)
 
     def _get(self, resource: str, namespace: str, name: str) -> Object | None:

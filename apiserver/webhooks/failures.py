@@ -108,7 +108,7 @@ def of_connection(error: BaseException, address: "Address") -> str:
 
 
 def _line(text: str) -> str:
-    """The line that is no status line, as Go quotes it, from what the parser says of it."""
+    """Returns the line that is no status line, as Go quotes it, from what the parser says of it."""
     found = re.search(r"^ *(b'.*'|b\".*\")$", text, re.MULTILINE)
     if found is None:
         return ""

@@ -23,7 +23,7 @@ def _showing(identity: Identity | None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=256)
 def trusting(bundle: str, identity: Identity | None = None) -> ssl.SSLContext:
-    """A context that trusts the certificates in `bundle` (PEM), the machine's if it is empty.
+    """Returns a context that trusts the certificates in `bundle` (PEM), the machine's if it is empty.
 
     `identity` is shown to servers that ask for a client certificate.
     """
@@ -37,7 +37,7 @@ def trusting(bundle: str, identity: Identity | None = None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=4)
 def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
-    """A context that does not look at who answers."""
+    """Returns a context that does not look at who answers."""
     context = _showing(identity)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -45,7 +45,7 @@ def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
 
 
 async def shown_by(address: Address, name: str) -> "x509.Certificate | None":
-    """The certificate that the server at `address` shows to those who ask for `name`."""
+    """Returns the certificate that the server at `address` shows to those who ask for `name`."""
     from cryptography import x509
 
     try:

@@ -17,7 +17,9 @@ from kubeskew.apiserver.caching.offload import patiently
 
 
 class Conditions:
-    """Some conditions. `fails`: one that cannot be evaluated is an error, else nothing matches."""
+    """Holds the conditions of a webhook or policy. `fails`: one that cannot be evaluated is an error, else
+    nothing matches.
+    """
 
     def __init__(
         self,

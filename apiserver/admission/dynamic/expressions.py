@@ -117,7 +117,7 @@ class Expression:
         self._error = ""
 
     def compiled(self) -> "Program | None":
-        """The program; None if there is none, and `compile_error` says why."""
+        """Returns the program; None if there is none, and `compile_error` says why."""
         from kubeskew.apimachinery import cel
 
         if self._program is None and not self._error:
@@ -132,7 +132,7 @@ class Expression:
         return self._error
 
     def evaluate(self, bindings: Mapping[str, Any], budget: int) -> tuple[Outcome, int]:
-        """The outcome, and what is left of the budget; raises BudgetSpentError."""
+        """Returns the outcome, and what is left of the budget; raises BudgetSpentError."""
         from kubeskew.apimachinery import cel
 
         program = self.compiled()
@@ -155,7 +155,7 @@ def bindings(
     invocation: Invocation,
     objects: tuple[Object | None, Object | None],
 ) -> dict[str, Any]:
-    """The variables that every expression of admission has; `objects` are the new and the old one."""
+    """Returns the variables that every expression of admission has; `objects` are the new and the old one."""
     from kubeskew.apimachinery import cel
 
     authorizer = cel.authorizer.Authorizer(_checker(services.authorizer, attributes.user))
@@ -196,7 +196,7 @@ def _request_resource(authorizer: Any, attributes: Attributes) -> Any:
 
 
 def _account(namespace: str, name: str) -> User:
-    """A service account as the authorizer knows it."""
+    """Returns a service account as the authorizer knows it."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED_GROUP)
     return User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
 

@@ -156,19 +156,19 @@ class Criteria:
 
 
 def requested(attributes: Attributes) -> Invocation:
-    """The request as the client made it."""
+    """Returns the request as the client made it."""
     resource = attributes.requested or attributes.resource
     return Invocation(resource, attributes.subresource, kind_of(resource, attributes.subresource))
 
 
 def kind_of(resource: Resource, subresource: str) -> GroupVersionKind:
-    """The kind of the body of a resource or subresource."""
+    """Returns the kind of the body of a resource or subresource."""
     found = resource.subresources.get(subresource)
     return found.gvk if found is not None else resource.gvk
 
 
 def equivalents(resource: Resource, subresource: str, table: ResourceTable) -> Iterator[Resource]:
-    """The same objects served under other groups and versions."""
+    """Yields the same objects served under other groups and versions."""
     for group, versions in table.groups():
         for version in versions:
             other = table.resource(group, version, resource.plural)
@@ -181,7 +181,7 @@ def equivalents(resource: Resource, subresource: str, table: ResourceTable) -> I
 
 
 def _selector(selector: Mapping[str, Any] | None) -> LabelSelector | str:
-    """The selector, everything if there is none; what is wrong with it as text."""
+    """Returns the selector, everything if there is none; what is wrong with it as text."""
     if selector is None:
         return EVERYTHING
     try:
@@ -205,7 +205,7 @@ def _in_namespaces(attributes: Attributes, selector: LabelSelector | str, store:
 
 
 def namespace_object(store: Store, name: str) -> Object:
-    """A namespace as stored; raises 404."""
+    """Returns a namespace as stored; raises 404."""
     entry = store.get(Key(_NAMESPACES, "", name))
     if entry is None:
         raise errors.not_found(GroupResource("", _NAMESPACES), name)

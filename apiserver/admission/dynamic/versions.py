@@ -30,11 +30,11 @@ class Versioned:
         self._old: dict[str, Object] = {}
 
     async def object(self, invocation: Invocation) -> Object | None:
-        """The new object; not to be changed."""
+        """Returns the new object; not to be changed."""
         return await self._in_version(self.attributes.object, invocation, self._new)
 
     async def old(self, invocation: Invocation) -> Object | None:
-        """The old object; not to be changed."""
+        """Returns the old object; not to be changed."""
         return await self._in_version(self.attributes.old, invocation, self._old)
 
     async def _in_version(

@@ -51,7 +51,7 @@ class LimitRanger(Plugin):
                 raise attributes.refuse(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
     def _ranges(self, attributes: Attributes) -> Sequence[Object]:
-        """The limit ranges that count for a write, by name; none for what is being deleted."""
+        """Returns the limit ranges that count for a write, by name; none for what is being deleted."""
         old = attributes.old
         if old is not None and old["metadata"].get("deletionTimestamp"):
             return ()

@@ -102,7 +102,9 @@ def _more(one: Quantity, other: Quantity, third: Quantity | None = None) -> bool
 
 
 def _numbers(one: Quantity, other: Quantity, third: Quantity) -> tuple[int, int]:
-    """The first two in thousandths, rounded up, or whole where one of the three is too large for that."""
+    """Returns the first two in thousandths, rounded up, or whole where one of the three is too large for
+    that.
+    """
     if all(quantity.value() <= _MAX_MILLI for quantity in (one, other, third)):
         return one.milli_value(), other.milli_value()
     return one.value(), other.value()

@@ -59,7 +59,7 @@ class NamespaceLifecycle(Plugin):
 
 
 def ending(attributes: Attributes) -> StatusError:
-    """The 403 of a create in a namespace that is being deleted."""
+    """Returns the 403 of a create in a namespace that is being deleted."""
     namespace = attributes.namespace
     error = attributes.refuse(
         f"unable to create new content in namespace {namespace} because it is being terminated"

@@ -255,7 +255,7 @@ def _node(node: str, attributes: Attributes) -> None:
 
 
 def _forbidden_labels(new: Object, old: Object) -> str:
-    """The labels that differ and that a node may not set, in order."""
+    """Returns the labels that differ and that a node may not set, in order."""
     after = new["metadata"].get("labels") or {}
     before = (old.get("metadata") or {}).get("labels") or {}
     changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}

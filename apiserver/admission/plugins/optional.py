@@ -27,7 +27,7 @@ class AlwaysDeny(Plugin):
 
 
 class AlwaysPullImages(Plugin):
-    """Every image is pulled anew, so that nobody runs what only others may pull."""
+    """Makes every image be pulled anew, so that nobody runs what only others may pull."""
 
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})
@@ -67,7 +67,7 @@ def _images(pod: Object) -> set[str]:
 
 
 class DenyServiceExternalIPs(Plugin):
-    """No service gets an external address that it did not have."""
+    """Refuses external addresses that a service did not have."""
 
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"services"})
@@ -80,7 +80,7 @@ class DenyServiceExternalIPs(Plugin):
 
 
 class ExtendedResourceToleration(Plugin):
-    """A pod that asks for an extended resource tolerates the taint that keeps others off its nodes."""
+    """Lets a pod that asks for an extended resource tolerate the taint that keeps others off its nodes."""
 
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})
@@ -107,7 +107,7 @@ class ExtendedResourceToleration(Plugin):
 
 
 class LimitPodHardAntiAffinityTopology(Plugin):
-    """A pod keeps others off its node, and no further away."""
+    """Refuses pods that keep others off more than their node."""
 
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})

@@ -39,7 +39,7 @@ class Asked:
 
 
 def check(quotas: Sequence[Object], asked: Asked, evaluator: Evaluator) -> list[Object]:
-    """The quotas with the write's use added (those it does not touch are the same objects).
+    """Returns the quotas with the write's use added (those it does not touch are the same objects).
 
     Raises QuotaError, SelectorError.
     """
@@ -87,7 +87,7 @@ def _more(quota: Object, usage: Amounts, asked: Asked, evaluator: Evaluator) -> 
 
 
 def _charged(quota: Object, more: Amounts, asked: Asked) -> Object:
-    """The quota with `more` used; raises QuotaError if that is too much."""
+    """Returns the quota with `more` used; raises QuotaError if that is too much."""
     status = quota["status"]
     hard, used = amounts(status.get("hard")), amounts(status.get("used"))
     requested = mask(more, hard)

@@ -127,7 +127,7 @@ class ResourceQuota(Plugin):
 
 
 def _fit(quotas: list[Object], waiting: Sequence[_Waiter]) -> tuple[list[Object], list[_Waiter]]:
-    """The quotas with everything that fits, and the writes that wait for these to be stored.
+    """Returns the quotas with everything that fits, and the writes that wait for these to be stored.
 
     What does not fit is refused; what changes no quota, or is a dry run, is admitted.
     """

@@ -51,7 +51,7 @@ class RuntimeClass(Plugin):
             raise attributes.refuse(_OWN_OVERHEAD)
 
     async def _class(self, attributes: Attributes) -> Object | None:
-        """The pod's class, None if it has none; raises 403 if there is no such class."""
+        """Returns the pod's class, None if it has none; raises 403 if there is no such class."""
         name = ((attributes.object or {}).get("spec") or {}).get("runtimeClassName")
         if not name:
             return None

@@ -74,7 +74,7 @@ class ServiceAccount(Plugin):
         _check_secrets(attributes, await self._account(attributes, name), created=created)
 
     async def _account(self, attributes: Attributes, name: str) -> Object:
-        """The account; looked for again, as it may be under way. Raises 403."""
+        """Returns the account; looked for again, as it may be under way. Raises 403."""
         key = Key("serviceaccounts", attributes.namespace, name)
         least, most = _PAUSE
         pause = 0.0

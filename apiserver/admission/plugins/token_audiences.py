@@ -15,7 +15,7 @@ _DRIVERS = "csidrivers.storage.k8s.io"
 
 
 def token_audiences(store: Store, pod: Object) -> frozenset[str]:
-    """The audiences; empty text is the server's own."""
+    """Returns the audiences; empty text is the server's own."""
     return frozenset(_audiences(store, pod))
 
 

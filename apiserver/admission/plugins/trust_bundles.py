@@ -46,7 +46,7 @@ def _question(signer: str) -> RequestInfo:
 
 
 def _means(bundle: Object) -> Object:
-    """The bundle without what letting it go needs."""
+    """Returns the bundle without what letting it go needs."""
     metadata = bundle["metadata"]
     kept = {name: value for name, value in metadata.items() if name not in _ABOUT_DELETING}
     return {**bundle, "metadata": kept}

@@ -56,7 +56,7 @@ class Versioned(NamedTuple):
 
 
 def security(holder: Object, name: str) -> Any:
-    """A field of the securityContext of a pod's spec or of a container; None if there is none."""
+    """Returns a field of the securityContext of a pod's spec or of a container; None if there is none."""
     return (holder.get("securityContext") or {}).get(name)
 
 

@@ -28,7 +28,7 @@ class Level(NamedTuple):
 
     @property
     def minor(self) -> int | None:
-        """The minor of the version; None is the latest."""
+        """Returns the minor of the version; None is the latest."""
         return None if self.version == LATEST else int(self.version.removeprefix("v1."))
 
 
@@ -53,7 +53,7 @@ class _Reader:
         self.errors: list[FieldError] = []
 
     def level(self, mode: str, fallback: str) -> tuple[str, bool]:
-        """The level of a mode, and whether a label said it; `fallback` if it said nonsense."""
+        """Returns the level of a mode, and whether a label said it; `fallback` if it said nonsense."""
         value = self._labels.get(_PREFIX + mode)
         if value is None:
             return PRIVILEGED, False
@@ -77,7 +77,9 @@ class _Reader:
 
 
 def read_policy(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError]]:
-    """The policy, and what is wrong with the labels; nonsense enforces the most, audits and warns nothing."""
+    """Returns the policy, and what is wrong with the labels; nonsense enforces the most, audits and warns
+    nothing.
+    """
     if not labels:
         return Policy(), []
     reader = _Reader(labels)

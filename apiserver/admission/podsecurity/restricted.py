@@ -104,7 +104,7 @@ def seccomp(pod: Pod) -> Violation | None:
 
 
 def _silent(pod: Pod, field: str, is_good: Callable[[Any], bool]) -> list[str]:
-    """The containers that say nothing of a field, unless the pod says it well for all."""
+    """Returns the containers that say nothing of a field, unless the pod says it well for all."""
     if is_good(security(pod.spec, field)):
         return []
     return [name_of(one) for one in pod.containers() if _unset(one, field)]

@@ -36,12 +36,12 @@ class Compiler:
         authorizer: bool = True,
         stored: bool | None = None,
     ) -> Expression:
-        """An expression; it is compiled when it is first needed."""
+        """Returns an expression; it is compiled when it is first needed."""
         known = self._stored if stored is None else stored
         return Expression(source, self.environment(authorizer=authorizer, stored=known), results)
 
     def environment(self, *, authorizer: bool = True, stored: bool = True) -> "Environment":
-        """The environment with the variables declared so far."""
+        """Returns the environment with the variables declared so far."""
         from kubeskew.apimachinery.cel import types
 
         key = authorizer, stored

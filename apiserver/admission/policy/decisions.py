@@ -20,7 +20,9 @@ INVALID = "Invalid"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Of one validation: admitted if there is no message. `position` is its own in the policy."""
+    """Holds the decision of one validation: admitted if there is no message. `position` is its own in the
+    policy.
+    """
 
     position: int
     message: str = ""
@@ -29,7 +31,9 @@ class Decision:
 
 @dataclass(slots=True)
 class Result:
-    """Of one policy with one parameter. `errors` are annotations that could not be had: they deny."""
+    """Holds the result of one policy with one parameter. `errors` are annotations that could not be had: they
+    deny.
+    """
 
     decisions: list[Decision] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
@@ -78,7 +82,9 @@ class Evaluator:
         )
 
     def decide(self, bound: Mapping[str, Any]) -> Result:
-        """Every validation's decision; an error counts as a denial where the policy fails on errors."""
+        """Returns every validation's decision; an error counts as a denial where the policy fails
+        on errors.
+        """
         holds, error = self._conditions.decide(bound)
         if error:
             return Result([self._failed(0, error)])

@@ -75,7 +75,7 @@ class Hooks:
         return Hook(uid, spec.get("name") or "", spec, Criteria(spec.get("rules") or (), spec), conditions)
 
     def concerned(self, attributes: Attributes) -> tuple[Hook, ...]:
-        """Every webhook, in the order in which they are asked; none about what is exempt."""
+        """Returns every webhook, in the order in which they are asked; none about what is exempt."""
         hooks = self._hooks.get()
         return () if hooks and attributes.resource.storage_resource in self._exempt else hooks
 

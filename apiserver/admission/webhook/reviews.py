@@ -44,7 +44,7 @@ class Verdict:
 
 
 def version_of(accepted: list[str]) -> str:
-    """The first version of AdmissionReview that the webhook takes and this server writes."""
+    """Returns the first version of AdmissionReview that the webhook takes and this server writes."""
     found = next((version for version in accepted if version in _VERSIONS), None)
     if found is None:
         raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
@@ -58,7 +58,9 @@ def review(
     invocation: Invocation,
     objects: tuple[Object | None, Object | None],
 ) -> Object:
-    """The AdmissionReview that asks; `objects` are the new and the old one in the invocation's version."""
+    """Returns the AdmissionReview that asks; `objects` are the new and the old one in the invocation's
+    version.
+    """
     request = {"uid": uid, **described(attributes, invocation)}
     request |= {"object": objects[0], "oldObject": objects[1]}
     request |= {"dryRun": attributes.dry_run, "options": options_of(attributes)}
@@ -85,7 +87,7 @@ def described(attributes: Attributes, invocation: Invocation) -> Object:
 
 
 def namespace_of(attributes: Attributes) -> str:
-    """The request's namespace; that of a namespace is itself."""
+    """Returns the request's namespace; that of a namespace is itself."""
     if attributes.resource.storage_resource == "namespaces":
         return attributes.name
     return attributes.namespace if attributes.resource.namespaced else ""
@@ -101,7 +103,7 @@ def _resource(resource: Resource) -> Object:
 
 
 def user_info(user: User) -> Object:
-    """A user as `authentication.k8s.io` writes it."""
+    """Returns a user as `authentication.k8s.io` writes it."""
     info: Object = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -113,7 +115,7 @@ def user_info(user: User) -> Object:
 
 
 def options_of(attributes: Attributes) -> Object | None:
-    """The request's options as the review shows them: none for a CONNECT."""
+    """Returns the request's options as the review shows them: none for a CONNECT."""
     if attributes.operation == CONNECT:
         return None
     kind = _OPTIONS[attributes.operation]
@@ -221,7 +223,9 @@ def _decoded(patch: Any) -> bytes:
 
 
 def denial(webhook: str, status: Object | None) -> StatusError:
-    """The client's answer when a webhook refuses: its own status, with its name before the message."""
+    """Returns the client's answer when a webhook refuses: its own status, with its name before
+    the message.
+    """
     result = dict(status or {})
     denied = f'admission webhook "{webhook}" denied the request'
     why = result.get("message") or result.get("reason")
@@ -237,7 +241,7 @@ def dry_run_unsupported(webhook: str) -> StatusError:
 
 
 def patch_operations(patch: bytes) -> list[Any]:
-    """The operations of a patch; raises 500, as upstream, if it is none."""
+    """Returns the operations of a patch; raises 500, as upstream, if it is none."""
     try:
         value = decoder.parse(patch, "application/json").value
     except ValueError as error:

@@ -55,7 +55,9 @@ class ItemError(ValueError):
 
 
 def shape_of(schema: Schema, value: Any) -> Shape:
-    """The form of `value`; where the schema allows all, that of the value, and a map if it has none."""
+    """Returns the form of `value`; where the schema allows all, that of the value, and a map if
+    it has none.
+    """
     shape = _SHAPES.get(schema.kind)
     if shape is not None:
         return shape
@@ -79,7 +81,7 @@ def is_atomic_list(schema: Schema) -> bool:
 
 
 def field_schema(schema: Schema, name: str) -> Schema | None:
-    """The schema of a map's value; None if the name is not declared."""
+    """Returns the schema of a map's value; None if the name is not declared."""
     found = schema.fields.get(name)
     if found is not None:
         return found.schema
@@ -98,7 +100,7 @@ def item_schema(schema: Schema) -> Schema:
 
 
 def item_element(schema: Schema, item: Any) -> str:
-    """The path element of an item of a set or a list with keys; raises ItemError."""
+    """Returns the path element of an item of a set or a list with keys; raises ItemError."""
     if schema.list_keys:
         return _keyed_element(schema, item)
     if isinstance(item, dict):
@@ -151,7 +153,7 @@ def scalar_problem(schema: Schema, value: Any) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """A value as `%#v` prints it."""
+    """Returns a value as `%#v` prints it."""
     if isinstance(value, dict):
         inner = ", ".join(f'"{name}":{_go_syntax(item)}' for name, item in sorted(value.items()))
         return f"map[string]interface {{}}{{{inner}}}"

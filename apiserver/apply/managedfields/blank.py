@@ -18,7 +18,7 @@ _ZEROS = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 
 
 def blank_object(schema: Schema) -> dict[str, Any]:
-    """The fields of an empty struct that are written."""
+    """Returns the fields of an empty struct that are written."""
     values = ((name, blank_value(field)) for name, field in schema.fields.items())
     return {name: value for name, value in values if value is not ABSENT}
 

@@ -19,14 +19,14 @@ from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
 
 @dataclass(slots=True)
 class Comparison:
-    """Three sets that have no path in common."""
+    """Holds three sets that have no path in common."""
 
     removed: FieldSet = field(default_factory=FieldSet)
     modified: FieldSet = field(default_factory=FieldSet)
     added: FieldSet = field(default_factory=FieldSet)
 
     def excluding(self, fields: FieldSet | None) -> "Comparison":
-        """Without what is in `fields` or below it."""
+        """Returns the comparison without what is in `fields` or below it."""
         if fields is None or fields.is_empty():
             return self
         return Comparison(
@@ -37,7 +37,7 @@ class Comparison:
 
 
 def compare(before: dict[str, Any], after: dict[str, Any], schema: Schema) -> Comparison:
-    """The difference between two objects."""
+    """Returns the difference between two objects."""
     found = Comparison()
     _compare_fields(before, after, schema, found)
     return found
@@ -68,7 +68,7 @@ def _compare(before: Any, after: Any, schema: Schema, element: str, into: Compar
 def _compare_as(
     shape: Shape, before: Any, after: Any, schema: Schema, element: str, into: Comparison
 ) -> None:
-    """Both there and different."""
+    """Compares values that are both there and differ."""
     below = Comparison()
     if shape is Shape.MAP:
         ours, theirs = _map(before), _map(after)
@@ -87,7 +87,7 @@ def _compare_as(
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Equal, and true is not 1."""
+    """Decides whether values are equal; true is not 1."""
     if before != after:
         return False
     if isinstance(before, bool | int):

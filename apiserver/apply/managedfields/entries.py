@@ -90,7 +90,9 @@ def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
 
 
 def encode(managed: Managed) -> list[dict[str, Any]]:
-    """The entries in upstream's order: appliers first, then by time, manager, version, subresource."""
+    """Returns the entries in upstream's order: appliers first, then by time, manager, version,
+    subresource.
+    """
     found = [
         entry(
             identity._replace(operation=APPLY) if owned.applied else identity,
@@ -144,19 +146,19 @@ class ConflictsError(Exception):
         self.conflicts = dict(sorted(conflicts.items()))
 
     def fields(self) -> FieldSet:
-        """All of the fields in dispute."""
+        """Returns all of the fields in dispute."""
         found = FieldSet()
         for theirs in self.conflicts.values():
             found = found.union(theirs)
         return found
 
     def without(self, fields: FieldSet) -> "ConflictsError":
-        """Those that are not about `fields`."""
+        """Returns those that are not about `fields`."""
         left = {manager: theirs.difference(fields) for manager, theirs in self.conflicts.items()}
         return ConflictsError({manager: theirs for manager, theirs in left.items() if not theirs.is_empty()})
 
     def status(self) -> StatusError:
-        """The 409 that lists them."""
+        """Returns the 409 that lists them."""
         causes = [
             {
                 "reason": "FieldManagerConflict",

@@ -25,7 +25,7 @@ class FieldSet:
 
     @classmethod
     def of(cls, *paths: Iterable[str]) -> "FieldSet":
-        """The set of these paths, each of element texts (`f:spec`)."""
+        """Returns the set of these paths, each of element texts (`f:spec`)."""
         found = cls()
         for path in paths:
             found.insert(tuple(path))
@@ -33,12 +33,12 @@ class FieldSet:
 
     @classmethod
     def of_fields(cls, paths: Iterable[Iterable[str]]) -> "FieldSet":
-        """The set of paths of plain field names (`("spec", "replicas")`)."""
+        """Returns the set of paths of plain field names (`("spec", "replicas")`)."""
         return cls.of(*(map(path_elements.field, path) for path in paths))
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any] | None) -> "FieldSet":
-        """Of FieldsV1; elements of unknown kinds are left out. Raises ValueError."""
+        """Makes a set of FieldsV1; elements of unknown kinds are left out. Raises ValueError."""
         return _read(fields or {})[0] or cls()
 
     def to_fields(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class FieldSet:
         return self.emit(owned=False)
 
     def emit(self, *, owned: bool) -> dict[str, Any]:
-        """The same of the set below an element that is (`owned`) a member itself."""
+        """Returns the same of the set below an element that is (`owned`) a member itself."""
         fields: dict[str, Any] = {".": {}} if owned and (self.members or self.children) else {}
         children, members = self.children, self.members
         if not children:
@@ -129,7 +129,7 @@ class FieldSet:
         return found
 
     def paths(self) -> Iterator[Path]:
-        """Every path, those of a level before those below it."""
+        """Yields every path, those of a level before those below it."""
         for element in path_elements.in_order(self.members):
             yield (element,)
         for element in path_elements.in_order(self.children):
@@ -147,7 +147,7 @@ EMPTY = FieldSet()
 
 
 def _read(fields: Mapping[str, Any]) -> tuple[FieldSet | None, bool]:
-    """The set below an element, and whether the element is a member itself."""
+    """Returns the set below an element, and whether the element is a member itself."""
     if not isinstance(fields, Mapping):
         raise ValueError(f"not an object: {fields!r}")
     owned = False

@@ -37,7 +37,7 @@ class Creations:
     def fields_of(
         self, obj: dict[str, Any], schema: Schema, reset: FieldSet | None, *, blank: bool = False
     ) -> Fields:
-        """FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError.
+        """Returns FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError.
 
         Without `blank`, nothing was there before.
         """
@@ -56,7 +56,7 @@ class Creations:
         return found
 
     def _of(self, schema: Schema) -> Below | None:
-        """None: nothing is ever below."""
+        """Returns the walk over a schema, None if nothing is ever below."""
         found = self._below.get(schema)
         if found is None and schema not in self._below:
             found = self._below[schema] = self._made(schema)
@@ -87,7 +87,7 @@ class Creations:
         return below
 
     def _struct(self, schema: Schema) -> Below:
-        """Of a struct that is there from the start."""
+        """Returns the walk over a struct that is there from the start."""
         made = self._structs.get(schema)
         if made is not None:
             return made
@@ -113,7 +113,7 @@ class Creations:
         return below
 
     def _field(self, field: Field) -> Owned:
-        """Of a field of a struct that is there from the start."""
+        """Returns the walk over a field of a struct that is there from the start."""
         before, inner = blank_value(field), self._of(field.schema)
         if before is atoms.ABSENT:
             return self._absent(field.schema)

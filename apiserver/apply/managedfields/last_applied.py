@@ -36,7 +36,7 @@ def owned_fields(live: Versioned) -> FieldSet | None:
 
 
 def synced(obj: Object, config: Object) -> Object:
-    """`obj` with the annotation, if it has one, saying what has just been applied."""
+    """Returns `obj` with the annotation, if it has one, saying what has just been applied."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if not annotations.get(ANNOTATION):
         return obj

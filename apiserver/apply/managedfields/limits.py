@@ -34,7 +34,7 @@ UNOWNED = FieldSet.of_fields(
 
 
 def stripped(owned: Owned | None) -> Owned | None:
-    """Without system fields; None if nothing is left."""
+    """Returns the fields without system fields; None if nothing is left."""
     if owned is None:
         return None
     fields = owned.fields.difference(UNOWNED)
@@ -42,7 +42,7 @@ def stripped(owned: Owned | None) -> Owned | None:
 
 
 def capped(managed: Managed) -> Managed:
-    """The oldest updaters' entries put together, one for each version, until there are few enough."""
+    """Returns the oldest updaters' entries put together, one for each version, until there are few enough."""
     managers, times = managed.managers, managed.times
     updaters = [manager for manager, owned in managers.items() if not owned.applied]
     excess = len(updaters) - MAX_UPDATERS

@@ -40,7 +40,7 @@ _ACTING = ManagerId("current-operation", "", "")
 
 
 def _relabel(obj: Object, api_version: str) -> Object:
-    """The conversion between versions that differ in name only."""
+    """Returns the conversion between versions that differ in name only."""
     return {**obj, "apiVersion": api_version}
 
 
@@ -76,7 +76,8 @@ class FieldManager:
         *,
         reset: ResetFields = None,
     ) -> Object:
-        """`new` (a created, updated or patched object) with its managedFields after `manager` wrote it.
+        """Returns `new` (a created, updated or patched object) with its managedFields after `manager` wrote
+        it.
 
         `live` is the object before, in the same version, None for a create. Never raises: if the managers
         cannot be worked out, as where an object does not fit the schema, they go.
@@ -109,7 +110,7 @@ class FieldManager:
         return True
 
     def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:
-        """A new object with its creator's entry; None if that takes more thought."""
+        """Returns a new object with its creator's entry; None if that takes more thought."""
         schema = self._schema_for(identity.api_version)
         if schema is None or not (reset is None or isinstance(reset, FieldSet)) or not first.serves(reset):
             return None
@@ -150,7 +151,8 @@ class FieldManager:
         api_version: str = "",
         reset: ResetFields = None,
     ) -> Object:
-        """`live` with `config` merged in and its managedFields; it still has to be decoded and defaulted.
+        """Returns `live` with `config` merged in and its managedFields; it still has to be decoded and
+        defaulted.
 
         `live` is in the version of `config`, None if it does not exist yet. Raises StatusError: 400 for a
         config of another kind or version or with managedFields, 409 with a cause per conflict, 500 for what

@@ -12,7 +12,7 @@ from kubeskew.apiserver.apply.managedfields.atoms import ABSENT, ItemError, Shap
 
 
 def merge(live: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Both in one; shares parts with them. Raises TypedError."""
+    """Returns the value that merges both; it shares parts with them. Raises TypedError."""
     merged = _merge(live, config, schema, "")
     return {} if merged is ABSENT else merged
 
@@ -72,7 +72,7 @@ class _ListMerge:
     def _index(
         self, items: list[Any], schema: Schema, *, duplicates: bool
     ) -> tuple[list[str], dict[str, Any]]:
-        """The elements in order, and the item of each; of several with one key, none."""
+        """Returns the elements in order, and the item of each; of several with one key, none."""
         elements: list[str] = []
         found: dict[str, Any] = {}
         for position, item in enumerate(items):

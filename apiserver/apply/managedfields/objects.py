@@ -9,7 +9,9 @@ from kubeskew.apiserver.apply.managedfields.entries import EntryError, Managed
 
 
 def given(live: Object, new: Object, subresource: str) -> Managed:
-    """The managers to start from: those a client sends, if it may and they make sense, else the live ones."""
+    """Returns the managers to start from: those a client sends, if it may and they make sense, else the live
+    ones.
+    """
     ours = (live.get("metadata") or {}).get("managedFields")
     theirs = (new.get("metadata") or {}).get("managedFields")
     if not subresource:
@@ -28,7 +30,7 @@ def given(live: Object, new: Object, subresource: str) -> Managed:
 
 
 def unmanaged(obj: Object) -> Object:
-    """`obj` without managedFields."""
+    """Returns `obj` without managedFields."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return obj
@@ -36,7 +38,7 @@ def unmanaged(obj: Object) -> Object:
 
 
 def managed(obj: Object, found: list[dict[str, Any]] | None) -> Object:
-    """`obj` with these managedFields, none if they are empty."""
+    """Returns `obj` with these managedFields, none if they are empty."""
     obj = unmanaged(obj)
     if not found:
         return obj
@@ -51,13 +53,13 @@ def check_kind(live: Object, config: Object, kind: str = "", api_version: str = 
 
 
 def metadata(obj: Object) -> Object:
-    """The metadata of an object that nobody has checked yet; empty if it is no map."""
+    """Returns the metadata of an object that nobody has checked yet; empty if it is no map."""
     found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
 def who(obj: Object) -> str:
-    """Namespace, name and kind as Go prints them; what is no text counts as none."""
+    """Returns namespace, name and kind as Go prints them; what is no text counts as none."""
     found = metadata(obj)
     namespace, name = (
         value if isinstance(value := found.get(key), str) else "" for key in ("namespace", "name")
@@ -66,7 +68,7 @@ def who(obj: Object) -> str:
 
 
 def gvk(obj: Object) -> str:
-    """Kind and version as Go prints them; empty if the version is none."""
+    """Returns kind and version as Go prints them; empty if the version is none."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     api_version = api_version if isinstance(api_version, str) else ""
     if api_version.count("/") > 1:

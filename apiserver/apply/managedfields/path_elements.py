@@ -23,12 +23,12 @@ _KINDS = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 def field(name: str) -> str:
-    """The element of a field or a map's key."""
+    """Returns the element of a field or a map's key."""
     return f"f:{name}"
 
 
 def keyed(keys: Mapping[str, Any]) -> str:
-    """The element of a list's item by its keys."""
+    """Returns the element of a list's item by its keys."""
     parts = [part for name in sorted(keys) for part in (name, _number(keys[name]))]
     if any(isinstance(part, str) and len(part) > _LONG for part in parts):
         return _keyed(*parts)
@@ -50,18 +50,18 @@ _remembered = lru_cache(maxsize=8192, typed=True)(_keyed)  # the same few come a
 
 
 def valued(value: Any) -> str:
-    """The element of a set's item."""
+    """Returns the element of a set's item."""
     return "v:" + _json(_number(value))
 
 
 def indexed(position: int) -> str:
-    """The element of a list's item by its position."""
+    """Returns the element of a list's item by its position."""
     return f"i:{position}"
 
 
 @remembered(8192)
 def canonical(text: str) -> str | None:
-    """The element that `text` stands for; None for a kind not known here. Raises ValueError."""
+    """Returns the element that `text` stands for; None for a kind not known here. Raises ValueError."""
     if len(text) < 2:
         raise ValueError("key must be 2 characters long:")
     if text[1] != ":":
@@ -83,7 +83,7 @@ def canonical(text: str) -> str | None:
 
 @remembered(8192)
 def sort_key(element: str) -> tuple[Any, ...]:
-    """The order of elements: fields, then keys, then values, then positions."""
+    """Returns the sort key of an element: fields, then keys, then values, then positions."""
     kind, content = _KINDS[element[0]], element[2:]
     if kind == 0:
         return kind, content
@@ -104,7 +104,7 @@ def in_order(elements: Iterable[str]) -> list[str]:
 
 
 def show(path: Iterable[str]) -> str:
-    """A path as messages print it: `.spec.containers[name="c"].image`."""
+    """Returns a path as messages print it: `.spec.containers[name="c"].image`."""
     return "".join(map(show_element, path))
 
 
@@ -129,7 +129,7 @@ def _number(value: Any) -> Any:
 
 
 def _rank(value: Any) -> tuple[Any, ...]:
-    """Order of values: numbers, texts, booleans, lists, maps, null."""
+    """Returns the rank of a value's type: numbers, texts, booleans, lists, maps, null."""
     if isinstance(value, bool):
         return 2, value
     if isinstance(value, int | float):

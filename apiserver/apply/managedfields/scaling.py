@@ -40,7 +40,7 @@ def replicas_path(dotted: str) -> Path:
 
 
 def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
-    """The entries of a Scale: of the managers that own the replicas. Raises EntryError."""
+    """Returns the entries of a Scale: of the managers that own the replicas. Raises EntryError."""
     managed, found = entries.decode(parent), Managed()
     for manager, owned in managed.managers.items():
         path = paths.get(owned.api_version)
@@ -54,7 +54,7 @@ def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
 def to_parent(
     parent: Entries, scale: Entries, api_version: str, paths: ReplicasPaths
 ) -> list[dict[str, Any]]:
-    """The object's entries after a Scale with entries `scale` was written through `api_version`."""
+    """Returns the object's entries after a Scale with entries `scale` was written through `api_version`."""
     managed, scaled = entries.decode(parent), entries.decode(scale)
     found = Managed(times=dict(managed.times))
     kept = set()

@@ -77,7 +77,9 @@ def _validate_list(value: list[Any], schema: Schema, path: str, problems: Proble
 
 
 def to_field_set(value: Any, schema: Schema) -> FieldSet:
-    """The fields that a configuration sets: leaves, free keys, items of lists; not the structs above them."""
+    """Returns the fields that a configuration sets: leaves, free keys, items of lists; not the structs above
+    them.
+    """
     found = FieldSet()
     if isinstance(value, dict):
         _own_fields(value, schema, found)
@@ -124,7 +126,7 @@ def _own_items(value: list[Any], schema: Schema, into: FieldSet) -> None:
 
 
 def without(value: Any, schema: Schema, gone: FieldSet) -> Any:
-    """`value` without the fields in `gone`; a map or list that has lost everything becomes null."""
+    """Returns `value` without the fields in `gone`; a map or list that has lost everything becomes null."""
     shape = atoms.shape_of(schema, value)
     if shape is Shape.SCALAR:
         return value
@@ -173,7 +175,7 @@ def _schema_below(schema: Schema | None, element: str) -> Schema | None:
 
 
 def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
-    """`fields` and each declared field that some of them are below."""
+    """Returns `fields` and each declared field that some of them are below."""
     found = FieldSet(fields.members)
     for element, below in fields.children.items():
         if schema is not None and element[0] == "f" and atoms.is_named(schema, element[2:]):
@@ -183,7 +185,7 @@ def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
 
 
 def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
-    """`fields` as the schema is now: what lies below something atomic becomes that as a whole."""
+    """Returns `fields` as the schema is now: what lies below something atomic becomes that as a whole."""
     if not fields.children:
         return fields
     found: FieldSet | None = None
@@ -206,7 +208,7 @@ def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
 
 
 def _reconcilable(schema: Schema, element: str) -> Schema | None:
-    """The schema of an element where it matters: declared, and a map or a list."""
+    """Returns the schema of an element where it matters: declared, and a map or a list."""
     if element[0] == "f":
         there = atoms.field_schema(schema, element[2:]) if schema.kind in (Kind.OBJECT, Kind.MAP) else None
     else:

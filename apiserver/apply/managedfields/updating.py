@@ -34,7 +34,7 @@ class Versioned:
         self.schema = schema
 
     def holding(self, value: Any) -> "Versioned":
-        """The same with another value of this version."""
+        """Returns the same with another value of this version."""
         return Versioned(value if isinstance(value, dict) else {}, self.api_version, self.schema)
 
     def without(self, gone: FieldSet) -> "Versioned":
@@ -64,7 +64,7 @@ class Updater:
         return Versioned(value, api_version, schema)
 
     def converted(self, obj: Versioned, api_version: str) -> Versioned:
-        """`obj` in another version; raises MissingVersionError."""
+        """Returns `obj` in another version; raises MissingVersionError."""
         if obj.api_version == api_version:
             return obj
         there = self.versioned({}, api_version)
@@ -90,7 +90,7 @@ class Updater:
     def apply(
         self, live: Versioned, config: Versioned, managers: Managers, manager: ManagerId, *, force: bool
     ) -> tuple[Versioned, Managers]:
-        """The merged object and its managers; raises ConflictsError, TypedError."""
+        """Returns the merged object and its managers; raises ConflictsError, TypedError."""
         managers = self._reconciled(live, managers)
         merged = live.holding(merging.merge(live.value, config.value, live.schema))
         last = managers.get(manager)
@@ -102,7 +102,7 @@ class Updater:
         return pruned, managers
 
     def _reconciled(self, live: Versioned, managers: Managers) -> Managers:
-        """Every manager's fields as the schema of its version is now."""
+        """Returns every manager's fields as the schema of its version is now."""
         found = {}
         for manager, owned in managers.items():
             schema = (
@@ -153,7 +153,7 @@ class Updater:
     def _pruned(
         self, merged: Versioned, managers: Managers, manager: ManagerId, last: Owned | None
     ) -> Versioned:
-        """`merged` without what `manager` applied last time and not now, unless someone else owns it too."""
+        """Returns `merged` without what `manager` applied last time and not now, unless others own it too."""
         if last is None or last.fields.is_empty():
             return merged
         try:
@@ -166,7 +166,7 @@ class Updater:
         return self.converted(gone, managers[manager].api_version)
 
     def _with_owned(self, merged: Versioned, pruned: Versioned, managers: Managers) -> Versioned:
-        """`pruned` and what of `merged` some manager owns, the version of `pruned` first."""
+        """Returns `pruned` and what of `merged` some manager owns, the version of `pruned` first."""
         by_version: dict[str, FieldSet] = {}
         for owned in managers.values():
             fields = by_version.get(owned.api_version, EMPTY)
@@ -183,7 +183,7 @@ class Updater:
         return pruned
 
     def _with_dangling(self, merged: Versioned, pruned: Versioned, last: Owned) -> Versioned:
-        """`pruned` and what of `merged` was never the applier's to remove."""
+        """Returns `pruned` and what of `merged` was never the applier's to remove."""
         kept = self.converted(pruned, last.api_version).named_fields()
         gone = merged.named_fields().difference(kept)
         return merged.without(gone.intersection(merged.with_names(last.fields)))

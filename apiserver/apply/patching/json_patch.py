@@ -40,7 +40,7 @@ class _StepError(Exception):
 
 
 def apply_json_patch(doc: Any, patch: bytes | Any) -> Any:
-    """`doc` changed by the operations of `patch` (bytes, or their JSON value); raises PatchError."""
+    """Applies the operations of `patch` (bytes, or their JSON value) to `doc`; raises PatchError."""
     operations = _read(patch)
     result = clone(doc)
     steps: dict[str, Step] = {**_STEPS, "copy": _Copier()}
@@ -87,7 +87,7 @@ def _member(operation: Operation | None, name: str) -> Any:
 
 
 def _text(operation: Operation, name: str, absent: str) -> str:
-    """A member that must be text, such as the path."""
+    """Returns a member that must be text, such as the path."""
     value = operation.get(name)
     if value is None:
         raise _StepError(f"{absent}: {_MISSING}")
@@ -114,7 +114,9 @@ def _from(operation: Operation, failing: str) -> str:
 
 
 def _find(doc: Any, path: str) -> tuple[Any, str] | None:
-    """The object or array that holds the last part of `path`, and that part; None if there is none."""
+    """Returns the object or array that holds the last part of `path`, and that part; None if
+    there is none.
+    """
     parts = path.split("/")
     if len(parts) < 2:
         return None
@@ -134,7 +136,7 @@ def _unescape(part: str) -> str:
 
 
 def _index(key: str, length: int) -> int:
-    """The position that `key` names in an array of `length`, from its end if negative."""
+    """Returns the position that `key` names in an array of `length`, from its end if negative."""
     position = _atoi(key)
     if position >= length or position < -length:
         raise _StepError(f"Unable to access invalid index: {position}: {_BAD_INDEX}")

@@ -6,7 +6,7 @@ from kubeskew.apiserver.apply.patching.values import load, malformed
 
 
 def apply_merge_patch(doc: Any, patch: bytes | Any) -> Any:
-    """`doc` changed by `patch` (bytes, or its JSON value); raises PatchError."""
+    """Applies `patch` (bytes, or its JSON value) to `doc`; raises PatchError."""
     if isinstance(patch, bytes):
         try:
             patch = load(patch)
@@ -35,7 +35,7 @@ def _merge(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """`value` without the null members of its objects; null elements of arrays stay."""
+    """Returns `value` without the null members of its objects; null elements of arrays stay."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -12,7 +12,7 @@ Items = list[Any]
 
 
 def in_order(items: Items, order: Items, key: str | None) -> Items:
-    """`items` sorted by their place in `order`, those that are to be deleted last."""
+    """Returns `items` sorted by their place in `order`, those that are to be deleted last."""
     places = _places(order, key)
     kept = [item for item in items if not (key and item.get("$patch") == "delete")]
     deleted = [item for item in items if key and item.get("$patch") == "delete"]
@@ -38,7 +38,7 @@ def _sorted_partly(items: Items, places: list[int | None]) -> Items:
 
 
 def merged_order(left: Items, right: Items, order: Items, key: str | None) -> Items:
-    """Both lists in one, each in its own order; `left` goes first where `order` says so."""
+    """Returns both lists in one, each in its own order; `left` goes first where `order` says so."""
     places = _places(order, key)
     merged: Items = []
     taken = 0

@@ -9,7 +9,7 @@ from kubeskew.apiserver.apply.patching.values import failed
 
 
 def field_of(schema: Schema, name: str) -> Field:
-    """The field of a struct, by its name or, as Go's JSON decoder, by its name in another case."""
+    """Returns the field of a struct, by its name or, as Go's JSON decoder, by its name in another case."""
     if schema.kind not in (Kind.OBJECT, Kind.ANY):
         kind = go_kind(schema)
         raise failed(f"merging an object in json but data type is not struct, instead is: {kind}")
@@ -24,7 +24,7 @@ def field_of(schema: Schema, name: str) -> Field:
 
 
 def list_field(schema: Schema, name: str) -> Field:
-    """The same of a field that must be a list."""
+    """Returns the same of a field that must be a list."""
     field = field_of(schema, name)
     if field.schema.kind is not Kind.LIST:
         raise failed(f"expected slice or array type, but got: {go_kind(schema)}")

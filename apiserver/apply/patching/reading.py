@@ -23,7 +23,7 @@ class Patch(NamedTuple):
 
 
 def read_operations(body: bytes) -> Patch:
-    """A JSON patch; raises 400 for what is no list of operations."""
+    """Returns a JSON patch; raises 400 for what is no list of operations."""
     value = _parsed(body)
     if not isinstance(value, list | None):
         raise _no(value, "[]handlers.jsonPatchOp")
@@ -35,7 +35,7 @@ def read_operations(body: bytes) -> Patch:
 
 
 def read_merge(body: bytes) -> Patch:
-    """A merge patch; raises 400 for what is no object."""
+    """Returns a merge patch; raises 400 for what is no object."""
     value = _parsed(body)
     if not isinstance(value, dict | None):
         raise _no(value, "map[string]interface {}")

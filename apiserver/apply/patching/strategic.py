@@ -38,12 +38,12 @@ _ANY = Schema(Kind.ANY)
 
 
 def apply_strategic(doc: Object, patch: bytes | Any, schema: Schema) -> Object:
-    """`doc` of `schema` changed by `patch` (bytes, or its JSON value); raises PatchError."""
+    """Applies `patch` (bytes, or its JSON value) to `doc` of `schema`; raises PatchError."""
     return merge_strategic(doc, load_strategic(patch) if isinstance(patch, bytes) else clone(patch), schema)
 
 
 def load_strategic(body: bytes) -> Any:
-    """The JSON value of a patch; raises PatchError."""
+    """Returns the JSON value of a patch; raises PatchError."""
     try:
         return load(body)
     except ValueError as error:
@@ -80,7 +80,7 @@ def _merge_maps(original: Object, patch: Object, schema: Schema) -> Object:
 
 
 def _merge_values(original: Any, patch: Any, schema: Schema, name: str, *, deleting: bool) -> Any:
-    """Both of one type."""
+    """Merges two values of one type."""
     if isinstance(patch, dict):
         field = field_of(schema, name)
         return patch if strategy(field) == "replace" else _merge_maps(original, patch, field.schema)
@@ -147,7 +147,7 @@ def _merge_lists(original: Items, patch: Items, field: Field, *, deleting: bool 
 
 
 def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
-    """Both lists after the elements with `$patch` have done their work."""
+    """Returns both lists after the elements with `$patch` have done their work."""
     plain, gone, replace = [], set(), False
     for item in patch:
         if DIRECTIVE not in item:
@@ -236,7 +236,7 @@ def _check_order(patch: Items, order: Items, key: str) -> None:
 
 
 def _element_type(*lists: Items) -> type:
-    """The one type of all elements; lists of lists cannot be merged."""
+    """Returns the one type of all elements; lists of lists cannot be merged."""
     found: type[Any] | None = None
     for item in (item for items in lists for item in items):
         if isinstance(item, list):
@@ -263,7 +263,7 @@ def _positions(items: Items, key: str) -> dict[Any, int]:
 
 
 def _keys_in(items: Items, key: str) -> set[Any]:
-    """The merge keys of those elements that have one."""
+    """Returns the merge keys of those elements that have one."""
     for position, item in enumerate(items):
         if not isinstance(item, dict):
             raise failed(f"value for key {position} is not a map")
@@ -307,7 +307,7 @@ def _take(merged: Object, name: str, value: Any) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """`value` without the null members of its maps."""
+    """Returns `value` without the null members of its maps."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -316,7 +316,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _without_directives(value: Any) -> Any:
-    """`value` without the maps in it that carry `$patch`."""
+    """Returns `value` without the maps in it that carry `$patch`."""
     if isinstance(value, dict):
         return {key: _without_directives(item) for key, item in value.items() if not _has_directive(item)}
     if isinstance(value, list):

@@ -19,7 +19,7 @@ _TYPES = {
 
 
 def load(body: bytes) -> Any:
-    """The JSON value of `body`; raises ValueError with the text of Go's scanner."""
+    """Returns the JSON value of `body`; raises ValueError with the text of Go's scanner."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -28,7 +28,7 @@ def load(body: bytes) -> Any:
 
 
 def clone(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """Returns a deep copy of a JSON value."""
     if isinstance(value, dict):
         return {key: clone(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def identity(value: Any) -> Any:
-    """Something hashable that is equal for values that are `same`."""
+    """Returns a hashable value that is equal for values that are `same`."""
     return (type(value), value) if not isinstance(value, dict | list) else (type(value), show(value))
 
 
@@ -68,7 +68,7 @@ def type_name(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as `%v` prints it: `map[a:1 b:[x y]]`."""
+    """Returns a value as `%v` prints it: `map[a:1 b:[x y]]`."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{show(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
@@ -81,7 +81,7 @@ def show(value: Any) -> str:
 
 
 def show_as_text(value: Any) -> str:
-    """A value as `%s` prints it: what is no text is marked."""
+    """Returns a value as `%s` prints it: what is no text is marked."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -112,16 +112,16 @@ class PatchError(errors.StatusError):
 
 
 def rejected(why: str) -> PatchError:
-    """422 without the reason, as upstream gives it."""
+    """Makes the 422 without the reason, as upstream gives it."""
     message = "the server rejected our request due to an error in our request"
     return PatchError(errors.StatusError(422, "Invalid", message, {}), why)
 
 
 def malformed(why: str) -> PatchError:
-    """400 with the reason."""
+    """Makes the 400 with the reason."""
     return PatchError(errors.bad_request(why), why)
 
 
 def failed(why: str) -> PatchError:
-    """500 with the reason and nothing else: what upstream makes of an error without a status."""
+    """Makes the 500 with the reason and nothing else: what upstream makes of an error without a status."""
     return PatchError(errors.StatusError(500, "", why), why)

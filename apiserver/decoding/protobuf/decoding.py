@@ -32,7 +32,7 @@ def is_protobuf(content_type: str) -> bool:
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """The outermost layer of a body; raises WireError."""
+    """Returns the outermost layer of a body; raises WireError."""
     if not body:
         raise WireError("empty data")
     if not body.startswith(MAGIC):
@@ -61,7 +61,7 @@ def _bytes(token: Token, field: str) -> bytes:
 
 
 def read_object(raw: bytes, schema: Schema) -> dict[str, Any]:
-    """The object in the message of a type, as JSON without apiVersion and kind; raises WireError."""
+    """Returns the object in the message of a type, as JSON without apiVersion and kind; raises WireError."""
     try:
         return messages.read(raw, schema)
     except RecursionError:
@@ -69,7 +69,7 @@ def read_object(raw: bytes, schema: Schema) -> dict[str, Any]:
 
 
 def decode_unknown(body: bytes, definition_for: Callable[[str, str], Schema | None]) -> dict[str, Any]:
-    """The object in a body, with apiVersion and kind as sent; raises WireError.
+    """Returns the object in a body, with apiVersion and kind as sent; raises WireError.
 
     `definition_for` gives the schema of an apiVersion and kind, None where it knows none.
     """

@@ -25,7 +25,7 @@ _KEY, _VALUE, _ITEMS = (
 
 
 def read(data: bytes, schema: Schema) -> Object:
-    """The struct in `data`; raises WireError."""
+    """Returns the struct in `data`; raises WireError."""
     found: Object = {}
     _read_into(found, data, schema, schema.name)
     return found

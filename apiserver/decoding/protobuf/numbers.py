@@ -24,7 +24,7 @@ _KEPT: Final = 1024
 
 @cache
 def load() -> Mapping[str, Mapping[str, int]]:
-    """The whole table; read once per process."""
+    """Returns the whole table; read once per process."""
     table: Mapping[str, Mapping[str, int]] = orjson.loads(_DATA.read_bytes())
     return table
 
@@ -54,7 +54,7 @@ def unnumbered(schema: Schema) -> Iterator[str]:
 
 
 def numbered(name: str) -> set[str]:
-    """The JSON names of the fields of a type that have a number, in embedded messages too."""
+    """Returns the JSON names of the fields of a type that have a number, in embedded messages too."""
     return set(fields_of(name).values()).union(*map(numbered, embedded_in(name).values()))
 
 

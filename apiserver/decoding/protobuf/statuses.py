@@ -11,7 +11,7 @@ _SEVEN_BITS = 0x7F
 
 
 def encode_status(status: Object) -> bytes:
-    """The Status in its envelope, ready for the wire."""
+    """Returns the Status in its envelope, ready for the wire."""
     kind = _text(1, status["apiVersion"]) + _text(2, status["kind"])
     metadata = _text(1, "") + _text(2, "") + _text(3, "")
     raw = _bytes(1, metadata) + _text(2, status.get("status") or "") + _text(3, status.get("message") or "")

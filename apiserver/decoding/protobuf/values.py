@@ -43,7 +43,7 @@ class Codec(NamedTuple):
 
 
 def codec(schema: Schema) -> Codec:
-    """The codec of a type that is no struct, list or map."""
+    """Returns the codec of a type that is no struct, list or map."""
     match schema.kind:
         case Kind.STRING:
             return _TEXTS.get(schema.format, _STRING)
@@ -67,7 +67,7 @@ def _nothing() -> None:
 
 
 def _field(data: bytes, number: int, default: Any, wire_type: int = VARINT) -> Any:
-    """The last value of one field of a small message."""
+    """Returns the last value of one field of a small message."""
     found: Token | None = None
     for token in tokens(data, "message"):
         if token.number == number:
@@ -80,13 +80,13 @@ def _field(data: bytes, number: int, default: Any, wire_type: int = VARINT) -> A
 
 
 def time(data: bytes) -> str | None:
-    """RFC 3339 in seconds; None for Go's zero time, which is an empty message."""
+    """Reads a time as RFC 3339 in seconds; None for Go's zero time, which is an empty message."""
     moment = _moment(data, nanoseconds=False)
     return None if moment is None else _rfc3339(moment, "seconds")
 
 
 def micro_time(data: bytes) -> str | None:
-    """RFC 3339 in microseconds; None for Go's zero time."""
+    """Reads a time as RFC 3339 in microseconds; None for Go's zero time."""
     moment = _moment(data, nanoseconds=True)
     return None if moment is None else _rfc3339(moment, "microseconds")
 
@@ -107,7 +107,7 @@ def _moment(data: bytes, *, nanoseconds: bool) -> datetime | None:
 
 
 def duration(data: bytes) -> str:
-    """A metav1.Duration as Go prints it: `1h2m3.5s`, `100ms`, `0s`."""
+    """Returns a metav1.Duration as Go prints it: `1h2m3.5s`, `100ms`, `0s`."""
     nanos = signed(_field(data, 1, 0))
     sign, size = ("-" if nanos < 0 else ""), abs(nanos)
     if size < _UNITS[0][0]:
@@ -126,7 +126,7 @@ def _decimal(size: int, unit: int) -> str:
 
 
 def quantity(data: bytes) -> str:
-    """The text of a quantity, checked: an unset one is 0."""
+    """Returns the text of a quantity, checked: an unset one is 0."""
     sent = _field(data, 1, None, BYTES)
     if sent is None:
         return "0"
@@ -138,7 +138,7 @@ def quantity(data: bytes) -> str:
 
 
 def int_or_string(data: bytes) -> int | str:
-    """IntOrString: its type (0 is a number, 1 a string), and a field for each."""
+    """Reads an IntOrString: its type (0 is a number, 1 a string), and a field for each."""
     kind = signed(_field(data, 1, 0))
     if kind == 0:
         return signed(_field(data, 2, 0), 32)
@@ -148,7 +148,7 @@ def int_or_string(data: bytes) -> int | str:
 
 
 def raw_json(data: bytes) -> Any:
-    """The JSON that a RawExtension, FieldsV1 or JSON carries; None if nothing."""
+    """Returns the JSON that a RawExtension, FieldsV1 or JSON carries; None if nothing."""
     sent = _field(data, 1, b"", BYTES)
     if not sent:
         return None
@@ -159,10 +159,10 @@ def raw_json(data: bytes) -> Any:
 
 
 def schema_union(name: str, read_schema: Callable[[bytes], Any]) -> Codec:
-    """JSONSchemaPropsOrArray, …OrBool and …OrStringArray of a CustomResourceDefinition."""
+    """Makes the codec of JSONSchemaPropsOrArray, …OrBool and …OrStringArray of a CustomResourceDefinition."""
 
     def alternatives(data: bytes) -> Any:
-        """The list if there is one, else the schema, else whether anything is allowed, else null."""
+        """Returns the list if there is one, else the schema, else whether anything is allowed, else null."""
         if name.endswith("OrBool"):
             sent = _field(data, 2, None, BYTES)
             return read_schema(sent) if sent is not None else bool(_field(data, 1, 0))

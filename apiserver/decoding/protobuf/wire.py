@@ -32,7 +32,7 @@ _token: Final = Token._make
 
 
 def tokens(data: bytes, message: str) -> Iterator[Token]:
-    """The fields in `data`, in their order, without groups. `message` names the Go type in errors."""
+    """Yields the fields in `data`, in their order, without groups. `message` names the Go type in errors."""
     at, end = 0, len(data)
     while at < end:
         tag = data[at]
@@ -79,7 +79,7 @@ def _payload(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
 
 
 def _skip_group(data: bytes, at: int) -> int:
-    """The position after a group that began before `at`; groups nest, without using the stack."""
+    """Returns the position after a group that began before `at`; groups nest, without using the stack."""
     depth = 1
     while depth:
         tag, at = read_varint(data, at)
@@ -94,7 +94,7 @@ def _skip_group(data: bytes, at: int) -> int:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned 64-bit number at a position, and the position after it."""
+    """Returns an unsigned 64-bit number at a position, and the position after it."""
     value = shift = 0
     while at < len(data):
         byte = data[at]
@@ -109,7 +109,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def varints(data: bytes) -> Iterator[int]:
-    """The numbers of a packed list."""
+    """Yields the numbers of a packed list."""
     at = 0
     while at < len(data):
         value, at = read_varint(data, at)
@@ -125,7 +125,7 @@ def signed(value: int, bits: int = 64) -> int:
 
 
 def double(data: bytes) -> float:
-    """The number in a FIXED64 payload; JSON has no infinity and no NaN."""
+    """Returns the number in a FIXED64 payload; JSON has no infinity and no NaN."""
     number: float = unpack("<d", data)[0]
     if not isfinite(number):
         raise WireError("json: unsupported value")
@@ -133,5 +133,5 @@ def double(data: bytes) -> float:
 
 
 def text(data: bytes) -> str:
-    """A string; what is not UTF-8 becomes U+FFFD, as in the JSON that Go would write of it."""
+    """Returns a string; what is not UTF-8 becomes U+FFFD, as in the JSON that Go would write of it."""
     return data.decode("utf-8", "replace")

@@ -25,7 +25,7 @@ def faults(expression: Expression, path: str) -> Iterator[FieldError]:
 
 
 def condition_check(minor: int, known: frozenset[str], *, params: bool = False) -> ExpressionCheck:
-    """The check of matchConditions; `known` expressions were there before."""
+    """Returns the check of matchConditions; `known` expressions were there before."""
 
     def check(source: str, path: str) -> Iterator[FieldError]:
         from kubeskew.apimachinery.cel import types
@@ -37,7 +37,7 @@ def condition_check(minor: int, known: frozenset[str], *, params: bool = False) 
 
 
 def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
-    """The checks of a policy's expressions; `old` is the spec it had, None for a new one."""
+    """Returns the checks of a policy's expressions; `old` is the spec it had, None for a new one."""
     from kubeskew.apimachinery.cel import types
 
     params = spec.get("paramKind") is not None
@@ -79,7 +79,7 @@ def _variable_check(compiler: Compiler, known: frozenset[str]) -> VariableCheck:
 
 
 def webhook_expressions(obj: Object) -> frozenset[str]:
-    """The match conditions of a webhook configuration."""
+    """Returns the match conditions of a webhook configuration."""
     return frozenset(
         (condition.get("expression") or "").strip()
         for hook in obj.get("webhooks") or ()

@@ -31,7 +31,7 @@ ExpressionCheck = Callable[[str, str], Iterator[FieldError]]
 
 
 def one_of(value: str | None, known: Sequence[str], path: str) -> Iterator[FieldError]:
-    """Required, and one of some names."""
+    """Checks that a value is given, and one of some names."""
     if not value:
         yield required(path)
     elif value not in known:
@@ -39,7 +39,7 @@ def one_of(value: str | None, known: Sequence[str], path: str) -> Iterator[Field
 
 
 def operation_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
-    """A RuleWithOperations."""
+    """Checks a RuleWithOperations."""
     operations = rule.get("operations") or []
     at = child(path, "operations")
     if not operations:
@@ -73,7 +73,7 @@ def _wildcard_errors(values: list[str], path: str, what: str) -> Iterator[FieldE
 
 
 def resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
-    """Resources with subresources: what a wildcard covers may not be named beside it, or after it."""
+    """Checks resources with subresources: what a wildcard covers may not be named beside it, or after it."""
     if not resources:
         yield required(path)
     whole: set[str] = set()  # x of x/*
@@ -104,7 +104,7 @@ def resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
 
 
 def match_resources_errors(match: Object, path: str) -> Iterator[FieldError]:
-    """MatchResources of a policy or a binding."""
+    """Checks the MatchResources of a policy or a binding."""
     yield from one_of(match.get("matchPolicy"), MATCH_POLICIES, child(path, "matchPolicy"))
     for name in ("namespaceSelector", "objectSelector"):
         if match.get(name) is None:
@@ -128,7 +128,7 @@ def _named_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
 
 
 def conditions_errors(conditions: list[Object], path: str, check: ExpressionCheck) -> Iterator[FieldError]:
-    """matchConditions."""
+    """Checks matchConditions."""
     if len(conditions) > _MAX_CONDITIONS:
         yield too_many(path, len(conditions), _MAX_CONDITIONS)
     seen: set[str] = set()

@@ -15,7 +15,7 @@ _GROUP = "admissionregistration.k8s.io"
 
 
 def param_kind_errors(obj: Object, ctx: StrategyContext) -> Iterator[FieldError]:
-    """Of a policy: its user may get every object of the paramKind."""
+    """Checks a policy: its user may get every object of the paramKind."""
     kind = (obj.get("spec") or {}).get("paramKind")
     if kind is None or _is_allowed(ctx, kind, "get", "*", "*"):
         return
@@ -25,7 +25,9 @@ def param_kind_errors(obj: Object, ctx: StrategyContext) -> Iterator[FieldError]
 
 
 def param_ref_errors(obj: Object, policies: str, ctx: StrategyContext) -> Iterator[FieldError]:
-    """Of a binding: its user may get, or list, what the paramRef points to. `policies` is their plural."""
+    """Checks a binding: its user may get, or list, what the paramRef points to. `policies` is
+    their plural.
+    """
     spec = obj.get("spec") or {}
     reference = spec.get("paramRef")
     if reference is None:
@@ -51,6 +53,6 @@ def _is_allowed(ctx: StrategyContext, kind: Object | None, verb: str, namespace:
 
 
 def _shown(user: User) -> str:
-    """A user as Go prints it."""
+    """Returns a user as Go prints it."""
     extra = " ".join(f"{name}:[{' '.join(values)}]" for name, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"

@@ -62,7 +62,7 @@ class _PolicyStrategy(CountedConditional, ABC):
 
     @abstractmethod
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
-        """The kind's own rules."""
+        """Checks the kind's own rules."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         checks = expression_checks.policy_checks(ctx.features.expressions, obj.get("spec") or {}, None)

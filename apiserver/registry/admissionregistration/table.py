@@ -31,7 +31,7 @@ def admission_policy_binding(subject: Subject) -> Cells:
 
 
 def _selector_as_go(selector: Object) -> str:
-    """A selector as the Go type prints itself (from memory of the generated stringer)."""
+    """Returns a selector as the Go type prints itself (from memory of the generated stringer)."""
     pairs = sorted((selector.get("matchLabels") or {}).items())
     labels = "".join(f"{key}: {value}," for key, value in pairs)
     expressions = "".join(

@@ -41,7 +41,7 @@ class Leniency:
 def webhooks_errors(
     obj: Object, check: ExpressionCheck, *, mutating: bool, lenient: Leniency | None = None
 ) -> Iterator[FieldError]:
-    """The webhooks of a configuration."""
+    """Checks the webhooks of a configuration."""
     allowed = lenient or Leniency()
     seen: set[str] = set()
     for position, hook in enumerate(obj.get("webhooks") or []):
@@ -88,7 +88,7 @@ def _known(hook: Object, name: str, known: tuple[str, ...], path: str) -> Iterat
 
 
 def client_config_errors(config: Object, path: str) -> Iterator[FieldError]:
-    """A WebhookClientConfig: by url or by service."""
+    """Checks a WebhookClientConfig: by url or by service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         yield required(path, "exactly one of url or service is required")
@@ -99,7 +99,7 @@ def client_config_errors(config: Object, path: str) -> Iterator[FieldError]:
 
 
 def fully_qualified_errors(name: str, path: str) -> Iterator[FieldError]:
-    """A name with at least three parts (IsFullyQualifiedName)."""
+    """Checks a name with at least three parts (IsFullyQualifiedName)."""
     wrong = names.dns1123_subdomain(name) if name else []
     if not name:
         yield required(path)

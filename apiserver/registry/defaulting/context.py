@@ -38,7 +38,7 @@ def fill_null(obj: Object, **values: Any) -> None:
 
 
 def struct(obj: Object, name: str) -> Object:
-    """A field that is a struct, made if it is absent."""
+    """Returns a field that is a struct, made if it is absent."""
     found: Object | None = obj.get(name)
     if found is None:
         found = obj[name] = {}
@@ -46,5 +46,5 @@ def struct(obj: Object, name: str) -> Object:
 
 
 def each(obj: Object, *names: str) -> list[Object]:
-    """The items of the list fields `names`, in order."""
+    """Returns the items of the list fields `names`, in order."""
     return [item for name in names for item in obj.get(name) or ()]

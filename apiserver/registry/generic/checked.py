@@ -18,7 +18,9 @@ class OwnRules(Strategy):
         return [*metadata, *self.validate_update(new, old, ctx)]
 
     def as_new(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """All that would be wrong with the object if it were new: many kinds ask that of changes too."""
+        """Returns the faults that the object would have if it were new: many kinds check changes for them,
+        too.
+        """
         return self.check_new(obj, ctx, self.metadata_errors(obj, ctx))
 
 

@@ -35,7 +35,7 @@ class Position(NamedTuple):
 
 
 def token(page_revision: int, last: Key, namespace: str | None) -> str:
-    """The token that goes on after `last`; its start is relative to the namespace listed."""
+    """Returns the token that goes on after `last`; its start is relative to the namespace listed."""
     start = last.name if namespace or not last.namespace else f"{last.namespace}/{last.name}"
     data = {"v": _VERSION, "rv": page_revision, "start": f"{start}\0"}
     return base64url.encode(orjson.dumps(data))
@@ -71,7 +71,7 @@ def _decoded(text: str) -> tuple[int, str]:
 
 
 def _json(data: bytes) -> Object:
-    """The token's JSON; raises ValueError with the text of encoding/json."""
+    """Returns the token's JSON; raises ValueError with the text of encoding/json."""
     json_syntax.check(data)
     try:
         value = orjson.loads(data)

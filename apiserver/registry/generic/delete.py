@@ -130,7 +130,7 @@ def _shorten(obj: Object, options: Object) -> bool:
 
 
 def _not_negative(seconds: int) -> int:
-    """The grace that is meant: one second if less than none is asked for."""
+    """Returns the grace that is meant: one second if less than none is asked for."""
     return 1 if seconds < 0 else seconds
 
 

@@ -67,14 +67,14 @@ def uses(obj: Object, schema: Schema, gate: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...]]:
-    """The groups of gates of which one is off, with the places of their fields."""
+    """Returns the groups of gates of which one is off, with the places of their fields."""
     found = gated(schema)
     return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
 
 
 @lru_cache(maxsize=4096)
 def _branches(schema: Schema, gates: FeatureGates) -> Branches:
-    """All places of `_off` as one tree."""
+    """Returns all places of `_off` as one tree."""
     root: Branches = {}
     for paths in _off(schema, gates).values():
         for path in paths:
@@ -139,7 +139,7 @@ def _is_left_alone(schema: Schema, field: str) -> bool:
 
 
 def _ends(value: Any, path: Steps) -> Iterator[Object]:
-    """The objects that may hold the last step of `path`."""
+    """Yields the objects that may hold the last step of `path`."""
     if len(path) == 1:
         if isinstance(value, dict):
             yield value
@@ -160,7 +160,7 @@ def _has(obj: Object, path: Steps, but: str | None = None) -> bool:
 
 
 def _older(needed: Gates, path: Steps) -> str | None:
-    """The value of a gated field that was there before the gate: that of sidecars."""
+    """Returns the value of a gated field that was there before the gate: that of sidecars."""
     is_sidecars = needed == (_RULES,) and path[-3:] == ("initContainers", "*", "restartPolicy")
     return "Always" if is_sidecars else None
 

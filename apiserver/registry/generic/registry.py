@@ -73,7 +73,7 @@ class Registry:
         return self.resource.group_kind
 
     def strategy_of(self, subresource: str) -> Strategy:
-        """The strategy of a subresource that has the object itself as its body."""
+        """Returns the strategy of a subresource that has the object itself as its body."""
         return self._subresources.get(subresource, self.strategy)
 
     def named(self, write: Write) -> GroupResource:
@@ -84,7 +84,7 @@ class Registry:
         return Key(self.resource.storage_resource, namespace if self.resource.namespaced else "", name)
 
     def requested_key(self, namespace: str, name: str) -> Key:
-        """The key of the object that a request names; raises 400 if nothing can be called so."""
+        """Returns the key of the object that a request names; raises 400 if nothing can be called so."""
         if texts := path_segment(name):
             raise bad_request(f"Name parameter invalid: {field.show(name)}: {';'.join(texts)}")
         return self.key(namespace, name)
@@ -92,7 +92,7 @@ class Registry:
     # --- reading -------------------------------------------------------------------------------------------
 
     def entry(self, namespace: str, name: str) -> Entry:
-        """The current object; raises 400 and 404."""
+        """Returns the current object; raises 400 and 404."""
         entry = self.services.store.get(self.requested_key(namespace, name))
         if entry is None:
             raise not_found(self.resource.group_resource, name)
@@ -104,14 +104,14 @@ class Registry:
             await self.services.codec.prepare(self.resource, [(entry.value, entry.revision)])
 
     def object(self, entry: Entry) -> Object:
-        """The object of an entry in the hub version, fresh, with its resourceVersion."""
+        """Returns the object of an entry in the hub version, fresh, with its resourceVersion."""
         try:
             return self.services.codec.object(self.resource, entry.value, entry.revision)
         except UnreadableError as error:
             raise self.unreadable(entry, error) from None
 
     def unreadable(self, entry: Entry, error: UnreadableError) -> StatusError:
-        """The answer to who reads `entry`, which cannot be read."""
+        """Returns the answer to who reads `entry`, which cannot be read."""
         key = entry.key
         log.warning("%s %s at %d cannot be read: %s", key.resource, key.path, entry.revision, error.text)
         if not self.tells_corruption:
@@ -119,7 +119,7 @@ class Registry:
         return internal(corrupt(self.stored_path(key), error, entry.revision))
 
     def unreadable_list(self, entries: Iterable[Entry]) -> StatusError | None:
-        """The answer to a list of `entries`; None if all of them can be read."""
+        """Returns the answer to a list of `entries`; None if all of them can be read."""
         errors: list[tuple[str, UnreadableError, int]] = []
         for entry in entries:
             try:
@@ -142,11 +142,11 @@ class Registry:
         return self.services.features.requests.unsafe_deletion
 
     def stored_path(self, key: Key) -> str:
-        """The key of an object in upstream's store."""
+        """Returns the key of an object in upstream's store."""
         return stored_path(self.resource.group_resource, key, custom=self.resource.custom)
 
     def selectable(self, value: bytes, revision: int) -> Selectable:
-        """Labels and fields of the object that `value` was at `revision`."""
+        """Returns labels and fields of the object that `value` was at `revision`."""
         found = self._selectable.get(revision)
         if found is None:
             found = self.learn(loads(self.services.codec.served(self.resource, value, revision)), revision)
@@ -222,7 +222,7 @@ class Registry:
     def attributes(
         self, operation: str, write: Write, name: str, obj: Object | None, old: Object | None
     ) -> Attributes:
-        """The write as admission sees it."""
+        """Returns the write as admission sees it."""
         return Attributes(
             operation,
             self.resource,

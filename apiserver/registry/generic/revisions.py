@@ -10,7 +10,7 @@ WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeou
 
 
 def parse_revision(text: str) -> int:
-    """A revision in a list; raises 400."""
+    """Returns a revision in a list; raises 400."""
     try:
         return _parse(text)
     except StatusError as error:
@@ -18,7 +18,7 @@ def parse_revision(text: str) -> int:
 
 
 def parse_cached_revision(text: str) -> int:
-    """A revision that upstream's cache looks at, in a watch or get; raises 500, as upstream does."""
+    """Returns a revision that upstream's cache looks at, in a watch or get; raises 500, as upstream does."""
     return _parse(text)
 
 
@@ -42,5 +42,5 @@ async def wait(store: Store, revision: int) -> None:
 
 
 def too_old(error: CompactedError) -> StatusError:
-    """The 410 of a list or watch at a revision that is gone."""
+    """Returns the 410 of a list or watch at a revision that is gone."""
     return StatusError(410, "Expired", f"too old resource version: {error.asked} ({error.horizon})")

@@ -48,7 +48,9 @@ class Selection:
 
 
 async def selection(request: Request, registry: Registry, options: ListOptions) -> Selection:
-    """The selection of a request; raises 400. Selectors may be as long as a head, and take a second."""
+    """Returns the selection of a request; raises 400. Selectors may be as long as a head, and
+    take a second.
+    """
     size = len(options.label_selector) + len(options.field_selector)
     return await beside(size, lambda: _parsed(request, registry, options))
 
@@ -70,7 +72,9 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
 
 
 def _known(registry: Registry, group: str) -> set[str]:
-    """The fields that may be named; where a kind says itself which, only those below a namespace have one."""
+    """Returns the fields that may be named; where a kind says itself which, only those below a namespace have
+    one.
+    """
     resource = registry.resource
     own = registry.strategy.labels_in(group, registry.services.features)
     if not resource.namespaced and (own or resource.custom):

@@ -16,7 +16,7 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def role(obj: Object, *, namespaced: bool) -> list[FieldError]:
-    """A Role or ClusterRole."""
+    """Checks a Role or ClusterRole."""
     found: list[FieldError] = []
     for position, rule in enumerate(obj.get("rules") or ()):
         found += _rule(rule, f"rules[{position}]", namespaced=namespaced)
@@ -57,7 +57,7 @@ def _aggregation(aggregation: Object) -> Iterator[FieldError]:
 
 
 def binding(obj: Object, *, namespaced: bool) -> list[FieldError]:
-    """A RoleBinding or ClusterRoleBinding."""
+    """Checks a RoleBinding or ClusterRoleBinding."""
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
     found = list(_reference(obj.get("roleRef") or {}, kinds))
     for position, subject in enumerate(obj.get("subjects") or ()):

@@ -19,7 +19,7 @@ def attributes_of(
     *,
     dry_run: bool = False,
 ) -> Attributes:
-    """The request as admission sees it: `body` is what was posted to the subresource of the scope."""
+    """Returns the request as admission sees it: `body` is what was posted to the subresource of the scope."""
     registry, info = scope.registry, request.info
     named = (body or {}).get("metadata") or {}
     return Attributes(

@@ -23,7 +23,7 @@ _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGr
 
 
 async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
-    """The body; raises 413 beyond `limit` bytes, 400 if it breaks off."""
+    """Returns the body; raises 413 beyond `limit` bytes, 400 if it breaks off."""
     try:
         body = await request.read_body(limit)
     except BodyTooLargeError:
@@ -41,7 +41,9 @@ async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
 
 
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:
-    """The body as an object of the scope's kind: decoded, defaulted, in the version it was sent to."""
+    """Returns the body as an object of the scope's kind: decoded, defaulted, in the version it
+    was sent to.
+    """
     resource = scope.resource
     content_type = type_of(request, None if resource.custom else resource.schema)
     body = await read(request)
@@ -49,7 +51,7 @@ async def read_object(request: Request, scope: Scope, validation: str) -> Object
 
 
 def type_of(request: Request, schema: Schema | None) -> str:
-    """The media type of a body that is of a schema, None for custom resources; raises 415."""
+    """Returns the media type of a body that is of a schema, None for custom resources; raises 415."""
     content_type = request.headers.get("content-type", "")
     if content_type == media_types.JSON:  # nearly always; the rest needs to know more
         return content_type
@@ -58,7 +60,7 @@ def type_of(request: Request, schema: Schema | None) -> str:
 
 
 def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
-    """The object that `body` holds, with defaults; warnings go to the request. Raises 400."""
+    """Returns the object that `body` holds, with defaults; warnings go to the request. Raises 400."""
     decoded = decoder.decode(body, content_type, scope.resource, scope.services.table, validation)
     request.warnings.extend(decoded.warnings)
     obj = decoded.object
@@ -69,7 +71,7 @@ def decode(request: Request, scope: Scope, body: bytes, content_type: str, valid
 async def read_other(
     request: Request, scope: Scope, target: Resource | Subresource, schema: Schema, validation: str
 ) -> Object:
-    """The body as an object of another kind: of a subresource such as Scale or Binding."""
+    """Returns the body as an object of another kind: of a subresource such as Scale or Binding."""
     content_type = type_of(request, schema)
     body = await read(request)
     table = scope.services.table

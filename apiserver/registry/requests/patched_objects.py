@@ -40,7 +40,7 @@ def patched(live: Object, body: bytes, content_type: str, validation: str) -> tu
 
 
 def decoded(request: Request, scope: Scope, value: Any, validation: str, told: Sequence[str] = ()) -> Object:
-    """A patched value as an object of the scope's kind, with defaults; raises 400 and 422."""
+    """Returns a patched value as an object of the scope's kind, with defaults; raises 400 and 422."""
     resource = scope.resource
     if not isinstance(value, dict):
         raise unreadable(value, decoder.no_object(value))
@@ -57,7 +57,7 @@ def decoded(request: Request, scope: Scope, value: Any, validation: str, told: S
 
 
 def _custom(request: Request, scope: Scope, value: Object, validation: str, told: Sequence[str]) -> Object:
-    """A patched custom resource, with the apiVersion and kind that the patch gave it.
+    """Returns a patched custom resource, with the apiVersion and kind that the patch gave it.
 
     Its metadata is read whatever it is, the rest only of what is of the resource's group and kind.
     """

@@ -36,12 +36,12 @@ def for_people(request: Request) -> bool:
 
 
 def plain(form: Accepted) -> Accepted:
-    """The same media type without a conversion: Statuses are never Tables."""
+    """Returns the same media type without a conversion: Statuses are never Tables."""
     return Accepted(form.media_type, pretty=form.pretty)
 
 
 def current(request: Request, scope: Scope, value: bytes, revision: int, form: Accepted) -> Response:
-    """The stored object at `revision`."""
+    """Returns the stored object at `revision`."""
     data = scope.services.codec.served(scope.resource, value, revision)
     if form == PLAIN:
         return Response(200, with_revision(data, revision) + b"\n")
@@ -52,7 +52,7 @@ PLAIN = Accepted(media_types.JSON)
 
 
 def written(request: Request, scope: Scope, result: Written, form: Accepted) -> Response:
-    """The object after a write."""
+    """Returns the object after a write."""
     status = 201 if result.created else 200
     as_written = not scope.resource.custom or scope.resource.gvk == scope.resource.storage
     if result.value is not None and form == PLAIN and as_written:
@@ -63,7 +63,7 @@ def written(request: Request, scope: Scope, result: Written, form: Accepted) -> 
 
 
 def render(request: Request, scope: Scope, obj: Object, form: Accepted, status: int = 200) -> Response:
-    """An object in the served version, in the form asked for."""
+    """Returns an object in the served version, in the form asked for."""
     return document(convert(request, scope, obj, form), form, status)
 
 
@@ -115,7 +115,7 @@ def _go_type(scope: Scope, kind: str) -> str:
 
 
 def _revision(obj: Object) -> Object:
-    """The metadata of a Table of one; what is never stored (a review) has no revision."""
+    """Returns the metadata of a Table of one; what is never stored (a review) has no revision."""
     revision = obj["metadata"].get("resourceVersion")
     return {"resourceVersion": revision} if revision else {}
 
@@ -123,7 +123,7 @@ def _revision(obj: Object) -> Object:
 def convert_list(
     request: Request, scope: Scope, items: Sequence[Object], metadata: Object, form: Accepted
 ) -> Object:
-    """A list in one of the forms that are not plain JSON of the list."""
+    """Returns a list in one of the forms that are not plain JSON of the list."""
     match form.convert:
         case "":
             if not scope.resource.custom:
@@ -150,7 +150,7 @@ def convert_list(
 
 
 def _typed(metadata: Object) -> Object:
-    """A list's metadata as a Go struct writes it, which custom resources' own lists are not."""
+    """Returns a list's metadata as a Go struct writes it, which custom resources' own lists are not."""
     return {name: value for name, value in metadata.items() if value != ""}
 
 
@@ -173,7 +173,7 @@ def table(
     *,
     header: bool = True,
 ) -> Object:
-    """A Table of objects; its cells are made by the module of tables."""
+    """Returns a Table of objects; its cells are made by the module of tables."""
     from kubeskew.apiserver.registry.tables import table
 
     include = included(request)
@@ -189,7 +189,7 @@ def table(
 
 
 async def compressed(request: Request, response: Response) -> Response:
-    """The same answer, compressed if it is large and the client takes that."""
+    """Returns the same answer, compressed if it is large and the client takes that."""
     body = response.body
     small = isinstance(body, bytes) and len(body) < _COMPRESSED_FROM
     if small or isinstance(body, Upgrade) or "gzip" not in request.headers.get("accept-encoding", ""):

@@ -16,7 +16,7 @@ MAX_BINDING_CONDITIONS = 4
 
 
 def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRules) -> Iterator[FieldError]:
-    """Faults of a taint; an effect that `old` has already is not looked at."""
+    """Yields faults of a taint; an effect that `old` has already is not looked at."""
     name, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
     yield from _label_name(name, child(path, "key"))
     if value:
@@ -32,7 +32,7 @@ def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRule
 def toleration_errors(
     tolerations: list[Object] | None, path: str, rules: DeviceRules
 ) -> Iterator[FieldError]:
-    """Faults of the tolerations of a request or result; their number is not limited."""
+    """Yields faults of the tolerations of a request or result; their number is not limited."""
     for position, item in enumerate(tolerations or ()):
         yield from _toleration(item, index(path, position), rules)
 
@@ -56,7 +56,7 @@ def _toleration(item: Object, path: str, rules: DeviceRules) -> Iterator[FieldEr
 
 
 def binding_errors(holder: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
-    """The conditions that must hold, and must not, before a pod is bound to a device."""
+    """Checks the conditions that must hold, and must not, before a pod is bound to a device."""
     good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
     at, at_bad = child(path, "bindingConditions"), child(path, "bindingFailureConditions")
     yield from devices.each(good, MAX_BINDING_CONDITIONS, _label_name, at, rules)

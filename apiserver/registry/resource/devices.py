@@ -44,7 +44,7 @@ Rule = Callable[[Any, str], Iterator[FieldError]]
 def each(
     items: Sequence[Any] | None, most: int | None, rule: Rule, path: str, rules: DeviceRules
 ) -> Iterator[FieldError]:
-    """Each item, and that there are not too many; the latter alone since 1.35."""
+    """Checks each item, and that there are not too many; the latter alone since 1.35."""
     items = items or ()
     if most is None or len(items) <= most or not rules.declared:
         for position, item in enumerate(items):
@@ -62,7 +62,9 @@ def unique(
     identity: Callable[[Any], str],
     field: str = "name",
 ) -> Iterator[FieldError]:
-    """The same for items that `identity` tells apart; until 1.34 repeats are told at `field` of the item."""
+    """Checks the same for items that `identity` tells apart; until 1.34 repeats are told at `field` of the
+    item.
+    """
     items = items or ()
     yield from each(items, most, rule, path, rules)
     if most is not None and len(items) > most and rules.declared:
@@ -84,7 +86,7 @@ def entries(
     path: str,
     rules: DeviceRules,
 ) -> Iterator[FieldError]:
-    """Names and values of a map, by name; a name longer than `longest` is shown shortened in paths."""
+    """Checks names and values of a map, by name; a name longer than `longest` is shown shortened in paths."""
     items = items or {}
     if most is not None and len(items) > most:
         yield _too_many(path, len(items), most, rules)
@@ -227,7 +229,7 @@ def request_reference(requests: Collection[str]) -> Rule:
 def selectors(
     items: list[Object] | None, path: str, rules: DeviceRules, *, stored: bool
 ) -> Iterator[FieldError]:
-    """`stored`: the very same were accepted before."""
+    """Checks selectors; `stored`: the very same were accepted before."""
 
     def rule(selector: Object, at: str) -> Iterator[FieldError]:
         cel = selector.get("cel")
@@ -248,7 +250,7 @@ def selectors(
 
 
 def allocation_mode(mode: str, count: int, path: str) -> Iterator[FieldError]:
-    """`path` is that of the request."""
+    """Checks the mode; `path` is that of the request."""
     if mode == "All":
         if count:
             text = "must not be specified when allocationMode is 'All'"
@@ -271,7 +273,9 @@ def opaque(config: Object, path: str, rules: DeviceRules, *, stored: bool) -> It
 
 
 def raw_object(value: Any, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
-    """Any JSON object of at most 10 KiB (none before 1.32); one that was stored before may be larger."""
+    """Checks any JSON object of at most 10 KiB (none before 1.32); one that was stored before may
+    be larger.
+    """
     if value is None:
         yield required(path)
         return

@@ -13,7 +13,7 @@ _CLASSIC = frozenset({"v1alpha1", "v1alpha2"})  # other objects under the same n
 
 
 def as_v1(obj: Object, ctx: StrategyContext) -> Object:
-    """The object in the shape of v1: a copy, unless the hub has that shape."""
+    """Returns the object in the shape of v1: a copy, unless the hub has that shape."""
     hub = GroupVersionKind(_GROUP, ctx.resource.version, ctx.resource.kind)
     if hub not in CONVERTERS:
         return obj

@@ -32,14 +32,14 @@ class Judge:
 
 
 def self_subject(review: Object, judge: Judge) -> Object:
-    """SelfSubjectReview: who am I?"""
+    """Answers a SelfSubjectReview: the user who asks."""
     about = {name: review[name] for name in ("apiVersion", "kind")}
     created = {"creationTimestamp": timestamp(judge.clock.now())}
     return {**about, "metadata": created, "status": {"userInfo": _info(judge.user)}}
 
 
 def token(review: Object, judge: Judge) -> Object:
-    """TokenReview: whose token is this, and for which of these audiences?"""
+    """Answers a TokenReview: the user of a token, and those of the audiences that it is for."""
     spec = review.get("spec") or {}
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
@@ -52,27 +52,27 @@ def token(review: Object, judge: Judge) -> Object:
 
 
 def subject_access(review: Object, judge: Judge) -> Object:
-    """SubjectAccessReview: may that user do this?"""
+    """Answers a SubjectAccessReview: the rights of another user."""
     spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
     _check([*spec, *_metadata_errors(review)])
     return _decided(review, _subject(review["spec"]), judge)
 
 
 def local_subject_access(review: Object, judge: Judge) -> Object:
-    """LocalSubjectAccessReview: may that user do this in this namespace?"""
+    """Answers a LocalSubjectAccessReview: the rights of another user in one namespace."""
     spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
     _check([*spec, *_local_errors(review)])
     return _decided(review, _subject(review["spec"]), judge)
 
 
 def self_subject_access(review: Object, judge: Judge) -> Object:
-    """SelfSubjectAccessReview: may I do this?"""
+    """Answers a SelfSubjectAccessReview: the rights of the user who asks."""
     _check([*_spec_errors(review), *_attribute_errors(review), *_metadata_errors(review)])
     return _decided(review, judge.user, judge)
 
 
 def self_subject_rules(review: Object, judge: Judge) -> Object:
-    """SelfSubjectRulesReview: what may I do in a namespace?"""
+    """Answers a SelfSubjectRulesReview: the rules of the user who asks, in a namespace."""
     namespace = (review.get("spec") or {}).get("namespace") or ""
     if not namespace:
         raise bad_request("no namespace on request")
@@ -129,7 +129,9 @@ def _question(spec: Object) -> RequestInfo:
 
 
 def _selector(selector: Object) -> str:
-    """A selector of resource attributes as a client would write it; what it cannot say there is left out."""
+    """Returns a selector of resource attributes as a client would write it; what it cannot say there is left
+    out.
+    """
     if selector.get("rawSelector"):
         return str(selector["rawSelector"])
     signs = {"In": "=", "NotIn": "!="}

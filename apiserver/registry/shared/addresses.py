@@ -36,7 +36,7 @@ def _without_zeros(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Address | None:
-    """The address, read as Go's sloppy parser does; an IPv4-mapped one is an IPv4 address."""
+    """Returns the address, read as Go's sloppy parser does; an IPv4-mapped one is an IPv4 address."""
     found = _plain(text) or _plain(_without_zeros(text))
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return mapped or found
@@ -48,7 +48,7 @@ def _is_mapped(text: str) -> bool:
 
 
 def ip_errors(path: str, text: str, *, strict: bool, known: Collection[str] = ()) -> list[FieldError]:
-    """`known`: values that the old object had."""
+    """Checks an address; `known`: values that the old object had."""
     if text in known:
         return []
     if parse(text) is None:
@@ -74,13 +74,13 @@ def _parts(text: str) -> tuple[Address, int] | None:
 
 
 def network(text: str) -> Network | None:
-    """The network of a CIDR, None if it is none."""
+    """Returns the network of a CIDR, None if it is none."""
     found = _parts(text)
     return None if found is None else ipaddress.ip_network(f"{found[0]}/{found[1]}", strict=False)
 
 
 def interface(text: str) -> str | None:
-    """An address with the length of its prefix, as it should be written; None if the text is none."""
+    """Returns an address with the length of its prefix, as it should be written; None if the text is none."""
     found = _parts(text)
     return None if found is None else f"{found[0]}/{found[1]}"
 
@@ -102,7 +102,7 @@ def cidr_errors(path: str, text: str, *, strict: bool, known: Collection[str] = 
 
 
 def endpoint_errors(path: str, text: str) -> list[FieldError]:
-    """An address that traffic may be sent to: nothing unspecified, local or of the link."""
+    """Checks an address that traffic may be sent to: nothing unspecified, local or of the link."""
     address = parse(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]

@@ -68,7 +68,7 @@ def is_extended(name: str) -> bool:
 
 
 def name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """The name of a resource anywhere: qualified; without a prefix it must be a standard one."""
+    """Checks the name of a resource anywhere: qualified; without a prefix it must be a standard one."""
     texts = names.qualified_name(name)
     yield from (invalid(path, name, text) for text in texts)
     if not texts and "/" not in name and name not in _STANDARD and not name.startswith(QUOTA_PAGES):
@@ -76,7 +76,7 @@ def name_errors(name: str, path: str) -> Iterator[FieldError]:
 
 
 def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """The name of a resource of a container."""
+    """Checks the name of a resource of a container."""
     yield from name_errors(name, path)
     if "/" not in name and name not in _CONTAINER and not name.startswith(HUGEPAGES):
         yield invalid(path, name, "must be a standard resource for containers")
@@ -85,7 +85,7 @@ def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
 
 
 def amount_errors(name: str, text: str, path: str) -> list[FieldError]:
-    """An amount: not negative, whole where fractions make no sense."""
+    """Checks an amount: not negative, whole where fractions make no sense."""
     errors = []
     if text[:1] == "-" and Quantity.parse(text) < ZERO:
         errors.append(invalid(path, text, NOT_NEGATIVE))
@@ -194,7 +194,7 @@ def _repeated_claim(name: str, request: str, seen: set[str], path: str) -> Itera
 
 
 def pod_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """The name of a resource of a whole pod."""
+    """Checks the name of a resource of a whole pod."""
     errors = list(name_errors(name, path))
     yield from errors
     if not errors and name not in _SHARED and not name.startswith(HUGEPAGES):

@@ -7,7 +7,9 @@ from kubeskew.apimachinery.objects import Object
 
 
 def struct_difference(name: str, old: Object, new: Object) -> str:
-    """`name`: the Go type. The fields that differ, each before and after."""
+    """Shows the difference of two structs; `name`: the Go type. The fields that differ, each before and
+    after.
+    """
     lines = [f"  {name}{{"]
     same = 0
     for field in dict.fromkeys([*old, *new]):

@@ -29,7 +29,7 @@ def wildcard_subdomain(name: str) -> list[str]:
 
 
 def prefixed_path_errors(path: str, value: str) -> Iterator[FieldError]:
-    """A domain, a slash, and the path of a URL."""
+    """Checks a domain, a slash, and the path of a URL."""
     domain, _, rest = value.partition("/")
     if not domain or not rest:
         yield invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
@@ -40,7 +40,7 @@ def prefixed_path_errors(path: str, value: str) -> Iterator[FieldError]:
 
 
 def domain_name_errors(path: str, value: str) -> Iterator[FieldError]:
-    """A name of at least two labels, perhaps with a dot at its end."""
+    """Checks a name of at least two labels, perhaps with a dot at its end."""
     if not value:
         yield required(path)
         return

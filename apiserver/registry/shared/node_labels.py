@@ -31,7 +31,9 @@ DEPRECATED = {
 
 
 def term_warnings(term: Object, path: str, *, values: bool) -> Iterator[str]:
-    """`values`: tell of values that no label can have, which a preferred term may hold."""
+    """Warns of a term's labels; `values`: also of values that no label can have, which a preferred term may
+    hold.
+    """
     for position, expression in enumerate(term.get("matchExpressions") or ()):
         at, name = index(child(path, "matchExpressions"), position), expression.get("key") or ""
         if name in DEPRECATED:
@@ -42,7 +44,7 @@ def term_warnings(term: Object, path: str, *, values: bool) -> Iterator[str]:
 
 
 def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
-    """Of a label selector for nodes."""
+    """Warns of a label selector for nodes."""
     for position, expression in enumerate((selector or {}).get("matchExpressions") or []):
         name = expression.get("key") or ""
         if name in DEPRECATED:
@@ -54,7 +56,7 @@ def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
 
 
 def topology_warnings(topologies: list[Object], path: str) -> Iterator[str]:
-    """Of the topologies that a storage class allows."""
+    """Warns of the topologies that a storage class allows."""
     for position, term in enumerate(topologies):
         for number, expression in enumerate(term.get("matchLabelExpressions") or []):
             text = DEPRECATED.get(expression.get("key") or "")

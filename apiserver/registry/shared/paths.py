@@ -6,18 +6,18 @@ MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 
 
 def without_backsteps(path: str, value: str) -> list[FieldError]:
-    """Not `..` anywhere."""
+    """Checks that a path has no `..` anywhere."""
     return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
 def descending(path: str, value: str) -> list[FieldError]:
-    """Relative, and never upwards."""
+    """Checks that a path is relative, and never leads upwards."""
     errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
     return errors + without_backsteps(path, value)
 
 
 def local_file(path: str, value: str) -> list[FieldError]:
-    """The name of a file made in a volume: given, descending, and not beginning with two dots."""
+    """Checks the name of a file made in a volume: given, descending, and not beginning with two dots."""
     return unreserved(path, value) if value else [required(path)]
 
 

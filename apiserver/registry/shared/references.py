@@ -13,7 +13,7 @@ from kubeskew.apimachinery.validation import names
 
 
 def reference_errors(reference: Object, path: str) -> Iterator[FieldError]:
-    """A reference to an object of any kind, by group, kind and name."""
+    """Checks a reference to an object of any kind, by group, kind and name."""
     group = reference.get("apiGroup")
     if group is not None:
         yield from (invalid(child(path, "apiGroup"), group, text) for text in names.dns1123_subdomain(group))

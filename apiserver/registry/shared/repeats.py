@@ -4,7 +4,9 @@ from collections.abc import Hashable, Iterable
 
 
 def repeats(values: Iterable[Hashable]) -> frozenset[int]:
-    """The positions of values that stand further in front too, found in one pass: lists may be long."""
+    """Returns the positions of values that stand further in front too, found in one pass: lists
+    may be long.
+    """
     seen: set[Hashable] = set()
     found = set()
     for position, value in enumerate(values):

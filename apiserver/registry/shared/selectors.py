@@ -18,7 +18,7 @@ def takes_all(selector: Object | None) -> bool:
 
 
 def shown(selector: Object | None) -> Object | None:
-    """A metav1.LabelSelector as errors print it: a struct, whose map is sorted."""
+    """Returns a metav1.LabelSelector as errors print it: a struct, whose map is sorted."""
     if selector is None:
         return None
     labels = {"matchLabels": dict(sorted((selector.get("matchLabels") or {}).items()))}
@@ -27,7 +27,7 @@ def shown(selector: Object | None) -> Object | None:
 
 
 def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """A metav1.LabelSelector."""
+    """Checks a metav1.LabelSelector."""
     labels = selector.get("matchLabels") or {}
     at = child(path, "matchLabels")
     for name in sorted(labels):
@@ -57,7 +57,7 @@ def _expression(expression: Object, path: str) -> Iterator[FieldError]:
 
 
 def node_selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """A core NodeSelector that is required."""
+    """Checks a core NodeSelector that is required."""
     terms = selector.get("nodeSelectorTerms") or []
     at = child(path, "nodeSelectorTerms")
     if not terms:
@@ -67,7 +67,7 @@ def node_selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
 
 
 def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
-    """`any_value`: of a preferred term values that no label can have are let through."""
+    """Checks a term; `any_value`: of a preferred term values that no label can have are let through."""
     for position, expression in enumerate(term.get("matchExpressions") or []):
         at = index(child(path, "matchExpressions"), position)
         yield from _node_expression(expression, at, any_value=any_value)

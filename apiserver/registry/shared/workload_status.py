@@ -32,7 +32,7 @@ def _collisions(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def replica_errors(new: Object, _old: Object) -> Iterator[FieldError]:
-    """Of replica sets and replication controllers."""
+    """Checks replica sets and replication controllers."""
     counted = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     yield from _counts(new, *counted, "observedGeneration")
     yield from _at_most(new, "replicas", _OF_REPLICAS, *counted[1:])

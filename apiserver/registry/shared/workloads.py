@@ -26,7 +26,7 @@ def not_negative(obj: Object, path: str, *fields: str) -> Iterator[FieldError]:
 
 
 def selector_errors(spec: Object, what: str) -> Iterator[FieldError]:
-    """The selector of a workload: given, and not so wide that it takes every pod."""
+    """Checks the selector of a workload: given, and not so wide that it takes every pod."""
     selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
@@ -53,7 +53,7 @@ def template_labels(spec: Object) -> dict[str, str]:
 
 
 def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> list[FieldError]:
-    """The template of a deployment or replica set: fit for the selector, valid, always restarting."""
+    """Checks the template of a deployment or replica set: fit for the selector, valid, always restarting."""
     selector, labels = spec.get("selector"), template_labels(spec)
     errors: list[FieldError] = []
     fits = matches(selector, labels)
@@ -208,7 +208,9 @@ def at_most_all(value: int | str | None, path: str) -> Iterator[FieldError]:
 
 
 def amount(value: int | str | None) -> int:
-    """The number, of things or of percents; a text that is no percentage as Go reads it as a number."""
+    """Returns the number, of things or of percents; a text that is no percentage as Go reads it
+    as a number.
+    """
     if not isinstance(value, str):
         return value or 0
     if not names.percent(value):

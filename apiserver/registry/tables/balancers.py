@@ -6,6 +6,6 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 
 def _balancers(subject: Subject) -> list[str]:
-    """The addresses, else names, of the load balancers, sorted."""
+    """Returns the addresses, else names, of the load balancers, sorted."""
     found = subject.items("status", "loadBalancer", "ingress")
     return sorted({one.get("ip") or one.get("hostname") or "" for one in found} - {""})

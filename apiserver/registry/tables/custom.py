@@ -48,7 +48,7 @@ SCALE_PATHS = tuple(JSONPath(column["jsonPath"]) for column in _SCALE)
 
 
 def cells(subject: Subject, columns: Sequence[Column], paths: Sequence[JSONPath]) -> list[Cell]:
-    """The cells of one object, its name first."""
+    """Returns the cells of one object, its name first."""
     row: list[Cell] = [subject.text("metadata", "name")]
     for column, path in zip(columns, paths, strict=True):
         values = path.values(subject.obj)

@@ -12,7 +12,7 @@ _YEAR = 365 * _DAY
 
 
 def human_duration(duration: timedelta) -> str:
-    """`duration` in whole seconds, the coarser the longer: 119s, 9m59s, 7h59m, 7d23h, 729d, 7y364d.
+    """Shows `duration` in whole seconds, the coarser the longer: 119s, 9m59s, 7h59m, 7d23h, 729d, 7y364d.
 
     Clocks differ a little: a second in the future is now, more is `<invalid>`.
     """

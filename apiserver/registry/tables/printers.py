@@ -63,7 +63,7 @@ class Printer:
 
 
 def printer_for(resource: Resource, kind: GroupKind) -> Printer:
-    """Of objects of `kind`, which a resource answered with: its own, or Scale."""
+    """Returns the printer of objects of `kind`, which a resource answered with: its own, or Scale."""
     if isinstance(resource, CustomResource):
         scaled = kind != resource.group_kind
         columns, paths = (custom.SCALE, custom.SCALE_PATHS) if scaled else (resource.columns, resource.paths)
@@ -84,7 +84,7 @@ def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
 
 
 def _by_name(names: Sequence[str], cells_of: CellsOf) -> Callable[[Subject], list[Cell]]:
-    """The cells of a kind, in the order of its columns."""
+    """Returns the cells of a kind, in the order of its columns."""
 
     def cells(subject: Subject) -> list[Cell]:
         known: Cells = {
@@ -98,7 +98,7 @@ def _by_name(names: Sequence[str], cells_of: CellsOf) -> Callable[[Subject], lis
 
 
 def _nothing_more(_: Subject) -> Cells:
-    """A kind that is but a name and an age."""
+    """Makes the cells of a kind that has but a name and an age."""
     return {}
 
 

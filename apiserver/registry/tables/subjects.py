@@ -28,11 +28,11 @@ class Subject:
     now: datetime
 
     def at(self, *path: str) -> Any:
-        """The value at a path, None if there is none."""
+        """Returns the value at a path, None if there is none."""
         return at(self.obj, *path)
 
     def text(self, *path: str, default: str = "") -> str:
-        """A string, or `default` for none or an empty one."""
+        """Returns a string, or `default` for none or an empty one."""
         return str(self.at(*path) or default)
 
     def number(self, *path: str) -> int:
@@ -50,7 +50,7 @@ class Subject:
         return ago(self.at(*path), self.now, default)
 
     def condition(self, kind: str) -> Object | None:
-        """The first condition of a type."""
+        """Returns the first condition of a type."""
         return next((one for one in self.items("status", "conditions") if one.get("type") == kind), None)
 
     def is_true(self, kind: str) -> bool:
@@ -66,7 +66,7 @@ CellsOf = Callable[[Subject], Cells]
 
 
 def at(value: Any, *path: str) -> Any:
-    """The value at a path of keys, None if the path ends early."""
+    """Returns the value at a path of keys, None if the path ends early."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -85,7 +85,7 @@ def labels(pairs: Mapping[str, str] | None) -> str:
 
 
 def selector(value: Object | None) -> str:
-    """A LabelSelector as the text of a selector."""
+    """Returns a LabelSelector as the text of a selector."""
     try:
         return str(LabelSelector.from_object(value)) or NONE
     except SelectorError:
@@ -93,7 +93,7 @@ def selector(value: Object | None) -> str:
 
 
 def quantity(value: Any) -> str:
-    """A quantity's canonical text; zero for None."""
+    """Returns a quantity's canonical text; zero for None."""
     try:
         return Quantity.of(value).canonical()
     except QuantityError:
@@ -101,24 +101,24 @@ def quantity(value: Any) -> str:
 
 
 def shortened(items: Sequence[str], total: int | None = None) -> str:
-    """The first three items and how many more there are."""
+    """Returns the first three items and how many more there are."""
     total = len(items) if total is None else total
     shown = ",".join(items[:MOST])
     return f"{shown} + {total - MOST} more..." if total > MOST else shown
 
 
 def joined(items: Sequence[Any] | None, default: str = "", separator: str = ",") -> str:
-    """All items, or `default` for none."""
+    """Returns all items, or `default` for none."""
     return separator.join(map(str, items or ())) or default
 
 
 def boolean(value: bool | None) -> str:
-    """A boolean that may be unset, as text."""
+    """Returns a boolean that may be unset, as text."""
     return UNSET if value is None else str(value)
 
 
 def containers(template: Object | None) -> Cells:
-    """The cells Containers and Images of a pod template."""
+    """Returns the cells Containers and Images of a pod template."""
     found = at(template, "spec", "containers") or []
     return {
         "Containers": ",".join(one.get("name", "") for one in found),

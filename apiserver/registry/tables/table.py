@@ -28,7 +28,7 @@ def render(
     no_headers: bool = False,
     version: str = "v1",
 ) -> Object:
-    """A Table of `meta.k8s.io/{version}`, one row per object; `metadata` is that of the list.
+    """Returns a Table of `meta.k8s.io/{version}`, one row per object; `metadata` is that of the list.
 
     The objects are as served in the resource's version, or are its Scales. What a row has beside its cells
     is chosen by `include_object`: nothing (None), the metadata, or the object; raises 400 for any other.
@@ -80,7 +80,7 @@ def _included(obj: Object, include_object: str, version: str) -> Object | None:
 
 
 def _wrong_include(value: str) -> str:
-    """The text of a refusal (from memory of metav1 validation)."""
+    """Returns the text of a refusal (from memory of metav1 validation)."""
     return (
         f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
         "must be 'Metadata', 'Object', 'None', or empty"

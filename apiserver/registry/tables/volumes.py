@@ -20,7 +20,7 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def _volume(subject: Subject) -> Cells:
-    """The cells that volumes and claims have in common."""
+    """Returns the cells that volumes and claims have in common."""
     annotations = subject.at("metadata", "annotations")
     return {
         "Status": "Terminating" if subject.deleted else subject.text("status", "phase"),
@@ -31,7 +31,7 @@ def _volume(subject: Subject) -> Cells:
 
 
 def _first(*values: Any) -> Any:
-    """The first value that is there, be it empty."""
+    """Returns the first value that is there, be it empty."""
     return next(value for value in values if value is not None)
 
 

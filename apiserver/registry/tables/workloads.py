@@ -9,7 +9,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 
 def _pods(subject: Subject) -> Cells:
-    """The cells that tell which pods a workload makes."""
+    """Returns the cells that tell which pods a workload makes."""
     return {
         **containers(subject.at("spec", "template")),
         "Selector": selector(subject.at("spec", "selector")),

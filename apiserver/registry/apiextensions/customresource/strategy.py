@@ -189,7 +189,7 @@ def _replicas(obj: Object, path: str) -> list[FieldError]:
 
 
 def _nested(obj: Object, path: str, wanted: type, name: str) -> tuple[Any, str]:
-    """The value at a path and why it is not of the type that is wanted there."""
+    """Returns the value at a path and why it is not of the type that is wanted there."""
     value: Any = obj
     walked = ""
     for part in path.split("."):
@@ -214,7 +214,7 @@ def _accessor_error(path: str, value: Any, wanted: str) -> str:
 
 
 def _go(value: Any) -> str:
-    """A JSON value as Go's %v prints it."""
+    """Returns a JSON value as Go's %v prints it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

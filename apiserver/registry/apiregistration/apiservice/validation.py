@@ -13,7 +13,7 @@ _STATUSES = ("False", "True", "Unknown")
 
 
 def api_service_errors(obj: Object) -> Iterator[FieldError]:
-    """An APIService."""
+    """Checks an APIService."""
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
     group, version = spec.get("group") or "", spec.get("version") or ""
     wanted = f"{version}.{group}"
@@ -66,7 +66,7 @@ def _decoded_length(bundle: str) -> int:
 
 
 def status_errors(obj: Object) -> Iterator[FieldError]:
-    """The conditions of an APIService."""
+    """Checks the conditions of an APIService."""
     for position, condition in enumerate((obj.get("status") or {}).get("conditions") or []):
         if condition.get("status") not in _STATUSES:
             path = f"status.conditions[{position}].status"

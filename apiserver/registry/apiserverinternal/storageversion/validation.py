@@ -11,7 +11,7 @@ from kubeskew.apimachinery.validation import names
 
 
 def name_texts(name: str) -> list[str]:
-    """A group and a resource."""
+    """Checks a group and a resource."""
     group, dot, resource = name.rpartition(".")
     if not dot:
         return ["name must be in the form of <group>.<resource>"]
@@ -22,7 +22,7 @@ def name_texts(name: str) -> list[str]:
 
 
 def status_errors(status: Object) -> Iterator[FieldError]:
-    """Of a StorageVersion."""
+    """Checks a StorageVersion."""
     servers = status.get("storageVersions") or []
     for position, server in enumerate(servers):
         yield from _server(server, index("status.storageVersions", position))

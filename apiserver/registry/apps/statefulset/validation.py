@@ -96,7 +96,7 @@ def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
 
 
 def _with_claims(template: Object, spec: Object) -> Object:
-    """The template with the volumes that the set's claims become."""
+    """Returns the template with the volumes that the set's claims become."""
     inside = template.get("spec") or {}
     claims = [(one.get("metadata") or {}).get("name") or "" for one in spec.get("volumeClaimTemplates") or ()]
     if not claims:

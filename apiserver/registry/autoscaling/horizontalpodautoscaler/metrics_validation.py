@@ -23,7 +23,9 @@ _TWO_AMOUNTS = "may not set both a target raw value and a target utilization"
 def metrics_errors(
     metrics: list[Object], path: str, described: References, *, to_zero: bool
 ) -> Iterator[FieldError]:
-    """`described` checks what an object metric is about; `to_zero`: there may be no replicas at all."""
+    """Checks metrics; `described` checks what an object metric is about; `to_zero`: there may be no replicas
+    at all.
+    """
     for position, metric in enumerate(metrics):
         yield from _metric(metric, index(path, position), described)
     outside = any(metric.get("type") in {"Object", "External"} for metric in metrics)

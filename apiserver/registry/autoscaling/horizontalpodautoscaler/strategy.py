@@ -43,7 +43,7 @@ class AutoscalerStrategy(Checked):
 
 
 def _common_spec(obj: Object) -> Object:
-    """The spec in the shape of v2, whatever version the server stores."""
+    """Returns the spec in the shape of v2, whatever version the server stores."""
     if obj.get("apiVersion") == "autoscaling/v1":
         obj = copy.deepcopy(obj)
         to_v2(obj)

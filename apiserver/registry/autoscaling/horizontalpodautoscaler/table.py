@@ -70,7 +70,7 @@ def _resource(target: Object, current: Object | None) -> str:
 
 
 def _amount(current: Object | None, name: str) -> str:
-    """The current amount; a metric that is known but lacks it counts as zero."""
+    """Returns the current amount; a metric that is known but lacks it counts as zero."""
     return UNKNOWN if current is None else quantity(current.get(name))
 
 

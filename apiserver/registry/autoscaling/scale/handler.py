@@ -55,7 +55,7 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_schema(metadata: Schema) -> Schema:
-    """The tree of a Scale; `metadata` is ObjectMeta's."""
+    """Returns the tree of a Scale; `metadata` is ObjectMeta's."""
     spec = Schema(Kind.OBJECT, name=f"{_NAME}Spec", fields={"replicas": Field(_INT32)})
     shown = {"replicas": Field(_INT32, omit_empty=False), "selector": Field(_TEXT)}
     status = Schema(Kind.OBJECT, name=f"{_NAME}Status", fields=shown)
@@ -84,7 +84,7 @@ async def get(request: Request, scope: Scope) -> Response:
 
 
 def scale_of(scope: Scope, obj: Object) -> Object:
-    """The Scale of an object in the hub version."""
+    """Returns the Scale of an object in the hub version."""
     paths = _paths(scope)
     metadata = {name: obj["metadata"][name] for name in _METADATA if name in obj["metadata"]}
     spec, status = {}, {"replicas": at_path(obj, paths.status_replicas) or 0}
@@ -128,7 +128,9 @@ async def update(request: Request, scope: Scope) -> Response:
 
 
 async def _read(request: Request, scope: Scope, schema: Schema, validation: str) -> Object:
-    """The Scale that was sent; what cannot be read is explained badly where the resource is a custom one."""
+    """Returns the Scale that was sent; what cannot be read is explained badly where the resource is a custom
+    one.
+    """
     target = scope.resource.subresources["scale"]
     try:
         return await bodies.read_other(request, scope, target, schema, validation)
@@ -158,7 +160,7 @@ async def patch(request: Request, scope: Scope) -> Response:
 def _patched(
     request: Request, schema: Schema, content_type: str, body: bytes, validation: str, live: Object
 ) -> Object:
-    """The live Scale with a patch that is no apply."""
+    """Returns the live Scale with a patch that is no apply."""
     if content_type == STRATEGIC_PATCH:
         found = strategic_patch.patched(live, body, GVK, schema, validation)
     else:
@@ -190,7 +192,7 @@ def _applied(
     live: Object,
     now: str,
 ) -> Object:
-    """The live Scale with an applied configuration."""
+    """Returns the live Scale with an applied configuration."""
     _check_owned(scope, live, config.value)
     merged = _field_manager(schema).apply(
         live, config.value, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
@@ -249,7 +251,9 @@ async def _write(
 
 
 def _live(scope: Scope, current: Object) -> Object:
-    """The Scale that is changed: with its managers, and a value nobody can want where there is none."""
+    """Returns the Scale that is changed: with its managers, and a value nobody can want where
+    there is none.
+    """
     shown = scale_of(scope, current)
     if scope.resource.custom and at_path(current, _paths(scope).spec_replicas) is None:
         shown["spec"]["replicas"] = _UNSET

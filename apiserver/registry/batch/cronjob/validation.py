@@ -39,7 +39,7 @@ def spec_errors(spec: Object, old: Object | None, options: PodOptions) -> list[F
 
 
 def _schedule(schedule: str, *, zoned: bool, allowed: bool) -> Iterator[FieldError]:
-    """`allowed`: the old schedule named a zone already."""
+    """Checks the schedule; `allowed`: the old schedule named a zone already."""
     at = "spec.schedule"
     try:
         cron.parse(schedule)

@@ -9,7 +9,7 @@ class IndexesError(ValueError):
 
 
 def intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    """The first and last of each interval; raises IndexesError."""
+    """Returns the first and last of each interval; raises IndexesError."""
     found: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         start, end = _interval(part, completions)
@@ -24,7 +24,7 @@ def count(found: list[tuple[int, int]]) -> int:
 
 
 def overlap(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int | None:
-    """The first index in both."""
+    """Returns the first index in both."""
     both = [max(a, c) for a, b in one for c, d in other if max(a, c) <= min(b, d)]
     return min(both, default=None)
 

@@ -39,7 +39,7 @@ def _one_of(value: str, allowed: tuple[str, ...], path: str) -> Iterator[FieldEr
 
 
 def failure_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Of podFailurePolicy at `path`."""
+    """Checks podFailurePolicy at `path`."""
     rules, at = spec["podFailurePolicy"].get("rules") or [], child(path, "rules")
     if len(rules) > _MAX_RULES:
         yield too_many(at, len(rules), _MAX_RULES)
@@ -98,7 +98,7 @@ def _codes(codes: Object, path: str, known: set[str | None]) -> Iterator[FieldEr
 
 
 def success_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Of successPolicy at `path`; the job is indexed."""
+    """Checks successPolicy at `path`; the job is indexed."""
     rules, at = spec["successPolicy"].get("rules") or [], child(path, "rules")
     if not rules:
         yield required(at, "at least one rules must be specified when the successPolicy is specified")

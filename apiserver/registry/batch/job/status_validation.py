@@ -33,7 +33,7 @@ class _Job:
 
 
 def status_errors(new: Object, old: Object, *, strict: bool, interim: bool) -> Iterator[FieldError]:
-    """`strict`: all that holds once others may manage jobs (gate JobManagedBy).
+    """Checks a status; `strict`: all that holds once others may manage jobs (gate JobManagedBy).
 
     `interim`: a job gets an interim condition before its final one (1.31 and later; from memory).
     """

@@ -15,7 +15,9 @@ _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 
 @dataclass(frozen=True, slots=True)
 class JobChanges:
-    """`placing`: the pods may be placed elsewhere; `resources`: they may ask for other amounts."""
+    """Holds the changes that are allowed: `placing`: the pods may be placed elsewhere; `resources`: other
+    amounts.
+    """
 
     elastic: bool
     placing: bool

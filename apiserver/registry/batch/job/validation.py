@@ -41,7 +41,7 @@ def is_marked(job: Object) -> bool:
 def job_errors(
     job: Object, options: PodOptions, *, prefixed: bool, markable: bool = True
 ) -> list[FieldError]:
-    """The faults of a whole job.
+    """Returns the faults of a whole job.
 
     `prefixed`: the labels with a prefix must be there too, as in all but old jobs. `markable`: the job may
     have the annotation of `is_marked`.
@@ -60,7 +60,7 @@ def job_errors(
 
 
 def _generated(job: Object, *, prefixed: bool) -> Iterator[FieldError]:
-    """A selector that the server makes takes the job's own pods."""
+    """Checks that a selector which the server makes takes the job's own pods."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return
@@ -78,7 +78,7 @@ def _generated(job: Object, *, prefixed: bool) -> Iterator[FieldError]:
 
 
 def spec_errors(spec: Object, options: PodOptions) -> list[FieldError]:
-    """A job's own spec: with a selector that takes its template's pods."""
+    """Checks a job's own spec: with a selector that takes its template's pods."""
     errors = template_spec_errors(spec, "spec", options)
     selector = spec.get("selector")
     if selector is None:
@@ -93,7 +93,7 @@ def spec_errors(spec: Object, options: PodOptions) -> list[FieldError]:
 
 
 def template_spec_errors(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """A job's spec, in a cron job too, where there is no selector."""
+    """Checks a job's spec, in a cron job too, where there is no selector."""
     errors = list(_limits(spec, path))
     if spec.get("managedBy") is not None:
         at = child(path, "managedBy")

@@ -28,7 +28,7 @@ _CONDITIONS = "status.conditions"
 
 
 def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
-    """A CertificateSigningRequest; what was wrong in `old` already may stay wrong."""
+    """Checks a CertificateSigningRequest; what was wrong in `old` already may stay wrong."""
     return [*_spec(obj, old), *_conditions(obj, old), *_certificate(obj, old)]
 
 
@@ -62,7 +62,7 @@ def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def signer_name(path: str, signer: str) -> Iterator[FieldError]:
-    """The name of a signer: a domain and a path."""
+    """Checks the name of a signer: a domain and a path."""
     if not signer:
         yield field.required(path)
         return
@@ -134,7 +134,7 @@ def _certificate_problem(text: str) -> str:
 def signing_request_update(
     new: Object, old: Object, *, decides: bool = False, signs: bool = False
 ) -> list[FieldError]:
-    """A change: only `approval` decides, only `status` signs."""
+    """Checks a change: only `approval` decides, only `status` signs."""
     found = signing_request(new, old)
     for kind in _FINAL:
         if len(_of(new, kind)) < len(_of(old, kind)):

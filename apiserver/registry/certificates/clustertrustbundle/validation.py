@@ -18,7 +18,7 @@ _HIDDEN = "<value omitted>"
 
 
 def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
-    """The name of a bundle: with a signer, the signer's name before it, `:` for `/`."""
+    """Checks the name of a bundle: with a signer, the signer's name before it, `:` for `/`."""
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']
@@ -30,7 +30,7 @@ def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
 
 
 def bundle_errors(spec: Object, *, parse: bool = True) -> Iterator[FieldError]:
-    """`parse`: the certificates are looked at: not if they did not change."""
+    """Checks a bundle; `parse`: the certificates are read: not if they did not change."""
     if spec.get("signerName"):
         yield from signer_name("spec.signerName", spec["signerName"])
     if parse:

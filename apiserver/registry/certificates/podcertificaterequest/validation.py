@@ -23,7 +23,7 @@ _MAX_KEY = 10 * 1024
 
 
 def pod_request_errors(spec: Object) -> Iterator[FieldError]:
-    """A new PodCertificateRequest; key and proof of possession are only measured."""
+    """Checks a new PodCertificateRequest; key and proof of possession are only measured."""
     signer = spec.get("signerName") or ""
     yield from signer_name("spec.signerName", signer)
     for who in ("pod", "serviceAccount", "node"):

@@ -36,7 +36,7 @@ async def get(request: Request, scope: Scope) -> Response:
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
-    """Those that are selected."""
+    """Lists the components that are selected."""
     form = rendering.form_of(request)
     options = parameters.list_options(request, watch=False, watch_list=False)
     wanted = await selection(request, scope.registry, options)

@@ -14,7 +14,7 @@ _FIELDS = ("addresses", "notReadyAddresses")
 def endpoints_errors(
     new: Object, old: Object | None = None, *, strict: bool, local: bool = False
 ) -> Iterator[FieldError]:
-    """`strict`: addresses must be written the usual way, unless they were there before.
+    """Checks endpoints; `strict`: addresses must be written the usual way, unless they were there before.
 
     `local`: the server itself may name an address of this machine.
     """

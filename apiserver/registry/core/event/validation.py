@@ -94,7 +94,7 @@ def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """A field as errors show upstream's internal type."""
+    """Returns a field as errors show upstream's internal type."""
     if name == "involvedObject" or (name == "related" and value):
         return {shown: (value or {}).get(field) or "" for field, shown in _REFERENCE.items()}
     if name == "source":

@@ -15,7 +15,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def _finalizer_errors(obj: Object, *, numbered: bool) -> list[FieldError]:
-    """Of a namespace's own finalizers; `numbered`: told which one it is."""
+    """Checks a namespace's own finalizers; `numbered`: told which one it is."""
     errors: list[FieldError] = []
     at = "spec.finalizers"
     for position, name in enumerate((obj.get("spec") or {}).get("finalizers") or []):

@@ -15,7 +15,7 @@ _ONE_SUBFIELD = "exactly one reference subfield must be non-nil"
 
 
 def complete_cidrs(spec: Object, old: Object | None = None) -> None:
-    """`podCIDR` is the first of `podCIDRs`, as conversion keeps it upstream."""
+    """Keeps `podCIDR` the first of `podCIDRs`, as conversion does upstream."""
     single = spec.get("podCIDR")
     if single and (not spec.get("podCIDRs") or (old or {}).get("podCIDR") != single):
         spec["podCIDRs"] = [single, *(spec.get("podCIDRs") or [])[1:]]
@@ -24,7 +24,7 @@ def complete_cidrs(spec: Object, old: Object | None = None) -> None:
 
 
 def node_errors(node: Object, *, strict: bool = True) -> list[FieldError]:
-    """`strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation)."""
+    """Checks a node; `strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation)."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     # Upstream gives taints the path of metadata.
     errors = list(taint_errors(spec.get("taints") or [], "metadata.taints"))
@@ -53,7 +53,7 @@ def _amounts(status: Object) -> Iterator[FieldError]:
 
 
 def node_update_errors(new: Object, old: Object) -> list[FieldError]:
-    """A change of a node, of its status too: kubelets write both."""
+    """Checks a change of a node, of its status too: kubelets write both."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     status = new.get("status") or {}
     errors = list(_amounts(status))

@@ -23,7 +23,7 @@ _KINDS = {"exec": "PodExecOptions", "attach": "PodAttachOptions", "portforward":
 
 
 async def connect(request: Request, scope: Scope) -> Response:
-    """A 101 that joins both sides, or what the kubelet says instead."""
+    """Returns a 101 that joins both sides, or what the kubelet says instead."""
     services, info = scope.services, request.info
     _check_permission(request, scope)
     options = _options(request, info.subresource)

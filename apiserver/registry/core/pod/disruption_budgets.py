@@ -29,7 +29,7 @@ def _too_many(message: str, retry_after: int) -> StatusError:
 
 
 def still_processed(name: str) -> StatusError:
-    """The answer while nobody can say whether the budget `name` would allow it."""
+    """Returns the answer while nobody can say whether the budget `name` would allow it."""
     return _too_many(f"The disruption budget {name} is still being processed by the server.", _RETRY_SECONDS)
 
 
@@ -45,7 +45,7 @@ class Budgets:
         self._scope = Scope(services, found, services.registry(found), "status")
 
     def of(self, pod: Object) -> list[Object]:
-        """Those that select the pod, by name."""
+        """Returns the budgets that select the pod, by name."""
         labels = pod["metadata"].get("labels") or {}
         registry, namespace = self._scope.registry, pod["metadata"]["namespace"]
         page = self._scope.services.store.list(registry.resource.storage_resource, namespace)
@@ -85,7 +85,7 @@ def _selects(budget: Object, labels: dict[str, str]) -> bool:
 
 
 def _decremented(budget: Object, pod_name: str, now: str) -> Object:
-    """The budget with one disruption less, which is noted for the controller. Raises 403 and 429."""
+    """Returns the budget with one disruption less, which is noted for the controller. Raises 403 and 429."""
     metadata, status = budget["metadata"], dict(budget.get("status") or {})
     name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
     if (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0):
@@ -116,7 +116,7 @@ def _why_none(name: str, status: Object) -> str:
 
 
 def _exhausted(status: Object, now: str) -> list[Object]:
-    """The conditions once no disruption is left."""
+    """Returns the conditions once no disruption is left."""
     new: Object = {
         "type": "DisruptionAllowed",
         "status": "False",

@@ -123,7 +123,9 @@ class Eviction:
         return False
 
     def _for(self, pod: Object, *, pin: bool) -> Object:
-        """The options of the delete, pinned to the pod as we saw it unless the client says otherwise."""
+        """Returns the options of the delete, pinned to the pod as we saw it unless the client
+        says otherwise.
+        """
         if not pin or self._pinned:
             return self._how
         preconditions = {**(self._how.get("preconditions") or {})}

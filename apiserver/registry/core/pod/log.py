@@ -55,7 +55,7 @@ class LogOptions:
 
 
 async def log(request: Request, scope: Scope) -> Response:
-    """The log as plain text; nothing for a pod without a node."""
+    """Returns the log as plain text; nothing for a pod without a node."""
     services, info = scope.services, request.info
     options = _options(request)
     splits = services.features.pods.split_log_streams

@@ -30,7 +30,7 @@ _RESOURCE_TEXT = (
 def pod_status_errors(
     new: Object, old: Object, options: PodOptions, *, clears: bool = False
 ) -> list[FieldError]:
-    """Faults of a change of a pod's status. `clears`: binding ends a nomination for good."""
+    """Returns faults of a change of a pod's status. `clears`: binding ends a nomination for good."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new.get("spec") or {}
     errors = list(annotation_change_errors(new, old))
     errors += _conditions(status.get("conditions") or (), options)
@@ -71,7 +71,7 @@ def _nomination(status: Object, before: Object, old: Object, *, clears: bool) ->
 
 
 def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[FieldError]:
-    """The addresses of the pod and of its node: one of each family at most."""
+    """Checks the addresses of the pod and of its node: one of each family at most."""
     for field in ("podIPs", "hostIPs"):
         found = [one.get("ip") or "" for one in status.get(field) or ()]
         at = f"status.{field}"

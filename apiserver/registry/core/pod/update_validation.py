@@ -23,7 +23,9 @@ _MAX_INT32 = 2**31 - 1
 
 
 def pod_update_errors(new: Object, old: Object, options: PodOptions) -> list[FieldError]:
-    """Faults of the change from spec `old` to spec `new`; the new spec itself is checked elsewhere."""
+    """Returns faults of the change from spec `old` to spec `new`; the new spec itself is checked
+    elsewhere.
+    """
     if new == old:
         return list(_toleration_errors(new, old, options)) if new.get("tolerations") else []
     errors: list[FieldError] = []
@@ -99,7 +101,7 @@ def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def munge(new: Object, old: Object) -> Object:
-    """The new spec with what may change put back to what it was."""
+    """Returns the new spec with what may change put back to what it was."""
     munged = copy.deepcopy(new)
     for field in ("containers", "initContainers"):
         for container, before in zip(munged.get(field) or [], old.get(field) or [], strict=False):

@@ -41,7 +41,7 @@ _NOT_INTEGER = amounts.NOT_INTEGER
 
 
 def quota_errors(quota: Object) -> list[FieldError]:
-    """A quota as a whole, its status included."""
+    """Checks a quota as a whole, its status included."""
     return [*spec_errors(quota.get("spec") or {}), *status_errors(quota.get("status") or {})]
 
 
@@ -61,7 +61,7 @@ def status_errors(status: Object) -> Iterator[FieldError]:
 
 
 def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """A change of the spec: the scopes stay."""
+    """Checks a change of the spec: the scopes stay."""
     spec = new.get("spec") or {}
     yield from spec_errors(spec)
     scopes = spec.get("scopes") or []

@@ -50,7 +50,7 @@ class Allocation:
 
     @cached_property
     def _ports(self) -> set[int]:
-        """Those of others, and what this write has taken so far."""
+        """Returns the node ports of others, and those that this write has taken so far."""
         checked = {spec.get("healthCheckNodePort") or 0 for spec in self._others}
         return checked.union(*map(node_ports, self._others))
 
@@ -62,7 +62,7 @@ class Allocation:
             self._allocate_health_port()
 
     def update(self, before: Object) -> None:
-        """`before`: the old spec. An address stays for good, once there is one."""
+        """Allocates for an update; `before`: the old spec. An address stays for good, once there is one."""
         if before.get("type") == "ExternalName":
             self._allocate_address()
         if self._spec.get("type") in NODE_PORT_TYPES:
@@ -112,7 +112,9 @@ class Allocation:
     # --- node ports ----------------------------------------------------------------------------------------
 
     def _begin_ports(self) -> None:
-        """Of a new service: entries for one port, of several protocols, share a node port."""
+        """Allocates the node ports of a new service: entries for one port, of several protocols,
+        share one.
+        """
         ports, given = self._spec.get("ports") or [], dict[int, int]()
         for position, port in enumerate(ports):
             asked, number = port.get("nodePort") or 0, port.get("port") or 0
@@ -131,7 +133,9 @@ class Allocation:
                 self._take_port(asked, position)
 
     def _continue_ports(self, own: set[int]) -> None:
-        """Of a service that has the node ports `own`, which nothing new gets until they are free."""
+        """Allocates for a service that has the node ports `own`, which nothing new gets until
+        they are free.
+        """
         taken, seen = set(own), set[tuple[str, int]]()
         for position, port in enumerate(self._spec.get("ports") or []):
             asked = port.get("nodePort") or 0
@@ -210,7 +214,9 @@ def _reserved(count: int, *, most: int, step: int) -> int:
 def _draw(
     count: int, reserved: int, is_taken: Callable[[int], bool], random: Callable[[], float]
 ) -> int | None:
-    """A free one of `count` at random, of the reserved only if there is no other; None if all are taken."""
+    """Returns a free one of `count` at random, of the reserved only if there is no other; None if all are
+    taken.
+    """
     for start, size in ((reserved, count - reserved), (0, reserved)):
         offset = int(random() * size)
         for at in range(size):

@@ -129,7 +129,7 @@ def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> B
 
 
 def _node_of(scope: Scope, pod: Object) -> Object | None:
-    """The node a pod is on; only its name if there is no such object."""
+    """Returns the node a pod is on; only its name if there is no such object."""
     name = pod["spec"].get("nodeName")
     if not name or not scope.services.features.accounts.pod_node_info:
         return None

@@ -33,7 +33,9 @@ _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-contr
 
 
 def slice_errors(obj: Object, old: Object | None = None, *, local: bool = False) -> Iterator[FieldError]:
-    """Endpoints that did not change are not looked at again; `local`: addresses may be of this machine."""
+    """Checks a slice; endpoints that did not change are skipped; `local`: addresses may be of
+    this machine.
+    """
     kind = obj.get("addressType") or ""
     if not kind:
         yield required("addressType")
@@ -128,7 +130,7 @@ def _hints(hints: list[Object], path: str, check: Callable[[str], list[str]]) ->
 
 
 def address_warnings(obj: Object) -> Iterator[str]:
-    """Of addresses in odd forms, but for what our own controllers wrote."""
+    """Warns of addresses in odd forms, but for what our own controllers wrote."""
     if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) in _CONTROLLERS:
         return
     for position, endpoint in enumerate(obj.get("endpoints") or []):

@@ -31,7 +31,7 @@ _NAMESPACES = "each member of this list must be '*' or a DNS-1123 label; "
 
 
 def flow_schema_errors(obj: Object) -> Iterator[FieldError]:
-    """A FlowSchema."""
+    """Checks a FlowSchema."""
     spec, path = obj.get("spec") or {}, "spec.matchingPrecedence"
     precedence = spec.get("matchingPrecedence") or 0
     if precedence <= 0:

@@ -23,7 +23,7 @@ _MAX_HASH_BITS = 60
 
 
 def priority_level_errors(obj: Object) -> Iterator[FieldError]:
-    """A PriorityLevelConfiguration."""
+    """Checks a PriorityLevelConfiguration."""
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name")
     kind = spec.get("type") or ""
     if (name == "exempt") != (kind == "Exempt"):

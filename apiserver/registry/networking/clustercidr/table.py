@@ -23,7 +23,7 @@ def cluster_cidr(subject: Subject) -> Cells:
 
 
 def _node_selector(terms: list[Object]) -> str:
-    """The terms' expressions as selector text (from memory)."""
+    """Returns the terms' expressions as selector text (from memory)."""
     return joined(
         [selector({"matchExpressions": term.get("matchExpressions") or []}) for term in terms], NONE
     )

@@ -25,7 +25,7 @@ def ingress(subject: Subject) -> Cells:
 
 
 def _hosts(rules: list[Object]) -> str:
-    """The first hosts. More rules are counted only if they come after the last host shown."""
+    """Returns the first hosts. More rules are counted only if they come after the last host shown."""
     named = [(position, rule["host"]) for position, rule in enumerate(rules) if rule.get("host")]
     if not named:
         return "*"

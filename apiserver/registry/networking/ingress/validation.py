@@ -79,7 +79,7 @@ def spec_errors(spec: Object, path: str, lenient: Leniency) -> Iterator[FieldErr
 
 
 def class_annotation_errors(obj: Object) -> Iterator[FieldError]:
-    """Of a new object: the older annotation must name the same class."""
+    """Checks a new object: the older annotation must name the same class."""
     named = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
     name = (obj.get("spec") or {}).get("ingressClassName")
     if named is not None and name is not None and named != name:
@@ -174,7 +174,7 @@ def _tls(tls: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
 
 
 def status_errors(new: Object, old: Object, *, strict: bool) -> Iterator[FieldError]:
-    """The addresses of a load balancer; `strict`: gate StrictIPCIDRValidation."""
+    """Checks the addresses of a load balancer; `strict`: gate StrictIPCIDRValidation."""
     known = [one.get("ip") or "" for one in _balancer(old)]
     for position, one in enumerate(_balancer(new)):
         at = index("status.loadBalancer.ingress", position)

@@ -24,7 +24,7 @@ _MAX_CONTROLLER = 250
 
 
 def class_errors(spec: Object) -> Iterator[FieldError]:
-    """The spec of an IngressClass."""
+    """Checks the spec of an IngressClass."""
     controller, at = spec.get("controller") or "", "spec.controller"
     if not controller:
         yield required(at)

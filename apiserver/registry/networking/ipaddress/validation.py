@@ -19,7 +19,7 @@ from kubeskew.apiserver.registry.shared.references import segment_errors
 
 
 def address_name_texts(name: str) -> list[str]:
-    """The name of an IPAddress: an address as Go writes it."""
+    """Checks the name of an IPAddress: an address as Go writes it."""
     faults = addresses.ip_errors("", name, strict=True)
     shown = addresses.parse(name)
     if not faults and str(shown) != name:
@@ -28,7 +28,7 @@ def address_name_texts(name: str) -> list[str]:
 
 
 def address_errors(spec: Object) -> Iterator[FieldError]:
-    """The spec of an IPAddress: whose it is."""
+    """Checks the spec of an IPAddress: whose it is."""
     parent, path = spec.get("parentRef"), "spec.parentRef"
     if parent is None:
         yield required(path)

@@ -26,7 +26,7 @@ _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
 
 
 def policy_errors(spec: Object, *, strict: bool, known: Collection[str] = ()) -> Iterator[FieldError]:
-    """A NetworkPolicy's spec; `known`: ranges that were there before and are taken as they are."""
+    """Checks a NetworkPolicy's spec; `known`: ranges that were there before and are taken as they are."""
     yield from selectors.selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
     for direction, peers in _DIRECTIONS:
         for position, rule in enumerate(spec.get(direction) or []):
@@ -98,7 +98,7 @@ def _block(block: Object, path: str, *, strict: bool, known: Collection[str]) ->
 
 
 def ranges(spec: Object) -> list[str]:
-    """Every range that a policy names."""
+    """Returns every range that a policy names."""
     return [text for _, text in _ranges(spec)]
 
 

@@ -17,7 +17,7 @@ from kubeskew.apiserver.registry.shared import addresses
 
 
 def service_range_errors(spec: Object) -> Iterator[FieldError]:
-    """The spec of a ServiceCIDR: one range, or one of each family."""
+    """Checks the spec of a ServiceCIDR: one range, or one of each family."""
     cidrs, path = spec.get("cidrs") or [], "spec.cidrs"
     if not cidrs:
         yield required(path, "at least one CIDR required")

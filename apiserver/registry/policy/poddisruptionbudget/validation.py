@@ -16,7 +16,7 @@ _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPo
 
 
 def budget_errors(spec: Object, *, lenient: bool = False) -> Iterator[FieldError]:
-    """`lenient`: values of the selector may be no label values, as they were before."""
+    """Checks a budget; `lenient`: values of the selector may be no label values, as they were before."""
     path = "spec"
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
@@ -37,7 +37,7 @@ def is_lenient(old: Object) -> bool:
 
 
 def share_errors(amount: int | str, path: str) -> Iterator[FieldError]:
-    """A number or a percentage, of at most the whole."""
+    """Checks a number or a percentage, of at most the whole."""
     if isinstance(amount, int):
         if amount < 0:
             yield invalid(path, amount, NOT_NEGATIVE)
@@ -49,7 +49,7 @@ def share_errors(amount: int | str, path: str) -> Iterator[FieldError]:
 
 
 def _shown(spec: Object) -> Object:
-    """The spec as a field error shows upstream's internal type."""
+    """Returns the spec as a field error shows upstream's internal type."""
     fields = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
     return {name[:1].upper() + name[1:]: spec.get(name) for name in fields}
 

@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.shared.amounts import is_extended
 
 
 def class_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
-    """Faults of a class; selectors and configurations that did not change count as stored."""
+    """Returns faults of a class; selectors and configurations that did not change count as stored."""
     same_selectors = old is not None and old.get("selectors") == spec.get("selectors")
     same_config = old is not None and old.get("config") == spec.get("config")
 

@@ -64,7 +64,7 @@ def _key(device: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _node_of(allocation: Object) -> str:
-    """The one node that an allocation is for, empty if it is for several."""
+    """Returns the one node that an allocation is for, empty if it is for several."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions"):
         return ""

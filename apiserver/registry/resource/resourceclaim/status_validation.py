@@ -35,13 +35,13 @@ _NO_NEW_USERS = "new entries may not be added while `deallocationRequested` or `
 
 
 def device_id(device: Object) -> str:
-    """driver/pool/device[/shareID]"""
+    """Returns the id of a device: driver/pool/device[/shareID]."""
     parts = [device.get(name) or "" for name in ("driver", "pool", "device")]
     return "/".join([*parts, device["shareID"]] if device.get("shareID") else parts)
 
 
 def claim_status_errors(new: Object, old: Object, rules: DeviceRules) -> list[FieldError]:
-    """Faults of a status update; specs are in the shape of v1."""
+    """Returns faults of a status update; specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
     users, most = status.get("reservedFor"), rules.max_reserved

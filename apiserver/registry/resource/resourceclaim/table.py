@@ -14,7 +14,7 @@ def resource_claim(subject: Subject) -> Cells:
 
 
 def _classic_claim(spec: Object | None) -> Cells:
-    """The cells that claims and their templates had while there were resource classes."""
+    """Returns the cells that claims and their templates had while there were resource classes."""
     return {
         "ResourceClassName": at(spec, "resourceClassName") or "",
         "AllocationMode": at(spec, "allocationMode") or "",

@@ -19,7 +19,7 @@ _CONSTRAINT = (
 
 
 def claim_spec_errors(spec: Object, path: str, rules: DeviceRules, *, stored: bool) -> list[FieldError]:
-    """Faults of a claim's spec; `stored`: it was accepted before."""
+    """Returns faults of a claim's spec; `stored`: it was accepted before."""
     claim = spec.get("devices") or {}
     at = child(path, "devices")
     requests = claim.get("requests") or []
@@ -46,7 +46,7 @@ def claim_spec_errors(spec: Object, path: str, rules: DeviceRules, *, stored: bo
 
 
 def request_names(requests: list[Object]) -> set[str]:
-    """`name` and `name/subrequest` of all requests."""
+    """Returns `name` and `name/subrequest` of all requests."""
     found = set()
     for request in requests:
         name = request.get("name") or ""
@@ -56,7 +56,7 @@ def request_names(requests: list[Object]) -> set[str]:
 
 
 def references(item: Object, path: str, names: set[str], rules: DeviceRules) -> Iterator[FieldError]:
-    """The `requests` of a constraint or configuration."""
+    """Checks the `requests` of a constraint or configuration."""
     rule, at = devices.request_reference(names), child(path, "requests")
     yield from devices.unique(item.get("requests"), devices.MAX_REQUESTS, rule, at, rules, str, "")
 

@@ -54,7 +54,7 @@ def request_errors(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
 def request_status_errors(
     status: Object | None, old: Object | None, rules: DeviceRules
 ) -> Iterator[FieldError]:
-    """A status that is complete never changes."""
+    """Checks that a complete status never changes."""
     if old is not None and status != old:
         yield invalid("status", status, IMMUTABLE)
         return

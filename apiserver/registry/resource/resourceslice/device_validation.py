@@ -54,7 +54,7 @@ class SliceAround:
 def device_errors(
     device: Object, old: Object | None, path: str, around: SliceAround, rules: DeviceRules
 ) -> Iterator[FieldError]:
-    """Faults of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
+    """Yields faults of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
     yield from devices.label(device.get("name") or "", child(path, "name"))
     at = child(path, rules.wrapper) if rules.wrapper else path
     if not rules.wrapper:
@@ -116,7 +116,7 @@ def _attribute(rules: DeviceRules) -> devices.Rule:
 
 
 def _internal(attribute: Object, rules: DeviceRules) -> Object:
-    """The attribute with the names of upstream's internal type."""
+    """Returns the attribute with the names of upstream's internal type."""
     shown = {f"{name.title()}Value": attribute.get(name) for name in _SCALARS}
     if rules.attribute_lists:
         shown |= {f"{name.removesuffix('s').title()}Values": attribute.get(name) for name in _LISTS}

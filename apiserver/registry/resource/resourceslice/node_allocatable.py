@@ -16,7 +16,7 @@ _NOT_NEGATIVE = "must be non-negative"
 
 
 def node_resource_errors(device: Object, path: str) -> Iterator[FieldError]:
-    """`path` is that of the device."""
+    """Checks the resources; `path` is that of the device."""
     capacity = device.get("capacity") or {}
     at = child(path, "nodeAllocatableResources")
     for name, item in sorted((device.get("nodeAllocatableResources") or {}).items()):

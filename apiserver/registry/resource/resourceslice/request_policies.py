@@ -29,7 +29,7 @@ _BOUNDS = ("default", "min", "max", "step")
 
 
 def policy_errors(capacity: Object, path: str, rules: DeviceRules, *, shared: bool) -> Iterator[FieldError]:
-    """`shared`: the device allows several allocations."""
+    """Checks a policy; `shared`: the device allows several allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
         return

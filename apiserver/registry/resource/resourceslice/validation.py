@@ -37,7 +37,9 @@ _LISTS = ("ints", "bools", "strings", "versions")
 def slice_errors(
     spec: Object, old: Object | None, rules: DeviceRules, bare: Collection[int] = ()
 ) -> list[FieldError]:
-    """Faults of a slice's spec; `old` is the spec that it replaces, `bare` the devices without `basic`."""
+    """Returns faults of a slice's spec; `old` is the spec that it replaces, `bare` the devices without
+    `basic`.
+    """
     errors = list(devices.driver(spec.get("driver") or "", "spec.driver"))
     errors += _pool(spec.get("pool") or {})
     if old is not None:

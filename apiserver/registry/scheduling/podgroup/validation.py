@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.scheduling.policies import _label, _policy
 
 
 def group_errors(spec: Object) -> Iterator[FieldError]:
-    """A PodGroup."""
+    """Checks a PodGroup."""
     reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
     if reference is not None:
         for name in ("workloadName", "podGroupTemplateName"):

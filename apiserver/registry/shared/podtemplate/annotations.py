@@ -24,7 +24,7 @@ _MAX = 2**31 - 1
 
 
 def annotation_errors(annotations: dict[str, str], spec: Object, path: str) -> Iterator[FieldError]:
-    """`path`: that of the annotations."""
+    """Checks annotations; `path`: that of the annotations."""
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         yield invalid(key(path, MIRROR), annotations[MIRROR], text)

@@ -7,7 +7,7 @@ _TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
 
 
 def app_armor_profile(annotation: str) -> Object | None:
-    """The field that an annotation stands for; None if it is not valid."""
+    """Returns the field that an annotation stands for; None if it is not valid."""
     if annotation in _TYPES:
         return {"type": _TYPES[annotation]}
     if not annotation.startswith("localhost/"):

@@ -206,7 +206,7 @@ def host_port_conflicts(containers: list[Object], path: str) -> Iterator[FieldEr
 
 
 def image_errors(containers: list[Object], path: str, first: int = 0) -> Iterator[FieldError]:
-    """Of pods, not of templates. `first`: the position of the first one in its list."""
+    """Checks the images of pods, not of templates. `first`: the position of the first one in its list."""
     for position, container in enumerate(containers, first):
         image = container.get("image") or ""
         if image.strip() != image:

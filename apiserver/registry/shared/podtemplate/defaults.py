@@ -60,7 +60,7 @@ def _path(image: re.Match[str]) -> str:
 
 
 def template(obj: Object, ctx: DefaultingContext) -> None:
-    """A pod template, at `template` of the spec `obj`."""
+    """Sets the defaults of a pod template, at `template` of the spec `obj`."""
     spec = struct(struct(obj, "template"), "spec")
     pod_spec(spec, ctx)
     if spec.get("hostNetwork") and ctx.features.pods.template_host_ports:
@@ -83,7 +83,7 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
 
 
 def container(obj: Object) -> None:
-    """A container of any kind."""
+    """Sets the defaults of a container of any kind."""
     fill(
         obj,
         imagePullPolicy=obj.get("imagePullPolicy") or pull_policy(obj.get("image") or ""),
@@ -126,7 +126,7 @@ def _environment_source(source: Object) -> None:
 
 
 def round_up(text: str) -> str:
-    """A quantity without anything finer than a thousandth."""
+    """Returns a quantity without anything finer than a thousandth."""
     if not text.endswith(("n", "u")) and "e-" not in text:
         return text
     amount = Quantity.parse(text)
@@ -157,7 +157,7 @@ _SOURCES: dict[str, dict[str, Any]] = {
 
 
 def volume_source(source: Object) -> None:
-    """Defaults that volumes of pods and persistent volumes share."""
+    """Sets the defaults that volumes of pods and persistent volumes share."""
     for name, values in _SOURCES.items():
         if source.get(name) is not None:
             fill_null(source[name], **values)

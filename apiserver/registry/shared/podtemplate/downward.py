@@ -36,7 +36,7 @@ _WORDS = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
 def field_errors(reference: Object, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """A reference to a field; labels and annotations may be subscripted."""
+    """Checks a reference to a field; labels and annotations may be subscripted."""
     version, field = reference.get("apiVersion") or "", reference.get("fieldPath") or ""
     if not version or not field:
         yield required(child(path, "fieldPath" if version else "apiVersion"))
@@ -75,7 +75,7 @@ def _not_convertible(version: str, plain: str, field: str) -> str:
 
 
 def resource_errors(reference: Object, path: str, *, volume: bool) -> Iterator[FieldError]:
-    """A reference to a container's resources; a `volume`'s must name the container."""
+    """Checks a reference to a container's resources; a `volume`'s must name the container."""
     name = reference.get("resource") or ""
     if volume and not reference.get("containerName"):
         yield required(child(path, "containerName"))

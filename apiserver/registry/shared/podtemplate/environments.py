@@ -57,7 +57,7 @@ def _value_errors(variable: Object, path: str, options: PodOptions) -> Iterator[
 
 
 def _key_errors(source: Object, path: str) -> Iterator[FieldError]:
-    """A key of a config map or of a secret; that the name is empty is said as of any other name."""
+    """Checks a key of a config map or of a secret; that the name is empty is said as of any other name."""
     name, wanted = source.get("name") or "", source.get("key") or ""
     yield from (invalid(child(path, "name"), name, text) for text in names.dns1123_subdomain(name))
     at = child(path, "key")

@@ -11,6 +11,6 @@ _HOST_NAMES = (
 
 
 def host_name_warnings(obj: Object) -> list[str]:
-    """A name that makes names of pods that no host can have."""
+    """Warns of a name that makes names of pods that no host can have."""
     texts = names.dns1123_label(obj["metadata"].get("name") or "")
     return [_HOST_NAMES + label_text(texts)] if texts else []

@@ -63,7 +63,7 @@ def _image_paths(mount: Object, path: str) -> Iterator[FieldError]:
 
 
 def _sub_paths(mount: Object, path: str, at: str) -> Iterator[FieldError]:
-    """`path` is that of the list, as upstream tells."""
+    """Checks sub paths; `path` is that of the list, as upstream tells."""
     sub, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
     if sub:
         yield from paths.descending(child(path, "subPath"), sub)

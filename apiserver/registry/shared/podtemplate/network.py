@@ -58,7 +58,7 @@ def _search_errors(searches: list[str], path: str, options: PodOptions) -> Itera
 
 
 def alias_errors(aliases: list[Object], path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Without the positions, as recorded; the latest releases tell them."""
+    """Checks host aliases, without positions, as recorded; the latest releases tell them."""
     for alias in aliases:
         yield from ip_errors(child(path, "ip"), alias.get("ip") or "", strict=options.strict_addresses)
         for host in alias.get("hostnames") or []:
@@ -94,7 +94,7 @@ def host_user_errors(spec: Object, path: str, options: PodOptions) -> Iterator[F
 
 
 def host_name_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """`hostnameOverride`."""
+    """Checks `hostnameOverride`."""
     name, at = spec["hostnameOverride"], child(path, "hostnameOverride")
     if spec.get("setHostnameAsFQDN"):
         yield forbidden(at, "may not be specified when setHostnameAsFQDN is true")

@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 
 
 def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """`path`: that of the spec."""
+    """Checks the resources of a pod; `path`: that of the spec."""
     resources, at = spec["resources"], child(path, "resources")
     if (spec.get("os") or {}).get("name") == "windows" and options.features.pod_resources_wording:
         yield forbidden(at, "may not be set for a windows pod")

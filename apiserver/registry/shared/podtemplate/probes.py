@@ -29,7 +29,7 @@ Rule = Callable[[Object, str], Iterator[FieldError]]
 
 
 def probe_errors(probe: Object, kind: str, path: str) -> Iterator[FieldError]:
-    """`kind`: livenessProbe, readinessProbe or startupProbe."""
+    """Checks a probe; `kind`: livenessProbe, readinessProbe or startupProbe."""
     yield from _handler(probe, path, _HANDLERS_OF_PROBES)
     for name in _NUMBERS:
         number = probe.get(name) or 0
@@ -48,7 +48,7 @@ def probe_errors(probe: Object, kind: str, path: str) -> Iterator[FieldError]:
 def lifecycle_errors(
     lifecycle: Object, grace_seconds: int | None, path: str, options: PodOptions, system: str | None
 ) -> Iterator[FieldError]:
-    """`system`: the operating system that the pod names."""
+    """Checks lifecycle hooks; `system`: the operating system that the pod names."""
     for name in ("postStart", "preStop"):
         hook = lifecycle.get(name)
         if hook is None:
@@ -118,7 +118,7 @@ def _port(action: Object, path: str) -> Iterator[FieldError]:
 
 
 def port_reference(port: int | str | None, path: str) -> Iterator[FieldError]:
-    """A number, or the name of a port."""
+    """Checks a number, or the name of a port."""
     if isinstance(port, str):
         yield from (invalid(path, port, text) for text in names.port_name(port))
     else:

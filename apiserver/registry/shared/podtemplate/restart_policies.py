@@ -28,7 +28,7 @@ _RESIZES = ("NotRequired", "RestartContainer")
 
 
 def regular_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """A regular container's policy: with rules it may have one of its own."""
+    """Checks a regular container's policy: with rules it may have one of its own."""
     if options.restart_rules:
         yield from _policy_errors(container, path, options)
     elif container.get("restartPolicy") is not None:
@@ -36,7 +36,7 @@ def regular_policy_errors(container: Object, path: str, options: PodOptions) -> 
 
 
 def init_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """An init container's: Always makes it a sidecar."""
+    """Checks an init container's: Always makes it a sidecar."""
     policy = container.get("restartPolicy")
     if options.restart_rules:
         yield from _policy_errors(container, path, options)

@@ -41,14 +41,14 @@ _CHOICES = {
 
 
 def id_errors(value: int | None, path: str) -> list[FieldError]:
-    """A user's or group's number."""
+    """Checks a user's or group's number."""
     if value is None or 0 <= value <= _MAX_ID:
         return []
     return [invalid(path, value, names.range_text(0, _MAX_ID))]
 
 
 def pod_security_errors(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """`path`: that of the spec's securityContext."""
+    """Checks a pod's security context; `path`: that of the spec's securityContext."""
     security = spec.get("securityContext") or {}
     errors: list[FieldError] = []
     if security:
@@ -184,7 +184,7 @@ def _escalation_errors(security: Object, path: str) -> list[FieldError]:
 
 
 def annotation_mismatch(annotation: str, profile: Object, path: str) -> list[FieldError]:
-    """A seccomp annotation that says something else than the field beside it."""
+    """Checks a seccomp annotation that says something else than the field beside it."""
     kind, local = profile.get("type") or "", profile.get("localhostProfile")
     wrong = forbidden(child(path, "type"), "seccomp type in annotation and field must match")
     if kind == "Unconfined":

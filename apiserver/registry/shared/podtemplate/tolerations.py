@@ -21,7 +21,9 @@ _ALL_KEYS = 'operator must be Exists when `key` is empty, which means "match all
 def toleration_errors(
     tolerations: list[Object], path: str, *, comparisons: bool = False
 ) -> Iterator[FieldError]:
-    """`comparisons`: Lt and Gt are operators too (gate TaintTolerationComparisonOperators)."""
+    """Checks tolerations; `comparisons`: Lt and Gt are operators too (gate
+    TaintTolerationComparisonOperators).
+    """
     for position, toleration in enumerate(tolerations):
         at = index(path, position)
         name, operator = toleration.get("key") or "", toleration.get("operator") or ""

@@ -180,7 +180,7 @@ def _group(group: Object, path: str) -> Iterator[FieldError]:
 
 
 def _claims(claims: list[Object], path: str, pod: Object | None) -> Iterator[FieldError]:
-    """`resourceClaims`, in the flat shape (1.31 on) or with `source` (before)."""
+    """Checks `resourceClaims`, in the flat shape (1.31 on) or with `source` (before)."""
     if pod_annotations.MIRROR in ((pod or {}).get("annotations") or {}):
         yield from (forbidden(ROOT, "static pods do not support resource claims") for _ in claims)
         return
@@ -214,7 +214,9 @@ def _claim_source(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def template_errors(template: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """A pod template: labels and annotations, spec. Upstream's paths of the first two lack `metadata`."""
+    """Checks a pod template: labels and annotations, spec. Upstream's paths of the first two lack
+    `metadata`.
+    """
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     at, inside = child(path, "annotations"), child(path, "spec")

@@ -38,7 +38,7 @@ _LISTS = frozenset({"sysctls"})
 
 
 def all_containers(spec: Object, path: str) -> Iterator[tuple[Object, str]]:
-    """Each container with its path, init containers first (VisitContainersWithPath)."""
+    """Yields each container with its path, init containers first (VisitContainersWithPath)."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for position, container in enumerate(spec.get(field) or ()):
             yield container, index(child(path, field), position)

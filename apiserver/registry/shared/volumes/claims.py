@@ -34,7 +34,7 @@ def access_mode_errors(modes: list[str], path: str) -> Iterator[FieldError]:
 
 
 def claim_errors(spec: Object, path: str, *, classes: bool = True) -> Iterator[FieldError]:
-    """`classes`: whether classes of attributes are known (gate VolumeAttributesClass)."""
+    """Checks a claim; `classes`: whether classes of attributes are known (gate VolumeAttributesClass)."""
     modes = spec.get("accessModes") or []
     if not modes:
         yield required(child(path, "accessModes"), "at least 1 access mode is required")
@@ -93,7 +93,7 @@ def _source_errors(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def template_errors(template: Object, path: str) -> Iterator[FieldError]:
-    """A template of a claim: labels, annotations and a spec, no other metadata."""
+    """Checks a template of a claim: labels, annotations and a spec, no other metadata."""
     yield from template_metadata_errors(template.get("metadata") or {}, child(path, "metadata"))
     yield from claim_errors(template.get("spec") or {}, child(path, "spec"))
 
@@ -203,7 +203,7 @@ def _attributes_errors(new: Object, old: Object, *, classes: bool, applied: bool
 
 
 def status_errors(new: Object, *, shrinks: bool, plural: bool) -> Iterator[FieldError]:
-    """`plural`: the path's last name, right only in later releases."""
+    """Checks the status; `plural`: the path's last name, right only in later releases."""
     status = new.get("status") or {}
     if not new["spec"].get("accessModes"):
         yield required("Spec.accessModes")

@@ -60,7 +60,7 @@ def volume_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def mount_option_errors(obj: Object) -> Iterator[FieldError]:
-    """The annotation for mount options, of volumes that are not mounted with any."""
+    """Checks the annotation for mount options, of volumes that are not mounted with any."""
     noted = _MOUNT_OPTIONS in (obj["metadata"].get("annotations") or {})
     if noted and all(obj["spec"].get(kind) is None for kind in _WITH_MOUNT_OPTIONS):
         text = "may not specify mount options for this volume type"
@@ -68,7 +68,7 @@ def mount_option_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def inline_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """A volume that an attachment holds itself, of a pod's inline volume: nobody else knows it."""
+    """Checks a volume that an attachment holds itself, of a pod's inline volume: nobody else knows it."""
     if spec.get("claimRef") is not None:
         yield forbidden(child(path, "claimRef"), _NOT_INLINE)
     if spec.get("capacity"):
@@ -268,7 +268,9 @@ def _let_in_expansion_secret(after: Object, before: Object) -> None:
 
 
 def _renamed(old: Object, new: Object | None) -> Object:
-    """The old affinity with those beta labels renamed that the new one has under their later names."""
+    """Returns the old affinity with those beta labels renamed that the new one has under their
+    later names.
+    """
     terms = (((new or {}).get("required") or {}).get("nodeSelectorTerms")) or []
     names_now = {one.get("key") for term in terms for one in term.get("matchExpressions") or ()}
     required_terms = ((old.get("required") or {}).get("nodeSelectorTerms")) or []

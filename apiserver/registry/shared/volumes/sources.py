@@ -39,7 +39,7 @@ def needed(source: Object, path: str, *fields: str) -> Iterator[FieldError]:
 
 
 def in_byte(source: Object, field: str, path: str, least: int = 0) -> Iterator[FieldError]:
-    """A number from 0 to 255, whose text tells `least`."""
+    """Checks a number from 0 to 255, whose text tells `least`."""
     number = source.get(field) or 0
     if not 0 <= number <= _MAX_BYTE:
         yield invalid(child(path, field), number, names.range_text(least, _MAX_BYTE))
@@ -62,7 +62,7 @@ def git_repo(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def disk(field: str) -> Rule:
-    """A disk of a cloud, named by `field`."""
+    """Makes the rule of a disk of a cloud, named by `field`."""
 
     def rule(source: Object, path: str) -> Iterator[FieldError]:
         yield from needed(source, path, field)

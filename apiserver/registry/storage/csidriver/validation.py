@@ -28,7 +28,7 @@ _LEAST_PERIOD = 10
 
 
 def driver_errors(spec: Object) -> Iterator[FieldError]:
-    """The spec of a CSIDriver."""
+    """Checks the spec of a CSIDriver."""
     policy = spec.get("fsGroupPolicy")
     if policy is not None and policy not in _GROUP_POLICIES:
         yield not_supported("spec.fsGroupPolicy", policy, _GROUP_POLICIES)

@@ -24,7 +24,7 @@ _MAX_NODE_ID = 256
 
 
 def node_errors(spec: Object) -> Iterator[FieldError]:
-    """The spec of a CSINode."""
+    """Checks the spec of a CSINode."""
     seen: set[str] = set()
     for position, driver in enumerate(spec.get("drivers") or []):
         at, name = index("spec.drivers", position), driver.get("name") or ""

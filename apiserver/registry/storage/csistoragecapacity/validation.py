@@ -18,7 +18,7 @@ from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 
 
 def capacity_errors(obj: Object, *, lenient: bool = False) -> Iterator[FieldError]:
-    """A CSIStorageCapacity; `lenient`: values of its topology may be no label values."""
+    """Checks a CSIStorageCapacity; `lenient`: values of its topology may be no label values."""
     faults = selectors.selector_errors(obj.get("nodeTopology") or {}, "nodeTopology")
     yield from (fault for fault in faults if not (lenient and ".values[" in fault.path))
     name = obj.get("storageClassName") or ""

@@ -27,7 +27,7 @@ _EITHER_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVol
 
 
 def attachment_errors(obj: Object) -> Iterator[FieldError]:
-    """A VolumeAttachment."""
+    """Checks a VolumeAttachment."""
     spec = obj.get("spec") or {}
     if not spec.get("attacher"):
         yield required("spec.attacher")

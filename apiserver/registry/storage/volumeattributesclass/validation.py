@@ -21,7 +21,7 @@ _MAX_PARAMETERS = 512
 
 
 def attributes_errors(obj: Object) -> Iterator[FieldError]:
-    """A VolumeAttributesClass."""
+    """Checks a VolumeAttributesClass."""
     driver, parameters = obj.get("driverName") or "", obj.get("parameters") or {}
     if not driver:
         yield required("driverName")

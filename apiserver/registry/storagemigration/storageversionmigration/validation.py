@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 
 
 def migration_errors(spec: Object) -> Iterator[FieldError]:
-    """A StorageVersionMigration."""
+    """Checks a StorageVersionMigration."""
     if not (spec.get("resource") or {}).get("resource"):
         yield required("spec.resource.resource", "resource is required")
 
