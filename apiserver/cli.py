@@ -1,4 +1,4 @@
-"""The command `apiserver`, with upstream's flag names."""
+"""Defines the command `apiserver`, with upstream's flag names."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The config map by which extension servers learn whom to trust: clients' authority, and front proxies'.
+"""Keeps the config map by which extension servers learn the authorities of clients and front proxies.
 
 Source: k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust, 1.36.
 """

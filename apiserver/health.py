@@ -1,4 +1,4 @@
-"""Health, liveness and readiness: named checks, and how they are told.
+"""Runs the named checks of health, liveness and readiness, and reports them.
 
 Source: k8s.io/apiserver/pkg/server/healthz/healthz.go, 1.36.
 """

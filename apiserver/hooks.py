@@ -1,4 +1,4 @@
-"""The names of upstream's post-start hooks, which its health checks tell one by one.
+"""Lists the names of upstream's post-start hooks, each of which is a health check.
 
 Source: recorded answers of /readyz?verbose of 1.29, 1.31 and of a newer release with ServiceCIDRs; which gate
 a hook hangs on is from memory.

@@ -1,4 +1,4 @@
-"""The way of a request through the server. The order below is the documentation."""
+"""Builds the way of a request through the server. The order below is the documentation."""
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.authentication import Authenticator

@@ -1,4 +1,4 @@
-"""Stored objects that cannot be read: what is said of them, as upstream's decoders and its store say it.
+"""Words the errors about stored objects that cannot be read, as upstream's decoders and its store do.
 
 Without the gate AllowUnsafeMalformedObjectDeletion an answer is the decoder's error, with it the store's,
 which names the key and may be ignored by a deletion. Damaged bytes are as upstream's encrypted ones that do

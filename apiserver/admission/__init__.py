@@ -1,4 +1,4 @@
-"""Admission: what the cluster, rather than the kind, has to say about a write.
+"""Admits, changes or refuses writes by the policy of the cluster, rather than that of the kind.
 
 A plugin is one class in one module; `apiserver.admission.chain` lists them in upstream's order. A mutating
 plugin may be called several times for one write (after a conflict), so it must be safe to repeat.

@@ -1,4 +1,4 @@
-"""The admission plugins of a server, in upstream's order (pkg/kubeapiserver/options/plugins.go, 1.36).
+"""Orders the admission plugins of a server as upstream (pkg/kubeapiserver/options/plugins.go, 1.36).
 
 A plugin that is built stands in its row of `_PLUGINS`; a row with None is a name that the flags know, and
 nothing more. Which are on without flags is `_ON`.

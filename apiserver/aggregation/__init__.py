@@ -1,4 +1,4 @@
-"""Group versions that another server answers for, by an APIService.
+"""Serves group versions by other servers, as APIServices say.
 
 Source: k8s.io/kube-aggregator/pkg/apiserver and pkg/controllers, 1.36.
 """

@@ -1,4 +1,4 @@
-"""An APIService for every group version that this server itself answers for.
+"""Makes an APIService for every group version that this server itself serves.
 
 Source: k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go and kube-aggregator's autoregister
 controller, 1.36. Priorities of a few groups are from memory.

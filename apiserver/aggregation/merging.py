@@ -1,4 +1,4 @@
-"""Discovery with the groups of remote servers among the local ones.
+"""Merges the groups of remote servers into discovery.
 
 Source: k8s.io/kube-aggregator/pkg/apiserver/{handler_apis,handler_discovery}.go, 1.36.
 """

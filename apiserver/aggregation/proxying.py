@@ -1,4 +1,4 @@
-"""Hand a request to the server that answers for its group version, and its answer back.
+"""Hands a request to the server of its group version, and its answer back.
 
 Bodies, watches and upgraded connections pass through as they come.
 Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go, k8s.io/apimachinery/pkg/util/proxy

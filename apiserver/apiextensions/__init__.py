@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: the resources they make, and what the server does for their own sake.
+"""Serves CustomResourceDefinitions and the resources they define.
 
 `stored` reads definitions from the store, `resource` makes resources of them, `table` puts these beside the
 built-in ones; `strategy` and `validation` are the kind's own rules, `naming` and

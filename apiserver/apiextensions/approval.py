@@ -1,4 +1,4 @@
-"""Definitions in the groups of Kubernetes itself must say who approved them.
+"""Requires definitions in the groups of Kubernetes itself to name their approval.
 
 Source: apiextensions-apiserver pkg/apihelpers/helpers.go (GetAPIApprovalState), 1.36.
 """

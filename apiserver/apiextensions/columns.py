@@ -1,4 +1,4 @@
-"""The columns that a definition gives the tables of its objects.
+"""Makes the columns that a definition gives the tables of its objects.
 
 Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The conditions of a definition.
+"""Reads and sets the conditions of a definition.
 
 Source: apiextensions-apiserver pkg/apihelpers/helpers.go, 1.36.
 """

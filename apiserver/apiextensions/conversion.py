@@ -1,4 +1,4 @@
-"""Custom resources between the versions of their definition: by name only, or by a webhook.
+"""Converts custom resources between the versions of their definition: by name only, or by a webhook.
 
 Source: apiextensions-apiserver pkg/apiserver/conversion/{converter,webhook_converter}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The end of a definition: first all its objects go, then itself.
+"""Ends a definition: deletes all its objects first, then lets go of it.
 
 Source: apiextensions-apiserver pkg/controller/finalizer/crd_finalizer.go, 1.36.
 """

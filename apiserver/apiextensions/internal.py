@@ -1,4 +1,4 @@
-"""A definition as upstream works with it: what all versions have in common stands above them.
+"""Lifts what all versions of a definition have in common above them, as upstream's internal type does.
 
 Field paths and printed values of its errors are those of this form.
 Source: apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go and types.go, 1.36.

@@ -1,4 +1,4 @@
-"""JSONPath as printer columns and selectable fields use it.
+"""Evaluates JSONPath as printer columns and selectable fields use it.
 
 What is missing on the way gives no value, and so does a step that does not fit what it meets.
 Source: k8s.io/client-go/util/jsonpath/{parser,jsonpath}.go, 1.36.

@@ -1,4 +1,4 @@
-"""A custom resource as a value: what serving it takes beside what every resource has."""
+"""Holds what serving a custom resource takes beside what every resource has."""
 
 from dataclasses import dataclass, field
 from itertools import count

@@ -1,4 +1,4 @@
-"""The order of the versions of a custom resource's group: GA before beta before alpha, then any other name.
+"""Orders the versions of a custom resource's group: GA before beta before alpha, then any other name.
 
 Source: k8s.io/apimachinery/pkg/version/helpers.go (CompareKubeAwareVersionStrings), 1.36.
 """

@@ -1,4 +1,4 @@
-"""The resources that one definition makes: one per version, built when first asked for.
+"""Makes the resources of one definition: one per version, built when first asked for.
 
 Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor), 1.36.
 """

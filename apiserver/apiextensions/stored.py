@@ -1,4 +1,4 @@
-"""The stored definitions as this server knows them: read again only when one has changed."""
+"""Keeps the stored definitions as this server knows them: read again only when one has changed."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""The rules of `spec.conversion`.
+"""Holds the rules of `spec.conversion`.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go
 (validateCustomResourceConversion) and apiserver pkg/util/webhook/validation.go, 1.36.

@@ -1,4 +1,4 @@
-"""The rules of subresources, printer columns, selectable fields and deprecation warnings.
+"""Holds the rules of subresources, printer columns, selectable fields and deprecation warnings.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """

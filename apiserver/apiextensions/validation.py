@@ -1,4 +1,4 @@
-"""The rules of definitions.
+"""Holds the rules of definitions.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """

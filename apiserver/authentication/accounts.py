@@ -1,4 +1,4 @@
-"""Tokens of service accounts, bound ones and those that lie in secrets.
+"""Authenticates tokens of service accounts, bound ones and those in secrets.
 
 Source: k8s.io/kubernetes/pkg/serviceaccount/{jwt,claims,legacy}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""By whom a client certificate was issued: the authority of clients, or that of front proxies.
+"""Finds the issuer of a client certificate: the authority of clients, or that of front proxies.
 
 The transport takes certificates of both. A proxy's certificate makes nobody a client, nor a client's a proxy.
 """

@@ -1,4 +1,4 @@
-"""Client certificates: the common name is the user, the organizations are the groups."""
+"""Authenticates client certificates: the common name is the user, the organizations are the groups."""
 
 import math
 

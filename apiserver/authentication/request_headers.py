@@ -1,4 +1,4 @@
-"""Users whom a front proxy names in headers, as the aggregator of another server does.
+"""Authenticates the users whom a front proxy names in headers, as another server's aggregator does.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest/requestheader.go, 1.36.
 """

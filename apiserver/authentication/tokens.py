@@ -1,4 +1,4 @@
-"""Bearer tokens from a file of lines `token,user,uid,"group1,group2"`.
+"""Authenticates bearer tokens from a file of lines `token,user,uid,"group1,group2"`.
 
 Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 """

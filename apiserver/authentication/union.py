@@ -1,4 +1,4 @@
-"""The authenticators of a server, in upstream's order, and what happens when none knows the user."""
+"""Tries the authenticators of a server, in upstream's order, and settles requests that none of them knows."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The authorizers of one server, put together."""
+"""Puts the authorizers of one server together."""
 
 from kubeskew.apimachinery.component import World
 from kubeskew.apiserver.authorization.announcers import AnnouncerAuthorizer

@@ -1,4 +1,4 @@
-"""Roles and bindings as the store has them, found by who they are for.
+"""Indexes the stored roles and bindings by their subjects.
 
 Source: k8s.io/kubernetes/pkg/registry/rbac/validation/rule.go, 1.36. Upstream walks through every binding in
 any order; here they are found by subject and taken by name.

@@ -1,4 +1,4 @@
-"""The roles and bindings that every cluster has, for a version and its gates.
+"""Makes the roles and bindings that every cluster has, for a version and its gates.
 
 `default_roles.json` is made of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, 1.28 … 1.37. A
 `when` there says from and until which minor an entry holds, and with which gate. `kubeskew:timeline-viewer`

@@ -1,4 +1,4 @@
-"""Role-based access control over the stored roles and bindings.
+"""Authorizes by the stored roles and bindings (RBAC).
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/rbac.go, 1.36. What a user may do with a kind of
 object is worked out once and remembered until a role or binding changes.

@@ -1,4 +1,4 @@
-"""Put right what stored default roles and bindings lack; what somebody added stays.
+"""Adds what stored default roles and bindings lack; what somebody added stays.
 
 Source: k8s.io/component-helpers/auth/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go, 1.36.
 """

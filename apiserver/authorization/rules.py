@@ -1,4 +1,4 @@
-"""Policy rules: what one of them allows.
+"""Decides whether a policy rule allows a request.
 
 Source: k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go and plugin/pkg/auth/authorizer/rbac/rbac.go,
 1.36.

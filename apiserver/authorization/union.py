@@ -1,4 +1,4 @@
-"""The authorizers of a server: masters may do anything; then one after the other is asked.
+"""Asks the authorizers of a server one after the other; masters may do anything.
 
 Source: k8s.io/apiserver/pkg/authorization/union/union.go and authorizerfactory/builtin.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""A bounded memory: what was not asked for during two generations is forgotten."""
+"""Keeps a bounded number of values: those unused for two generations are forgotten."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""The items of lists as bytes, kept from one list to the next.
+"""Keeps the items of lists as bytes, from one list to the next.
 
 Of a long list most is what it was when somebody asked for it last. So it is put together from runs of items,
 and only runs in which something has changed are made again: the objects of the others are not touched.

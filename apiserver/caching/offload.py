@@ -1,4 +1,4 @@
-"""Long work done beside the event loop, so that other requests are served meanwhile."""
+"""Runs long work beside the event loop, so that other requests are served meanwhile."""
 
 import asyncio
 import concurrent.futures

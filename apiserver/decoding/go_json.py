@@ -1,4 +1,4 @@
-"""JSON as Go's encoding/json writes it: keys in order, HTML's characters escaped, its own form of floats."""
+"""Writes JSON as Go's encoding/json: keys in order, HTML's characters escaped, its own form of floats."""
 
 import math
 from decimal import Decimal

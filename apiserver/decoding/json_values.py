@@ -1,4 +1,4 @@
-"""JSON values that need more than the fast parser: repeated keys, bytes that are not UTF-8, deep nesting."""
+"""Parses JSON beyond the fast parser: repeated keys, bytes that are not UTF-8, deep nesting."""
 
 import json
 import math

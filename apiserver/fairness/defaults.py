@@ -1,4 +1,4 @@
-"""The flow schemas and priority levels that every cluster begins with.
+"""Makes the flow schemas and priority levels that every cluster begins with.
 
 Source: k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go, 1.36.
 """

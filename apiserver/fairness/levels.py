@@ -1,4 +1,4 @@
-"""Seats: how many requests of a priority level run at once, and who waits for the next one.
+"""Seats requests: a priority level runs so many at once, and queues the others.
 
 A level may use seats that others lend and do not need. Every request takes one seat; upstream also weighs
 lists and what a write means for watchers. Source: pkg/util/flowcontrol/fairqueuing/queueset, 1.36.

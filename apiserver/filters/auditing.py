@@ -1,4 +1,4 @@
-"""Give every request an id, count it and time it."""
+"""Gives every request an id, counts it and times it."""
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError

@@ -1,4 +1,4 @@
-"""Find out who asks."""
+"""Authenticates requests."""
 
 from kubeskew.apimachinery import errors
 from kubeskew.apiserver.authentication import Authenticator

@@ -1,4 +1,4 @@
-"""Ask whether the user may do this."""
+"""Authorizes requests."""
 
 from kubeskew.apiserver.authorization import Authorizer, refusal
 from kubeskew.apiserver.http import statuses

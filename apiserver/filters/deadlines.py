@@ -1,4 +1,4 @@
-"""Bound the time of every request that is not a watch.
+"""Bounds the time of every request that is not a watch.
 
 Source: k8s.io/apiserver/pkg/server/filters/timeout.go and endpoints/filters/request_deadline.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Let requests in by API priority and fairness.
+"""Lets requests in by API priority and fairness.
 
 Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 """

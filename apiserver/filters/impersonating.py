@@ -1,4 +1,4 @@
-"""Let somebody act as somebody else, as far as they may.
+"""Lets users act as others, as far as they may.
 
 Source: k8s.io/apiserver/pkg/endpoints/filters/impersonation, 1.36. Who may impersonate whom is a question to
 the authorizer: the verb `impersonate`, or with gate ConstrainedImpersonation one verb for the identity and

@@ -1,4 +1,4 @@
-"""Bound how many requests are worked on at once, reads and writes apart.
+"""Bounds the number of requests that are worked on at once, reads and writes apart.
 
 Source: k8s.io/apiserver/pkg/server/filters/maxinflight.go, 1.36 (masters are never refused).
 """

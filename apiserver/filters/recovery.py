@@ -1,4 +1,4 @@
-"""Outermost: nothing that goes wrong below leaves the server as anything but an answer."""
+"""Makes an answer of every error below: the outermost filter."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Read what the request is about, once.
+"""Reads a request's info, once.
 
 Source: k8s.io/apiserver/pkg/endpoints/filters/requestinfo.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Send what handlers and strategies warn of as Warning headers.
+"""Sends the warnings of handlers and strategies as Warning headers.
 
 Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/util/net/http.go, 1.36.
 """

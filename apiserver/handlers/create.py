@@ -1,4 +1,4 @@
-"""POST of a new object.
+"""Handles POST of a new object.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""DELETE of one object, and of a whole selection.
+"""Handles DELETE of one object, and of a whole selection.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """

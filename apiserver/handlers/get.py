@@ -1,4 +1,5 @@
-"""GET of one object. On the fast path nothing is parsed: bytes out of memory, the revision spliced in.
+"""Handles GET of one object. On the fast path nothing is parsed: bytes out of memory, the revision spliced
+in.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 """

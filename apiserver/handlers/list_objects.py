@@ -1,4 +1,4 @@
-"""LIST: which revision is listed, which objects, in which chunks.
+"""Handles LIST: finds the revision, the objects and the chunk to list.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storage/cacher, 1.36.
 """

@@ -1,4 +1,4 @@
-"""PATCH: JSON, merge and strategic merge patches, and server-side apply.
+"""Handles PATCH: JSON, merge and strategic merge patches, and server-side apply.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""PUT of an object, or of one of its subresources that have the object as their body.
+"""Handles PUT of an object, or of one of its subresources that have the object as their body.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """

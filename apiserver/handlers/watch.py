@@ -1,4 +1,4 @@
-"""WATCH: a cursor over the log, filtered and encoded; an event is encoded once for all who see it alike.
+"""Handles WATCH: a cursor over the log, filtered; an event is encoded once for all who see it alike.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go and pkg/storage/cacher, 1.36.
 """

@@ -1,1 +1,1 @@
-"""The socket side: TLS, HTTP/1.1, streams and upgrades. Nothing here knows what a resource is."""
+"""Serves sockets: TLS, HTTP/1.1, streams and upgrades. Nothing here knows what a resource is."""

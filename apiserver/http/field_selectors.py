@@ -1,4 +1,4 @@
-"""Field selectors: `metadata.name=a,status.phase!=Running`, over a flat mapping of field labels to texts.
+"""Matches field selectors: `metadata.name=a,status.phase!=Running`, over a mapping of labels to texts.
 
 Source: k8s.io/apimachinery/pkg/fields/selector.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The bytes around bodies: status lines and headers out, names and values in.
+"""Writes and reads the bytes around bodies: status lines and headers.
 
 What cannot be read is answered as Go's net/http does (server.go, 1.25): plain text and the end of the
 connection.

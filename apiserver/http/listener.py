@@ -1,4 +1,4 @@
-"""The listening side: which connections there are, how long they may be silent, and how they end."""
+"""Listens for connections, limits how long they may be silent, and ends them."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Query parameters as options: read as Go reads them, checked as upstream checks them.
+"""Reads query parameters as options: parsed as Go does, checked as upstream does.
 
 Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1/validation, 1.36.
 """

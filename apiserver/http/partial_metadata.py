@@ -1,4 +1,4 @@
-"""Objects of which only the metadata is shown: on their own, in lists, in the rows of Tables."""
+"""Reduces objects to their metadata: on their own, in lists, in the rows of Tables."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Requests and responses of the server, whatever brings them: a socket or a call in the same process."""
+"""Defines requests and responses of the server, from a socket or a call in the same process."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""The body of one request, as it comes from the socket; a reader that lags makes the sender wait."""
+"""Reads the body of one request from the socket; a reader that lags makes the sender wait."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Serving certificates that a server makes for itself, and their files.
+"""Makes serving certificates for the server itself, and their files.
 
 Source: k8s.io/apiserver/pkg/server/options/serving.go (MaybeDefaultWithSelfSignedCerts), client-go/util/cert
 (cert.go, io.go) and client-go/util/keyutil, 1.36. cryptography is imported when a certificate is made: it is

@@ -1,4 +1,4 @@
-"""The one place that turns an error into a `Status` on the wire."""
+"""Turns an error into a `Status` on the wire; no other place does."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

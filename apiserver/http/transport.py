@@ -1,4 +1,4 @@
-"""The transport of one connection and its flow, both ways: what those who read and those who write share."""
+"""Holds the transport of one connection and its flow, both ways, for readers and writers."""
 
 import asyncio
 import math

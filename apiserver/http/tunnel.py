@@ -1,4 +1,4 @@
-"""A connection after its upgrade: `request.Tunnel` over the transport."""
+"""Carries bytes over a connection after its upgrade: `request.Tunnel` over the transport."""
 
 import asyncio
 from collections import deque

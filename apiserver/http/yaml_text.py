@@ -1,4 +1,4 @@
-"""Documents as YAML, in the style of sigs.k8s.io/yaml over goyaml.v2: what is plain, what is quoted and how.
+"""Writes documents as YAML, in the style of sigs.k8s.io/yaml over goyaml.v2, quoting included.
 
 libyaml writes; it and goyaml agree on all but which style a text gets and the order of keys.
 """

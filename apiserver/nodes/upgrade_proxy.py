@@ -1,4 +1,4 @@
-"""Hand a request on to a backend, and its answer back: upgrades become pipes, other answers are streamed.
+"""Hands a request on to a backend, and its answer back: upgrades become pipes, others are streamed.
 
 Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/pkg/util/proxy
 (streamtranslator.go, translatinghandler.go), 1.36.

@@ -1,4 +1,4 @@
-"""OpenAPI documents, derived from a resource table and its schema trees: v2 (JSON, protobuf) and v3.
+"""Makes OpenAPI documents of a resource table and its schema trees: v2 (JSON, protobuf) and v3.
 
 Schemas depend on the release, never on gates. The documents are plain JSON; who serves them keeps the bytes.
 """

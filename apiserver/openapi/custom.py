@@ -1,4 +1,4 @@
-"""The definitions of a custom resource and of its list.
+"""Makes the definitions of a custom resource and of its list.
 
 Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The v2 document as protobuf: message `openapi.v2.Document` of gnostic, which old clients insist on.
+"""Writes the v2 document as protobuf: gnostic's message `openapi.v2.Document`, which old clients need.
 
 Field numbers: gnostic's OpenAPIv2.proto. Only what `v2` makes is encoded. Vendor extensions, enums and
 defaults travel as YAML text; JSON is YAML.

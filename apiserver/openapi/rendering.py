@@ -1,4 +1,4 @@
-"""Schema trees as OpenAPI schemas, in the dialect of v2 or v3.
+"""Renders schema trees as OpenAPI schemas, in the dialect of v2 or v3.
 
 Source: k8s.io/kube-openapi; what v2 cannot say is left out (nullable, oneOf, defaults), as upstream does for
 clients that validate with it.

@@ -1,4 +1,4 @@
-"""The OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served."""
+"""Makes the OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served."""
 
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.resources import ResourceTable

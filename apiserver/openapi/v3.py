@@ -1,4 +1,4 @@
-"""The OpenAPI v3 documents: an index and one document per group and version."""
+"""Makes the OpenAPI v3 documents: an index and one document per group and version."""
 
 import hashlib
 from functools import cache

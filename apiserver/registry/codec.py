@@ -1,4 +1,4 @@
-"""Between the bytes of the store and the versions that are served.
+"""Converts between the bytes of the store and the versions that are served.
 
 An object is parsed at most once per revision and served version; when the stored bytes already are what this
 server would write, they are served as they are. Versions, fields and defaults that this server does not know

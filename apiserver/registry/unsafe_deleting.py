@@ -1,4 +1,4 @@
-"""Delete an object that cannot be read, whatever keeps it: no finalizer, precondition or grace counts.
+"""Deletes an object that cannot be read, whatever keeps it: no finalizer, precondition or grace counts.
 
 Source: k8s.io/apiserver/pkg/registry/generic/registry/corrupt_obj_deleter.go and
 pkg/endpoints/handlers/delete.go, 1.36; what 1.37 does otherwise is from its corrupt_obj_deleter.go.

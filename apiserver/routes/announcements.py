@@ -1,4 +1,4 @@
-"""Components tell of their start and stop, and the log keeps it on its time line."""
+"""Records the start and stop of components, as they announce them, on the log's time line."""
 
 import re
 from collections.abc import Mapping

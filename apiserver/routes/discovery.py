@@ -1,4 +1,4 @@
-"""Discovery: groups, versions and resources, one by one or all in one document.
+"""Serves discovery: groups, versions and resources, one by one or all in one document.
 
 Source: k8s.io/apiserver/pkg/endpoints/discovery, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Discovery documents, derived from a resource table: what is served, in four plain shapes and aggregated.
+"""Makes discovery documents of a resource table: in four plain shapes and aggregated.
 
 Source: k8s.io/apiserver/pkg/endpoints/discovery, 1.36. Values are plain JSON, in Go's order of fields.
 """

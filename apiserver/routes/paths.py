@@ -1,4 +1,4 @@
-"""The paths that are no resources: discovery, OpenAPI, version, health, metrics, components."""
+"""Serves the paths that are no resources: discovery, OpenAPI, version, health, metrics, components."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: keys, claims, issuing and checking."""
+"""Issues and checks tokens of service accounts: keys and claims."""
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"  # kubeadm's
 USER_PREFIX = "system:serviceaccount:"

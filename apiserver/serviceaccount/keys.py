@@ -1,4 +1,4 @@
-"""The keys and names a server issues and checks tokens with, read when they are first needed."""
+"""Holds the keys and names a server issues and checks tokens with, read when they are first needed."""
 
 from collections.abc import Sequence
 from functools import cached_property

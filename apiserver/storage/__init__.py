@@ -1,1 +1,1 @@
-"""The event store: a log of immutable events, its projection, and watches as cursors."""
+"""Stores objects: a log of immutable events, its projection, and watches as cursors."""

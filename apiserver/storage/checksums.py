@@ -1,4 +1,4 @@
-"""Checksums of the log and its projection: what tells damage from what was written.
+"""Computes checksums of the log and its projection, which tell damage from what was written.
 
 Every event carries two. `digest` is the sum of the checksums of all objects that there are after it, so that
 the newest event tells what the table of objects must hold; a commit brings it up to date by what it changes.

@@ -1,4 +1,4 @@
-"""Committing a batch of changes: read the states, decide, write the events and the projection."""
+"""Commits a batch of changes: reads the states, decides, writes the events and the projection."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

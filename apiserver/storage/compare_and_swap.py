@@ -1,4 +1,4 @@
-"""Deciding a batch of changes: compare and swap each, in order, against the states they find. Pure."""
+"""Decides a batch of changes: compares and swaps each, in order, against the states they find. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Objects as bytes: how they are written once, and how a revision gets into them without parsing.
+"""Encodes objects as bytes, once, and puts a revision into them without parsing.
 
 Stored bytes have no resourceVersion and begin with `{"kind":"K","apiVersion":"V","metadata":{`; metadata is
 never empty (it has a name). That is what makes splicing possible.

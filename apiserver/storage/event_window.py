@@ -1,4 +1,4 @@
-"""The newest events, kept in memory without a gap: what most watches start from, and what undoes a little."""
+"""Keeps the newest events in memory without a gap, for the start of most watches and to undo a little."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The files under a running log: whether they are still the ones that were opened, and how far they had come.
+"""Guards the files under a running log: they must be those that were opened, and no shorter.
 
 Who removes or replaces an open file is not noticed by SQLite: it goes on writing to what nobody will ever
 read again. So both files are looked up by their names before and after every transaction, which costs two

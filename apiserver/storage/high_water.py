@@ -1,4 +1,4 @@
-"""The high-water mark: a small file beside the database that tells how far the log had come.
+"""Keeps the high-water mark: a small file beside the database that tells how far the log had come.
 
 SQLite forgets transactions silently when its write-ahead log is cut or lost, together with all that the
 database itself could tell about them. So the newest committed revision stands outside too. It is written

@@ -1,4 +1,4 @@
-"""The two interfaces of the event store above SQL: `Log` (append, read) and `Store` (semantics).
+"""Defines the two interfaces of the event store above SQL: `Log` (append, read) and `Store` (semantics).
 
 Handlers and the registry know `Store`; the store knows `Log`; only the implementation of `Log` knows SQL.
 """

@@ -1,4 +1,4 @@
-"""The metadata of the store, outside the log: how far it is compacted, and what a repair wrote down."""
+"""Holds the metadata of the store, outside the log: how far it is compacted, and the notes of a repair."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The current objects in memory, in the order of lists: per resource, per namespace, by name.
+"""Indexes the current objects in memory, in the order of lists: per resource, per namespace, by name.
 
 The event loop alone changes them; a thread may read meanwhile (strategies of large objects do). It then sees
 each object as it was or is, and may or may not see one that comes or goes. So a reader takes each step by

@@ -1,4 +1,4 @@
-"""Reading the log of a cluster that may be running: no lock, no migration, no write."""
+"""Reads the log of a cluster that may be running: no lock, no migration, no write."""
 
 import heapq
 from collections.abc import AsyncIterator, Iterable, Sequence

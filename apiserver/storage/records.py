@@ -1,4 +1,4 @@
-"""The event store's records: what is written, what is there, and what happened."""
+"""Defines the event store's records: changes, entries and events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Repairing a store from its log: a new file with every event that is left, and the objects they come to.
+"""Repairs a store from its log: a new file with every event that is left, and the resulting objects.
 
 The damaged file stays beside the new one; nothing in it is changed but that its write-ahead log is taken in.
 An event whose checksum fails is put right only if the table of objects has the very bytes that were written,

@@ -1,4 +1,4 @@
-"""Replaying the log: fold events into the objects they leave, and hash those to compare them. Pure."""
+"""Replays the log: folds events into the objects they leave, and hashes those to compare them. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The log in SQL: appends grouped into transactions, and reads of one snapshot each.
+"""Keeps the log in SQL: appends grouped into transactions, and reads of one snapshot each.
 
 One task writes. It takes whatever has queued up while the transaction before was committing, so that the
 busier the server is the more writes share one `fsync`, and a lone write waits for nobody.

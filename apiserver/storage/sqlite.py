@@ -1,4 +1,4 @@
-"""SQLite under the log: opening a database, and running a transaction in one hop to its thread.
+"""Opens SQLite databases, and runs a transaction in one hop to the database's thread.
 
 SQLAlchemy's asyncio adapter crosses to aiosqlite's thread and back three or four times per statement, which
 costs more than the statements (3 ms instead of 1 for a transaction of 16 writes), and its import brings the

@@ -1,4 +1,4 @@
-"""The SQL of the event store: every statement, by name, and how rows become values and back.
+"""Holds the SQL of the event store: every statement, by name, and the conversion of rows and values.
 
 Written in SQLAlchemy Core and compiled once per dialect; the name goes into errors. The one piece that is not
 portable is `_KEYS`, the list of keys as one JSON parameter (PostgreSQL: `jsonb_array_elements`).

@@ -1,4 +1,4 @@
-"""The store: the log's projection in memory, kept up to date, and watches over it.
+"""Keeps the log's projection in memory, up to date, and watches over it.
 
 Writes go to the log, whose listener brings them back in revision order; what other servers write is noticed
 by `refresh`, which every consistent read calls, and by a tail that polls, so that watches see it too.

@@ -1,4 +1,4 @@
-"""Verifying a store: replay its log and compare what that comes to with everything else it says.
+"""Verifies a store: replays its log and compares the result with everything else in it.
 
 A start checks what costs little: how many events there are, the newest revision and the digest of all
 objects. Only where these differ, or when somebody asks, the whole log is gone through, and every difference

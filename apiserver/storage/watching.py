@@ -1,4 +1,4 @@
-"""Watches: cursors over the log, found by what they watch.
+"""Keeps watches: cursors over the log, found by their scope.
 
 A cursor that starts within the window of recent events is *live*: new events are handed to it as they are
 applied. One that starts further back reads the log until it has caught up with the window. A live cursor

@@ -1,4 +1,4 @@
-"""Structural schemas: what a CustomResourceDefinition says of its objects, and all that follows from it.
+"""Derives from a CustomResourceDefinition's structural schema all that follows from it.
 
 A pure library. `Rules.of(gates)` chooses what depends on the version; `Structural.of(props, rules)` makes the
 tree of one version's `schema.openAPIV3Schema` once per definition (None keeps everything). Functions walk it:

@@ -1,4 +1,4 @@
-"""A structural schema as the one schema value that decoding, patches and server-side apply walk.
+"""Converts a structural schema into the schema that decoding, patches and server-side apply walk.
 
 Source: apiextensions-apiserver pkg/controller/openapi/builder over managedfields' type converter, 1.36: what
 it publishes is what server-side apply sees.

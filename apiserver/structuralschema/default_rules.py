@@ -1,4 +1,4 @@
-"""Defaults of a schema must be valid themselves and hold no unknown fields.
+"""Checks the defaults of a schema: they must be valid themselves and hold no unknown fields.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/validation.go, 1.36.
 """

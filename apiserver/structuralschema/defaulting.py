@@ -1,4 +1,4 @@
-"""Filling in defaults.
+"""Fills in defaults.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go, 1.36.
 """

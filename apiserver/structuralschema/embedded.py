@@ -1,4 +1,4 @@
-"""The metadata of embedded resources: made fit for its Go type, and validated.
+"""Validates the metadata of embedded resources, made fit for its Go type.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/objectmeta, 1.36.
 """

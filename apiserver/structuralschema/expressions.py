@@ -1,4 +1,4 @@
-"""x-kubernetes-validations, evaluated: transition rules, messages, ratcheting and the budget.
+"""Evaluates x-kubernetes-validations: transition rules, messages, ratcheting and the budget.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, 1.36.
 """

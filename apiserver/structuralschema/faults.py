@@ -1,4 +1,4 @@
-"""Faults of values: a message of OpenAPI validation and the field error it becomes.
+"""Holds faults of values: a message of OpenAPI validation and the field error it becomes.
 
 Source: kube-openapi pkg/validation/errors/schema.go; apiextensions-apiserver pkg/apiserver/validation
 (kubeOpenAPIResultToFieldErrors), 1.36.

@@ -1,4 +1,4 @@
-"""JSON paths that name one field of a schema: `.spec.replicas`, `.labels['a.b']`.
+"""Reads JSON paths that name one field of a schema: `.spec.replicas`, `.labels['a.b']`.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go (ValidFieldPath), 1.36.
 """

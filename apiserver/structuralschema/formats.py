@@ -1,4 +1,4 @@
-"""String formats: which a release knows, and whether a text has one.
+"""Checks string formats, those that a release knows.
 
 Source: apiextensions-apiserver pkg/apiserver/validation/formats.go, kube-openapi pkg/validation/strfmt, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Schemas as Go's internal structs look when an error shows them: every field, by its Go name.
+"""Shows schemas as Go's internal structs look in errors: every field, by its Go name.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/types_jsonschema.go, 1.36.
 """

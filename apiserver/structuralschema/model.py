@@ -1,4 +1,4 @@
-"""The structural schema: one JSONSchemaProps parsed into a tree; what is needed of it is made on first use.
+"""Parses one JSONSchemaProps into a tree, the structural schema; derived parts are made on first use.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{structural,convert}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""All that is checked of a custom resource, in upstream's order.
+"""Checks a custom resource as a whole, in upstream's order.
 
 Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy,validator}.go, 1.36.
 """

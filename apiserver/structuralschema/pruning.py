@@ -1,4 +1,4 @@
-"""Dropping what a schema does not know, and nulls that it does not allow.
+"""Drops fields that a schema does not have, and nulls that it does not allow.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{pruning/algorithm,defaulting/prunenulls}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Resources whose objects are described by a structural schema."""
+"""Makes resources whose objects are described by a structural schema."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

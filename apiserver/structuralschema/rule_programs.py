@@ -1,4 +1,4 @@
-"""The rules of a schema as programs, beside the tree of the schema.
+"""Compiles the rules of a schema to programs, beside the tree of the schema.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The texts of x-kubernetes-validations, apart from what their expressions say.
+"""Checks the texts of x-kubernetes-validations, apart from their expressions.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """

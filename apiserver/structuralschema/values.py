@@ -1,4 +1,4 @@
-"""Values against their schema: one closure per node, made once, that collects faults.
+"""Checks values against their schema: one closure per node, made once, collects faults.
 
 `check(value, old, path, faults) -> matches`. `old` is the value that this one was before, or `NOTHING` where
 there is no such; what did not change since is not held against an object (ratcheting). Source: kube-openapi

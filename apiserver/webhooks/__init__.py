@@ -1,1 +1,1 @@
-"""Calling out: HTTPS to webhooks and extension servers, with Go's words when it fails."""
+"""Calls webhooks and extension servers over HTTPS, with Go's words when that fails."""

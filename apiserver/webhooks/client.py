@@ -1,4 +1,4 @@
-"""The HTTPS client for webhooks: one POST of a review, one JSON answer.
+"""Calls webhooks over HTTPS: one POST of a review, one JSON answer.
 
 Source: k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
 """

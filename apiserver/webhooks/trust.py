@@ -1,4 +1,4 @@
-"""TLS towards webhooks: contexts that trust one bundle, and what a server that is not trusted shows."""
+"""Makes TLS contexts that trust one bundle, and reads the certificate of a server that is not trusted."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""The rules of a webhook's `clientConfig`, whoever calls it.
+"""Holds the rules of a webhook's `clientConfig`, for every caller.
 
 Source: k8s.io/apiserver/pkg/util/webhook/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""matchConditions: expressions that must all hold before a webhook is called or a policy applies.
+"""Evaluates matchConditions, which must all hold before a webhook is called or a policy applies.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""CEL over a request: what expressions of webhooks and policies see, and evaluating a list within a budget.
+"""Evaluates the CEL expressions of webhooks and policies over a request, within a budget.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/{compile,condition,activation}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The objects of a request in the version that a webhook or a policy asked for, and back.
+"""Converts the objects of a request to the version that a webhook or a policy asks for, and back.
 
 Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/conversion.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""A volume claim grows only if it is bound and its storage class allows it.
+"""Lets a volume claim grow only if it is bound and its storage class allows it.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize/admission.go, 1.36.
 """

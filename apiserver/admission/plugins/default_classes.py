@@ -1,4 +1,4 @@
-"""Claims and ingresses that name no class get the default one: the newest, if there are several.
+"""Gives claims and ingresses without a class the default one: the newest, if there are several.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/{storage/storageclass/setdefault,network/defaultingressclass},
 1.36.

@@ -1,4 +1,4 @@
-"""A pod tolerates a node that is not ready or not reachable for five minutes, unless it says otherwise.
+"""Lets pods tolerate a node that is not ready or reachable for five minutes, unless they say otherwise.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds/admission.go, 1.36.
 """

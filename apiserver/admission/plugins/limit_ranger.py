@@ -1,4 +1,4 @@
-"""A namespace's limit ranges: defaults for containers, and least, most and ratio of what may be asked.
+"""Applies a namespace's limit ranges: defaults for containers, and minimum, maximum and ratio of amounts.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""A kubelet writes about its own node and its own pods only.
+"""Lets a kubelet write about its own node and its own pods only.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Small plugins that are off unless a flag turns them on.
+"""Holds small plugins that are off unless a flag turns them on.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission: alwayspullimages, admit, deny, antiaffinity,
 extendedresourcetoleration, network/denyserviceexternalips, namespace/exists, namespace/autoprovision; 1.36.

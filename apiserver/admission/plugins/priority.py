@@ -1,4 +1,4 @@
-"""A pod's priority is that of its class, or of the default class, of which there is one.
+"""Sets a pod's priority to that of its class, or of the default class, of which there is one.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/priority/admission.go and
 pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of the system's own), 1.36.

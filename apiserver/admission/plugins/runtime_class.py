@@ -1,4 +1,4 @@
-"""A pod of a runtime class has that class's overhead and goes where its nodes are.
+"""Gives a pod of a runtime class that class's overhead and the constraints of its nodes.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/runtimeclass/admission.go, 1.36.
 """

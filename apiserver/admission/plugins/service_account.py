@@ -1,4 +1,4 @@
-"""A pod runs as a service account that exists, and gets its token and pull secrets.
+"""Gives a pod a service account that exists, and that account's token and pull secrets.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36.
 """

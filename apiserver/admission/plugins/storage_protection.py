@@ -1,4 +1,4 @@
-"""Volumes and their claims are not deleted while in use: they begin with a finalizer.
+"""Protects volumes and their claims from deletion while in use: they begin with a finalizer.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go, 1.36.
 """

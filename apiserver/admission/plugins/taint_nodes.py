@@ -1,4 +1,4 @@
-"""A new node is tainted until its conditions say that it is ready.
+"""Taints a new node until its conditions say that it is ready.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/nodetaint/admission.go, 1.36.
 """

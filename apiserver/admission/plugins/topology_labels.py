@@ -1,4 +1,4 @@
-"""A pod is labelled with the zone and region of its node, once it has one.
+"""Labels a pod with the zone and region of its node, once it has one.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels/admission.go, 1.36.
 """

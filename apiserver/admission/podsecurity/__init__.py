@@ -1,4 +1,4 @@
-"""PodSecurity: the Pod Security Standards, as a namespace's labels ask for them.
+"""Enforces the Pod Security Standards, at the levels in a namespace's labels.
 
 `policies` reads the labels, `baseline` and `restricted` hold the checks, `evaluating` runs them, `plugin` is
 the admission plugin.

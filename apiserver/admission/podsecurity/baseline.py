@@ -1,4 +1,4 @@
-"""The checks of the level baseline.
+"""Holds the checks of the level baseline.
 
 Source: k8s.io/pod-security-admission/policy/check_*.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The admission plugin: refuses pods, warns of pods and of what makes them, and looks after namespaces.
+"""Refuses pods, warns of pods and of workloads, and checks the labels of namespaces.
 
 Source: k8s.io/pod-security-admission/admission/admission.go and
 plugin/pkg/admission/security/podsecurity/admission.go, 1.36. No exemptions, no defaults but privileged.

@@ -1,4 +1,4 @@
-"""The checks that the level restricted has beyond baseline.
+"""Holds the checks that the level restricted has beyond baseline.
 
 Source: k8s.io/pod-security-admission/policy/check_*.go, 1.36.
 """

@@ -1,1 +1,1 @@
-"""Admission policies: CEL kept in objects, instead of a webhook."""
+"""Admits by policies: CEL kept in objects, instead of a webhook."""

@@ -1,4 +1,4 @@
-"""The expressions of one policy: an environment that grows with its variables.
+"""Compiles the expressions of one policy in an environment that grows with its variables.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go, 1.36.
 """

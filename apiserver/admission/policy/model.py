@@ -1,4 +1,4 @@
-"""Policies with their bindings, as made of the stored objects.
+"""Holds policies with their bindings, as made of the stored objects.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/{policy_source,policy_matcher}.go, 1.36.
 """

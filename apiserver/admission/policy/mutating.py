@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies: change objects by CEL, by an apply configuration or a JSON patch.
+"""Applies MutatingAdmissionPolicies: CEL makes an apply configuration or a JSON patch.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,mutating/dispatcher}.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The parameters that a binding gives its policy.
+"""Finds the parameters that a binding gives its policy.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go (CollectParams), 1.36.
 """

@@ -1,4 +1,4 @@
-"""The warnings in a ValidatingAdmissionPolicy's status: where its expressions do not fit the matched kinds.
+"""Writes warnings into a ValidatingAdmissionPolicy's status: expressions that do not fit the matched kinds.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go and the controller
 validatingadmissionpolicy-status, 1.36. Upstream's controller manager writes it; here the server does.

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: refuse, warn or note in the audit log, by CEL.
+"""Applies ValidatingAdmissionPolicies: refuses, warns or notes in the audit log, by CEL.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go, 1.36.
 """

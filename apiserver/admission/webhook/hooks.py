@@ -1,4 +1,4 @@
-"""Webhooks as their configurations list them, and calling one.
+"""Finds webhooks in their configurations, and calls them.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{accessors.go,generic,mutating,validating}, 1.36.
 """

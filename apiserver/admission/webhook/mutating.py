@@ -1,4 +1,4 @@
-"""Webhooks that may change an object: asked one after the other, and some of them twice.
+"""Calls the webhooks that may change an object, one after the other, and some of them twice.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/{dispatcher,reinvocationcontext}.go, 1.36.
 """

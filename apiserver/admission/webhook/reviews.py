@@ -1,4 +1,4 @@
-"""AdmissionReviews: the request as a webhook reads it, and what its answer means.
+"""Makes AdmissionReviews of requests, and reads the answers.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go and errors/statuserror.go,
 1.36.

@@ -1,4 +1,4 @@
-"""Webhooks that may refuse an object: asked all at once.
+"""Calls the webhooks that may refuse an object, all at once.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, 1.36.
 """

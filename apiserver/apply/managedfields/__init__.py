@@ -1,4 +1,4 @@
-"""Field ownership and server-side apply: who set which field of an object, and merging by that."""
+"""Tracks the ownership of fields, and merges by it in server-side apply."""
 
 from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
 from kubeskew.apiserver.apply.managedfields.manager import FieldManager

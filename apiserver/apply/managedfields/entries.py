@@ -1,4 +1,4 @@
-"""`metadata.managedFields` and what it says: which manager owns which fields, at which version, since when.
+"""Reads and writes `metadata.managedFields`: the fields of each manager, their version and time.
 
 Source: k8s.io/apimachinery/pkg/util/managedfields/internal (managedfields.go, conflict.go), 1.36.
 """

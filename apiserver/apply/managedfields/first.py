@@ -1,4 +1,4 @@
-"""The one entry of a new object that nobody managed before: everything it sets belongs to its creator.
+"""Makes the one entry of a new object that nobody managed before: its creator owns everything it sets.
 
 What comparing it with a blank object gives, without the sets in between: creates are what a server does
 most. Each schema that is met becomes a function once: it knows the elements of its fields and what is below.

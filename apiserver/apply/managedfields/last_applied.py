@@ -1,4 +1,4 @@
-"""The annotation of client-side apply, so that `kubectl apply --server-side` can take over from it.
+"""Reads the annotation of client-side apply, so that `kubectl apply --server-side` can take over from it.
 
 Source: k8s.io/apimachinery/pkg/util/managedfields/internal (lastapplied*.go), 1.36.
 """

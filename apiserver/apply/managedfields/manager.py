@@ -1,4 +1,4 @@
-"""The field manager of a resource: keeps `metadata.managedFields` right through updates and applies.
+"""Keeps `metadata.managedFields` right through updates and applies: the field manager of a resource.
 
 The order of concerns is that of upstream's chain of managers: kind check, the annotation of client-side
 apply, objects nobody has tracked, the cap on updaters, the manager's identity, times, system fields, and at

@@ -1,4 +1,4 @@
-"""A configuration merged into an object: the configuration's leaves win, lists with keys merge by key.
+"""Merges a configuration into an object: the configuration's leaves win, lists with keys merge by key.
 
 Source: sigs.k8s.io/structured-merge-diff/v6/typed/merge.go.
 """

@@ -1,4 +1,4 @@
-"""Objects as the field manager handles them: with and without managedFields, and as errors name them."""
+"""Shapes objects for the field manager: with and without managedFields, and as errors name them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Owners of an object seen through its scale subresource, and back.
+"""Translates owners between an object and its scale subresource.
 
 A Scale has one field that can be owned, `spec.replicas`; `paths` says for each apiVersion of the object where
 that lives there (None: nowhere).

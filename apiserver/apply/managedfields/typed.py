@@ -1,4 +1,4 @@
-"""Values over their schema: checked, turned into the set of fields they set, and rid of fields.
+"""Checks values against their schema, lists the fields they set, and removes fields.
 
 Source: sigs.k8s.io/structured-merge-diff/v6/typed (validate.go, tofieldset.go, remove.go,
 reconcile_schema.go).

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902) with the semantics and the texts of evanphx/json-patch v4, which upstream uses.
+"""Applies JSON patches (RFC 6902) with the semantics and texts of evanphx/json-patch v4, as upstream.
 
 These differ from the RFC, and from the Python library of that name, in many places: `replace` of an absent
 key adds it, a null member counts as absent for `test`, indices may be negative, and every error has its own

@@ -1,4 +1,4 @@
-"""JSON merge patch (RFC 7386) with the corner cases of evanphx/json-patch v4, which upstream uses."""
+"""Applies JSON merge patches (RFC 7386) with the corner cases of evanphx/json-patch v4, as upstream."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The order of merged lists: what the patch names in the patch's order, the rest where it was.
+"""Orders merged lists: items of the patch in the patch's order, the rest in their old places.
 
 An element's place is that of its merge key, or of itself in lists of scalars.
 Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36.

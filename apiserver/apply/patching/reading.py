@@ -1,4 +1,4 @@
-"""Read a patch strictly: which of its fields are unknown or given twice.
+"""Reads a patch strictly, and lists its fields that are unknown or given twice.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go over sigs.k8s.io/json, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows from the schema which lists merge, and by which key.
+"""Applies strategic merge patches, in which the schema says which lists merge, and by which key.
 
 Directives in the patch: `$patch` (replace, delete; in a list's element also for the list), `$retainKeys`,
 `$setElementOrder/FIELD`, `$deleteFromPrimitiveList/FIELD`.

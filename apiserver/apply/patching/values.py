@@ -1,4 +1,4 @@
-"""JSON values as patches see them: copied, compared as strictly as Go does, shown as Go shows them."""
+"""Copies JSON values, compares them as strictly as Go does, and shows them as Go shows them."""
 
 import math
 from decimal import Decimal

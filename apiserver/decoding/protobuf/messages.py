@@ -1,4 +1,4 @@
-"""Messages along a schema: each struct type is turned once into readers by field number.
+"""Reads messages along a schema: each struct type is turned once into readers by field number.
 
 Lists and maps come one element a token. A message that comes twice is merged, of other values the last
 counts, packed lists are read too: all as in Go.

@@ -1,4 +1,4 @@
-"""The protobuf field numbers of the built-in types: facts, the same in every release.
+"""Holds the protobuf field numbers of the built-in types: facts, the same in every release.
 
 `data/protobuf.json` (made by `hack/protobuf_numbers.py`): {definition name: {JSON name: number}}. A key
 `=definition name` is an embedded message: in JSON, its fields are those of the struct around it.

@@ -1,4 +1,4 @@
-"""A `Status` in protobuf: what a client is told that takes nothing but protobuf.
+"""Writes a `Status` in protobuf, for clients that take nothing else.
 
 Field numbers: k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and runtime/generated.proto, 1.36.
 """

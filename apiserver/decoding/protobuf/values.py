@@ -1,4 +1,4 @@
-"""Single values: scalars, and the types whose message is not the struct that JSON shows.
+"""Reads single values: scalars, and the types whose message is not the struct that JSON shows.
 
 Source: k8s.io/apimachinery (time_proto.go, quantity, intstr, runtime) and apiextensions' marshal.go, 1.36.
 """

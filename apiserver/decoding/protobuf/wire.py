@@ -1,4 +1,4 @@
-"""The protobuf wire format: from bytes to numbered fields, without knowing what they mean.
+"""Reads the protobuf wire format: from bytes to numbered fields, without knowing what they mean.
 
 Errors are those of the Unmarshal methods that Kubernetes generates for its types (1.36).
 """

@@ -1,4 +1,4 @@
-"""Compiling the expressions of webhooks and policies when they are written, to tell what is wrong with them.
+"""Compiles the expressions of webhooks and policies when they are written, to report their errors.
 
 An expression that the old object has too was accepted before: it may use what is newer.
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.

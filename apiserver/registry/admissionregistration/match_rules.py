@@ -1,4 +1,4 @@
-"""Rules of what webhooks and policies match: operations, resources, selectors, conditions.
+"""Holds the rules of what webhooks and policies match: operations, resources, selectors, conditions.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of admission policies and their bindings.
+"""Holds the rules of admission policies and their bindings.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
 """
@@ -53,7 +53,7 @@ class Checks:
 
 
 def validating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
-    """A ValidatingAdmissionPolicy."""
+    """Checks a ValidatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     yield from _matching_errors(spec, checks)
     for position, variable in enumerate(spec.get("variables") or []):
@@ -176,7 +176,7 @@ def _value_errors(expression: str, path: str, checks: Checks) -> Iterator[FieldE
 
 
 def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
-    """A MutatingAdmissionPolicy."""
+    """Checks a MutatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     yield from _matching_errors(spec, checks)
     yield from _mutable_errors(spec.get("matchConstraints") or {}, "spec.matchConstraints")
@@ -228,7 +228,9 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
 
 
 def binding_errors(obj: Object, features: AdmissionFeatures, *, validating: bool) -> Iterator[FieldError]:
-    """A binding of either kind of policy; for one of them upstream misspells the path of matchResources."""
+    """Checks a binding of either kind of policy; for one of them upstream misspells the path of
+    matchResources.
+    """
     spec = obj.get("spec") or {}
     policy = spec.get("policyName") or ""
     if not policy:

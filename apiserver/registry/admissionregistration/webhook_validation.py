@@ -1,4 +1,4 @@
-"""Rules of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+"""Holds the rules of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
 """

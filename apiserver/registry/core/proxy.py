@@ -1,4 +1,4 @@
-"""The proxy subresource of pods, services and nodes.
+"""Serves the proxy subresource of pods, services and nodes.
 
 Source: pkg/registry/core/{pod,service,node}/rest (proxy.go, subresources.go), strategy.go
 (ResourceLocation) and k8s.io/apimachinery/pkg/util/net/port_split.go, 1.36. Nothing routes the addresses of

@@ -1,1 +1,1 @@
-"""The generic registry: create, update, delete and read any kind, calling its strategy where kinds differ."""
+"""Creates, updates, deletes and reads any kind, calling its strategy where kinds differ."""

@@ -1,4 +1,4 @@
-"""Kinds whose own rules say all that is wrong with them, as upstream's Validate and ValidateUpdate do."""
+"""Holds strategies of kinds with complete rules of their own, as upstream's Validate and ValidateUpdate."""
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object

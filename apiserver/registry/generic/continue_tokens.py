@@ -1,4 +1,4 @@
-"""Continue tokens: where a list went on, and at which revision it was begun.
+"""Reads and writes continue tokens: the position in a list, and the revision at which it was begun.
 
 Source: k8s.io/apiserver/pkg/storage/continue.go and storage/errors.go, 1.36.
 """

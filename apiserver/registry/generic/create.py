@@ -1,4 +1,4 @@
-"""Create an object.
+"""Creates an object.
 
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Create) and registry/rest/create.go, 1.36.
 """

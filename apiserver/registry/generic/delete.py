@@ -1,4 +1,4 @@
-"""Delete an object: at once, gracefully, or when its finalizers are gone.
+"""Deletes an object: at once, gracefully, or when its finalizers are gone.
 
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Delete) and registry/rest/delete.go, 1.36.
 """

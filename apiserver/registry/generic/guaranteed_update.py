@@ -1,4 +1,4 @@
-"""Try a write on the object as this server knows it, and again while that turns out to be out of date.
+"""Tries a write on the object as this server knows it, and again while that proves out of date.
 
 Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (GuaranteedUpdate), 1.36: what is at hand is only a
 suggestion; it is read again before an error is believed.

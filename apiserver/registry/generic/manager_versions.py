@@ -1,4 +1,4 @@
-"""Custom resources in the versions that their managers speak, where a webhook has to be asked for them.
+"""Converts custom resources to the versions of their managers, where that takes a webhook.
 
 The field manager cannot wait: an object that it lacks ends its work, which begins again when the webhook has
 converted it.

@@ -1,4 +1,4 @@
-"""Owner references that say the same thing twice are said once, with a warning.
+"""Drops owner references that repeat others, with a warning.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
 """

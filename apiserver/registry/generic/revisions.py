@@ -1,4 +1,4 @@
-"""Resource versions as clients give them, and waiting for one."""
+"""Parses the resource versions of clients, and waits for one."""
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import StatusError

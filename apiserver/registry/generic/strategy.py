@@ -96,7 +96,9 @@ class Strategy:
             obj.pop("status", None)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """The kind's own rules for a new object; metadata and structure are checked by the registry."""
+        """Checks the kind's own rules for a new object; metadata and structure are checked by the
+        registry.
+        """
         return []
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
@@ -121,13 +123,13 @@ class Strategy:
         return object_meta.validate_object_meta(meta, namespaced, self.name_check, core=self.core_metadata)
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        """All faults of a new object; `metadata` are those of its metadata."""
+        """Returns all faults of a new object; `metadata` are those of its metadata."""
         return [*metadata, *schema_validation.validate(obj, ctx.resource.schema), *self.validate(obj, ctx)]
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        """The faults of a change, after those of its metadata that hold for every kind.
+        """Returns the faults of a change, after those of its metadata that hold for every kind.
 
         `metadata` are the kind's own: upstream tells most of them twice and more, and so do causes.
         """
@@ -137,11 +139,11 @@ class Strategy:
         return faults + self.validate_update(new, old, ctx)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        """Texts of Warning headers for a create."""
+        """Returns texts of Warning headers for a create."""
         return []
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        """Texts of Warning headers for an update."""
+        """Returns texts of Warning headers for an update."""
         return self.warnings(new, ctx)
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
@@ -155,13 +157,15 @@ class Strategy:
         return names.dns1123_subdomain(name, prefix)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
-        """Paths that a write through this strategy ignores, so that nobody comes to own them by it."""
+        """Returns paths that a write through this strategy ignores, so that nobody comes to own
+        them by it.
+        """
         return (("status",),) if "status" in ctx.resource.subresources else ()
 
     # --- deleting ------------------------------------------------------------------------------------------
 
     def graceful_period(self, obj: Object, options: Object) -> int:
-        """Seconds of grace for a delete with these DeleteOptions; 0 deletes at once.
+        """Returns seconds of grace for a delete with these DeleteOptions; 0 deletes at once.
 
         `options` may hold `gracePeriodSeconds`; only kinds with graceful deletion (pods) look at it.
         """
@@ -179,11 +183,13 @@ class Strategy:
     # --- reading -------------------------------------------------------------------------------------------
 
     def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
-        """The fields that requests of a group may select by: events are in two."""
+        """Returns the fields that requests of a group may select by: events are in two."""
         return self.field_labels
 
     def fields(self, obj: Object) -> dict[str, str]:
-        """The values of selectable fields. The default reads `field_labels` as paths into the object."""
+        """Returns the values of selectable fields. The default reads `field_labels` as paths into
+        the object.
+        """
         metadata = obj.get("metadata", {})
         found = {
             "metadata.name": metadata.get("name", ""),
@@ -243,7 +249,7 @@ def keep(new: Object, old: Object, name: str) -> None:
 
 
 def at_path(obj: Any, path: str) -> Any:
-    """The value at a dotted path of field names, None if there is none."""
+    """Returns the value at a dotted path of field names, None if there is none."""
     for name in path.split("."):
         if not isinstance(obj, dict):
             return None
@@ -262,7 +268,7 @@ def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[tuple[str, S
 
 
 def show(value: Any) -> str:
-    """A scalar as the text that a field selector compares."""
+    """Returns a scalar as the text that a field selector compares."""
     if value is None:
         return ""
     if isinstance(value, bool):

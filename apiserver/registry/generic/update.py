@@ -1,4 +1,4 @@
-"""Change an object, again and again until the change meets the object it was made for.
+"""Changes an object, again and again until the change meets the object it was made for.
 
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Update), registry/rest/update.go and
 storage/etcd3/store.go (GuaranteedUpdate), 1.36.

@@ -1,4 +1,4 @@
-"""Roles and bindings.
+"""Validates roles and bindings.
 
 Source: k8s.io/kubernetes/pkg/apis/rbac/validation/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Admission of requests that write no object of their own: bindings, evictions, scales, tokens, connections.
+"""Runs admission for requests that write no object: bindings, evictions, scales, tokens, connections.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go (ConnectResource), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Read a request's body and make an object of it."""
+"""Reads a request's body and makes an object of it."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Objects as answers: the kept bytes where they serve, and the other forms made from them."""
+"""Renders objects as answers: the kept bytes where they serve, and the other forms made from them."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""A strategic merge patch of a built-in object: the patched map becomes the object without JSON in between.
+"""Applies a strategic merge patch to a built-in object: the patched map is not written as JSON in between.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (strategicPatchObject, applyPatchToObject), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of device taints, tolerations and binding conditions.
+"""Holds the rules of device taints, tolerations and binding conditions.
 
 Source: pkg/apis/resource/validation/validation.go, 1.33 to 1.37.
 """

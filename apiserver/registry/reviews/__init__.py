@@ -1,1 +1,1 @@
-"""Reviews: objects that are questions about users and their rights; answered, never stored."""
+"""Answers reviews: objects that are questions about users and their rights; never stored."""

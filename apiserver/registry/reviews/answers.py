@@ -1,4 +1,4 @@
-"""Reviews: objects that are questions. They are created and answered, never stored.
+"""Answers reviews: objects that are questions. They are created and answered, never stored.
 
 Source: k8s.io/kubernetes/pkg/registry/{authentication,authorization}/*/rest.go and
 pkg/apis/authorization/validation/validation.go, 1.36.

@@ -1,4 +1,4 @@
-"""POST of a review: decoded as any new object, answered, and forgotten.
+"""Handles POST of a review: decoded as any new object, answered, and forgotten.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""IP addresses and CIDRs, in the forms that older fields take, and what is worth a warning about them.
+"""Checks IP addresses and CIDRs, in the forms that older fields take, and makes the warnings about them.
 
 Source: k8s.io/apimachinery pkg/util/validation/ip.go and pkg/apis/core/validation (IsValidIPForLegacyField,
 ValidateEndpointIP), 1.36. Go's older parser takes leading zeros; `strict` (gate StrictIPCIDRValidation) does

@@ -1,4 +1,4 @@
-"""Rules of resource amounts: names, quantities, requests against limits.
+"""Holds the rules of resource amounts: names, quantities, requests against limits.
 
 Source: pkg/apis/core/validation/validation.go (ValidateContainerResourceRequirements), 1.36. Where upstream
 walks a map the names come sorted.

@@ -1,4 +1,4 @@
-"""Rules of conditions (metav1.Condition).
+"""Holds the rules of conditions (metav1.Condition).
 
 Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Domain names and what begins with one.
+"""Checks domain names and names that begin with one.
 
 Source: k8s.io/apimachinery pkg/util/validation/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Structs as Go's `%+v` prints them."""
+"""Prints structs as Go's `%+v`."""
 
 from kubeskew.apimachinery.objects import Object
 

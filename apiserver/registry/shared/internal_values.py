@@ -1,4 +1,4 @@
-"""Structs of upstream's internal types as its field errors show them: with Go's names, and every field.
+"""Shows structs of upstream's internal types as its field errors do: with Go's names, and every field.
 
 The internal types of the core group have no JSON names. Source: pkg/apis/core/types.go, 1.36.
 """

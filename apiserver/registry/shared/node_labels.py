@@ -1,4 +1,4 @@
-"""Warnings about labels of nodes that have newer names.
+"""Warns about labels of nodes that have newer names.
 
 Source: k8s.io/kubernetes/pkg/api/node/util.go and pkg/api/storage/util.go, 1.36; the text for a
 matchExpression of a label selector is from memory.

@@ -1,4 +1,4 @@
-"""Rules of paths and file modes inside volumes."""
+"""Holds the rules of paths and file modes inside volumes."""
 
 from kubeskew.apimachinery.field import FieldError, invalid, required
 

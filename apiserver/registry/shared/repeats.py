@@ -1,4 +1,4 @@
-"""Entries of a list that occur in it before."""
+"""Finds entries of a list that occur in it before."""
 
 from collections.abc import Hashable, Iterable
 

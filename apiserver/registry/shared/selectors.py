@@ -1,4 +1,4 @@
-"""Rules of label selectors and of selectors of nodes.
+"""Holds the rules of label selectors and of selectors of nodes.
 
 Source: k8s.io/apimachinery pkg/apis/meta/v1/validation and pkg/apis/core/validation, 1.36.
 """

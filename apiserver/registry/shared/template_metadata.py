@@ -1,4 +1,4 @@
-"""Rules of the metadata in a template of a claim: labels and annotations, nothing else.
+"""Holds the rules of the metadata in a template of a claim: labels and annotations, nothing else.
 
 Source: pkg/apis/core/validation/validation.go (ValidateTemplateObjectMeta), 1.36.
 """

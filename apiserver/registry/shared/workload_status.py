@@ -1,4 +1,6 @@
-"""Rules of the status of workloads. Source: pkg/apis/{core,apps}/validation (Validate*StatusUpdate), 1.36."""
+"""Holds the rules of the status of workloads. Source: pkg/apis/{core,apps}/validation
+(Validate*StatusUpdate), 1.36.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Rules of deployments, replica sets and the other workloads.
+"""Holds the rules of deployments, replica sets and the other workloads.
 
 Source: pkg/apis/apps/validation/validation.go, 1.36.
 """

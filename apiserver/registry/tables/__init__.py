@@ -1,1 +1,1 @@
-"""Tables: the rows and columns that the server makes for `kubectl get`; each kind brings its cells."""
+"""Makes Tables: the rows and columns that `kubectl get` shows; each kind brings its cells."""

@@ -1,4 +1,4 @@
-"""The rows of custom resources: a name, and a cell per column of the definition.
+"""Makes the rows of custom resources: a name, and a cell per column of the definition.
 
 Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go, 1.36.
 """

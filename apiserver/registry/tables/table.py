@@ -1,4 +1,4 @@
-"""The Table document: what is printed of objects, for a client that prints columns and knows no kind.
+"""Makes the Table document, for a client that prints columns and knows no kind.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/response.go (asTable), pkg/printers/tablegenerator.go, 1.36.
 """

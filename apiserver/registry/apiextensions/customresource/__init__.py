@@ -1,1 +1,1 @@
-"""Objects of custom resources."""
+"""Registers the objects of custom resources."""

@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions."""
+"""Registers CustomResourceDefinitions."""

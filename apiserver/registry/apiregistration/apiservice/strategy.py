@@ -1,4 +1,4 @@
-"""APIServices.
+"""Holds the strategies of APIServices.
 
 Source: k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of APIServices.
+"""Holds the rules of APIServices.
 
 Source: k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go, 1.36.
 """

@@ -1,4 +1,5 @@
-"""Rules of stateful sets. Source: pkg/apis/apps/validation/validation.go (ValidateStatefulSet), 1.36.
+"""Holds the rules of stateful sets. Source: pkg/apis/apps/validation/validation.go (ValidateStatefulSet),
+1.36.
 
 That templates are checked like pods, and claims like claims, is from memory: from 1.33 on.
 """

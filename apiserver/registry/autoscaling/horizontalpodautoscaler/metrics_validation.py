@@ -1,4 +1,4 @@
-"""Rules of the metrics of autoscalers.
+"""Holds the rules of the metrics of autoscalers.
 
 Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 """

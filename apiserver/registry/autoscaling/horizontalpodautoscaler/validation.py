@@ -1,4 +1,4 @@
-"""Rules of horizontal pod autoscalers, in the shape of autoscaling/v2.
+"""Holds the rules of horizontal pod autoscalers, in the shape of autoscaling/v2.
 
 Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""The scale subresource: an `autoscaling/v1` Scale made of a few fields of its object.
+"""Serves the scale subresource: an `autoscaling/v1` Scale made of a few fields of its object.
 
 Source: k8s.io/kubernetes/pkg/registry/apps/deployment/storage/storage.go (ScaleREST), 1.36.
 """

@@ -1,4 +1,6 @@
-"""Rules of cron jobs. Source: pkg/apis/batch/validation/validation.go (validateCronJobSpec), 1.36."""
+"""Holds the rules of cron jobs. Source: pkg/apis/batch/validation/validation.go
+(validateCronJobSpec), 1.36.
+"""
 
 import re
 from collections.abc import Iterator

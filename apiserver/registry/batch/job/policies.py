@@ -1,4 +1,6 @@
-"""Rules of the policies of jobs, of failure and of success. Source: pkg/apis/batch/validation, 1.36."""
+"""Holds the rules of the policies of jobs, of failure and of success. Source: pkg/apis/batch/validation,
+1.36.
+"""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rules of the status of jobs, where it changed.
+"""Holds the rules of the status of jobs, where it changed.
 
 Source: pkg/apis/batch/validation (validateJobStatus, ValidateJobStatusUpdate) and pkg/registry/batch/job
 (getStatusValidationOptions), 1.36.

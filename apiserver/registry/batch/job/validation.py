@@ -1,4 +1,6 @@
-"""Rules of jobs. Source: pkg/apis/batch/validation/validation.go (ValidateJob, ValidateJobSpec), 1.36."""
+"""Holds the rules of jobs. Source: pkg/apis/batch/validation/validation.go (ValidateJob, ValidateJobSpec),
+1.36.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Certificate signing requests.
+"""Validates certificate signing requests.
 
 Source: k8s.io/kubernetes/pkg/apis/certificates/validation/validation.go and
 pkg/apis/core/validation/validation.go (ValidateSignerName), 1.36.

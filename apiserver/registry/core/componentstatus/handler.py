@@ -1,4 +1,4 @@
-"""ComponentStatus: made when it is asked for, never stored.
+"""Serves ComponentStatus: made when it is asked for, never stored.
 
 Whether the controller manager and the scheduler are well is told by their leases: where they listen is not
 known here. Source: k8s.io/kubernetes/pkg/registry/core/componentstatus/rest.go and validator.go, 1.36.

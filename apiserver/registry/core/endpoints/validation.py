@@ -1,4 +1,4 @@
-"""Rules of endpoints. Source: pkg/apis/core/validation/validation.go (ValidateEndpoints), 1.36."""
+"""Holds the rules of endpoints. Source: pkg/apis/core/validation/validation.go (ValidateEndpoints), 1.36."""
 
 from collections.abc import Collection, Iterator
 

@@ -1,4 +1,4 @@
-"""Events, of the core group and of events.k8s.io: one resource, whose hub has the core names.
+"""Holds the strategy of events, of the core group and of events.k8s.io: one resource with the core names.
 
 Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of events, in the core shape. Source: pkg/apis/core/validation/events.go, 1.36."""
+"""Holds the rules of events, in the core shape. Source: pkg/apis/core/validation/events.go, 1.36."""
 
 from collections.abc import Iterator
 from typing import Any

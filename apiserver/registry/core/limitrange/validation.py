@@ -1,4 +1,4 @@
-"""Rules of limit ranges.
+"""Holds the rules of limit ranges.
 
 Source: pkg/apis/core/validation/validation.go (ValidateLimitRange), 1.36.
 """

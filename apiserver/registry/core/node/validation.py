@@ -1,4 +1,6 @@
-"""Rules of nodes. Source: pkg/apis/core/validation/validation.go (ValidateNode, ValidateNodeUpdate), 1.36."""
+"""Holds the rules of nodes. Source: pkg/apis/core/validation/validation.go (ValidateNode,
+ValidateNodeUpdate), 1.36.
+"""
 
 from collections.abc import Iterator
 

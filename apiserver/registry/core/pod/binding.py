@@ -1,4 +1,4 @@
-"""Bind a pod to a node.
+"""Binds a pod to a node.
 
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST, assignPod), 1.36.
 """

@@ -1,4 +1,4 @@
-"""exec, attach and portforward of a pod: the client's connection is joined with the kubelet's.
+"""Serves exec, attach and portforward of a pod: joins the client's connection with the kubelet's.
 
 Source: pkg/registry/core/pod/rest/subresources.go, pkg/registry/core/pod/strategy.go (streamLocation) and
 k8s.io/apiserver/pkg/endpoints/handlers/rest.go (ConnectResource), 1.36.

@@ -1,4 +1,4 @@
-"""Rules of what a pod's status tells of its containers.
+"""Holds the rules of what a pod's status tells of its containers.
 
 Source: pkg/apis/core/validation/validation.go (ValidateContainerStateTransition,
 validateContainerStatusUsers, validateContainerStatusAllocatedResourcesStatus), 1.36.

@@ -1,4 +1,4 @@
-"""Disruption budgets as an eviction meets them: which one guards a pod, and whether it allows one more.
+"""Finds the disruption budget of a pod that is evicted, and decides whether it allows one more.
 
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go (checkAndDecrement), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Evict a pod: a delete that a disruption budget may forbid.
+"""Evicts a pod: a delete that a disruption budget may forbid.
 
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""GET of a pod's log, from the pod's node.
+"""Serves GET of a pod's log, from the pod's node.
 
 Source: pkg/registry/core/pod/rest/log.go, pkg/registry/core/pod/strategy.go (LogLocation),
 pkg/apis/core/validation/validation.go (ValidatePodLogOptions) and

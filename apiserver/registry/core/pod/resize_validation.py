@@ -21,7 +21,7 @@ _ONLY = "only cpu and memory resources are mutable"
 def resize_errors(
     new: Object, old: Object, qos: tuple[str, str], features: PodFeatures, faults: list[FieldError]
 ) -> list[FieldError]:
-    """`qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
+    """Checks a resize; `qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":

@@ -1,4 +1,4 @@
-"""Rules of a pod's status.
+"""Holds the rules of a pod's status.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodStatusUpdate and what it calls), 1.36.
 """

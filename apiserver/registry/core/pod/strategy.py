@@ -1,4 +1,4 @@
-"""Pods. Source: pkg/registry/core/pod/strategy.go, 1.36."""
+"""Holds the strategies of pods. Source: pkg/registry/core/pod/strategy.go, 1.36."""
 
 from typing import Any
 

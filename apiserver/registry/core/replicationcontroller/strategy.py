@@ -1,4 +1,4 @@
-"""Replication controllers: the core group's own kind of workload.
+"""Holds the strategy of replication controllers, the core group's own kind of workload.
 
 Source: pkg/registry/core/replicationcontroller/strategy.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Write what is used into a quota's status, as the API server's own client does upstream."""
+"""Writes the usage into a quota's status, as the API server's own client does upstream."""
 
 import copy
 

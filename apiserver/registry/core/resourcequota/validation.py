@@ -1,4 +1,4 @@
-"""Rules of resource quotas.
+"""Holds the rules of resource quotas.
 
 Source: pkg/apis/core/validation/validation.go (ValidateResourceQuota and what it calls) and
 pkg/apis/core/helper/helpers.go, 1.36.

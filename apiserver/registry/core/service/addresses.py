@@ -1,4 +1,4 @@
-"""Rules of the addresses and address families of services, and of how they may change.
+"""Holds the rules of the addresses and address families of services, and of how they may change.
 
 Source: pkg/apis/core/validation/validation.go (ValidateServiceClusterIPsRelatedFields,
 validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies), 1.36.

@@ -1,4 +1,4 @@
-"""The address and the node ports of a service: what it asks for, or what is free; the first fault is raised.
+"""Allocates the address and the node ports of a service, wanted or free ones; the first fault is raised.
 
 Source: pkg/registry/core/service (storage/alloc.go, ipallocator, portallocator), 1.36. The one address family
 is the range's.

@@ -1,4 +1,4 @@
-"""Address families of services: what is inferred, and what a cluster of one family refuses.
+"""Infers the address families of services, and refuses those that a cluster of one family lacks.
 
 Source: pkg/registry/core/service/storage/alloc.go (initIPFamilyFields), 1.36.
 """

@@ -1,4 +1,6 @@
-"""Services. Source: pkg/registry/core/service (strategy.go, storage/storage.go), 1.36."""
+"""Holds the strategies of services. Source: pkg/registry/core/service (strategy.go, storage/storage.go),
+1.36.
+"""
 
 import ipaddress
 

@@ -1,4 +1,4 @@
-"""Rules of load balancers and of where the traffic of services goes.
+"""Holds the rules of load balancers and of where the traffic of services goes.
 
 Source: pkg/apis/core/validation/validation.go (validateService, validateServiceExternalTrafficPolicy,
 ValidateLoadBalancerStatus), 1.36.

@@ -1,4 +1,4 @@
-"""Rules of services. Source: pkg/apis/core/validation/validation.go (validateService), 1.36."""
+"""Holds the rules of services. Source: pkg/apis/core/validation/validation.go (validateService), 1.36."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def is_headless(spec: Object) -> bool:
 
 
 def service_errors(service: Object, old: Object | None, options: ServiceFeatures) -> list[FieldError]:
-    """`old`: what the service was, whose addresses may stay as they are."""
+    """Checks a service; `old`: the service before, whose addresses may stay as they are."""
     spec, before = service["spec"], (old or {}).get("spec") or {}
     kind, ports = spec.get("type") or "", spec.get("ports") or []
     errors = list(_topology(service["metadata"].get("annotations") or {}))

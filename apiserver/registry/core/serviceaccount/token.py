@@ -1,4 +1,4 @@
-"""POST to `serviceaccounts/NAME/token`: a token that ends by itself, or with what it is bound to.
+"""Serves POST to `serviceaccounts/NAME/token`: a token that ends by itself, or with its bound object.
 
 Source: k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage/token.go and
 pkg/apis/authentication/validation/validation.go, 1.36.

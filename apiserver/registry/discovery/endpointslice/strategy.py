@@ -1,4 +1,4 @@
-"""discovery.k8s.io: endpoint slices.
+"""Holds the strategy of endpoint slices (discovery.k8s.io).
 
 Source: k8s.io/kubernetes/pkg/registry/discovery/endpointslice/strategy.go, 1.36.
 """

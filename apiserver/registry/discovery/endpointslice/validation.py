@@ -1,4 +1,4 @@
-"""Rules of endpoint slices.
+"""Holds the rules of endpoint slices.
 
 Source: k8s.io/kubernetes/pkg/apis/discovery/validation/validation.go, 1.36; those of hints for nodes are from
 memory.

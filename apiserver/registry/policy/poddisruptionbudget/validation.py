@@ -1,4 +1,4 @@
-"""Rules of pod disruption budgets.
+"""Holds the rules of pod disruption budgets.
 
 Source: k8s.io/kubernetes/pkg/apis/policy/validation/validation.go, 1.36.
 """

@@ -1,4 +1,4 @@
-"""Classic dynamic resource allocation, 1.26 to 1.31: what its kinds of resource.k8s.io are checked for.
+"""Holds the strategies of classic dynamic resource allocation, 1.26 to 1.31.
 
 Source: pkg/registry/resource/*/strategy.go, 1.30.
 """

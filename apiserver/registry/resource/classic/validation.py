@@ -1,4 +1,5 @@
-"""Rules of classic dynamic resource allocation: claims of classes of drivers, and the talk about pods' nodes.
+"""Holds the rules of classic dynamic resource allocation: claims of classes of drivers, and the talk about
+pods' nodes.
 
 Source: pkg/apis/resource/validation/validation.go, 1.26 to 1.30 (PodSchedulingContext: to 1.31).
 """

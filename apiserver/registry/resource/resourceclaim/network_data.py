@@ -1,4 +1,4 @@
-"""Rules of what a driver tells of a network device.
+"""Holds the rules of what a driver tells of a network device.
 
 Source: pkg/apis/resource/validation/validation.go (validateNetworkDeviceData) and k8s.io/apimachinery
 pkg/util/validation/ip.go (IsValidInterfaceAddress), 1.32 to 1.37.

@@ -1,4 +1,6 @@
-"""Rules of a ResourceClaim's status. Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37."""
+"""Holds the rules of a ResourceClaim's status. Source: pkg/apis/resource/validation/validation.go, 1.31 to
+1.37.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""UIDs in the one form that Kubernetes writes.
+"""Checks UIDs, which have one form in Kubernetes.
 
 Source: pkg/apis/resource/validation/validation.go (validateUID), 1.34, and the UUID library there.
 """

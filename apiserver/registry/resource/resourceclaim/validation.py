@@ -1,4 +1,4 @@
-"""Rules of ResourceClaim and ResourceClaimTemplate specs, in the shape of v1.
+"""Holds the rules of ResourceClaim and ResourceClaimTemplate specs, in the shape of v1.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """

@@ -1,4 +1,4 @@
-"""Rules of ResourcePoolStatusRequest, which upstream declares with the types.
+"""Holds the rules of ResourcePoolStatusRequest, which upstream declares with the types.
 
 Source: the markers of k8s.io/api/resource/v1alpha3 and pkg/apis/resource/validation
 (validation_resourcepoolstatusrequest.go), 1.36 and 1.37; the order of errors is from memory.

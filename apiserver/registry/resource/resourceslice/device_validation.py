@@ -1,4 +1,4 @@
-"""Rules of one device in a slice: attributes, capacities, counters, nodes.
+"""Holds the rules of one device in a slice: attributes, capacities, counters, nodes.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """

@@ -1,4 +1,4 @@
-"""Rules of what devices take of a node's own resources (1.36, renamed in 1.37).
+"""Holds the rules of what devices take of a node's own resources (1.36, renamed in 1.37).
 
 Source: pkg/apis/resource/validation/validation.go, 1.37; the rules of 1.36 are from memory.
 """

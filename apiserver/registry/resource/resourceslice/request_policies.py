@@ -1,4 +1,4 @@
-"""Rules of how the capacity of a shared device may be asked for.
+"""Holds the rules of how the capacity of a shared device may be asked for.
 
 Source: pkg/apis/resource/validation/validation.go (validateRequestPolicy), 1.34 to 1.37.
 """

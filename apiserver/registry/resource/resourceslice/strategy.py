@@ -17,7 +17,7 @@ class SliceStrategy(BuiltIn):
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
     def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
-        """The pool's name since 1.37; without a spec other names."""
+        """Returns the pool's name since 1.37; without a spec other names."""
         return features.devices.slice_labels
 
     def counts_generation(self, ctx: StrategyContext) -> bool:

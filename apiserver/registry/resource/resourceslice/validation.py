@@ -1,4 +1,4 @@
-"""Rules of ResourceSlice, in the shape of v1; devices themselves in `slice_devices`.
+"""Holds the rules of ResourceSlice, in the shape of v1; devices themselves in `slice_devices`.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """

@@ -1,1 +1,1 @@
-"""Rules of pod templates, which pods, workloads and jobs hold."""
+"""Holds the rules of pod templates, which pods, workloads and jobs hold."""

@@ -1,4 +1,4 @@
-"""Rules of affinity and of topology spread constraints.
+"""Holds the rules of affinity and of topology spread constraints.
 
 Source: pkg/apis/core/validation/validation.go (validateAffinity, validateTopologySpreadConstraints), 1.36.
 """

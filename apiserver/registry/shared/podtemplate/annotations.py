@@ -1,4 +1,4 @@
-"""Rules of the annotations that pods and templates know, and of their changes.
+"""Holds the rules of the annotations that pods and templates know, and of their changes.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodSpecificAnnotations and its neighbours), 1.36.
 """

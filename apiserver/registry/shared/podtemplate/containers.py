@@ -1,4 +1,4 @@
-"""Rules of the containers of a pod.
+"""Holds the rules of the containers of a pod.
 
 Source: pkg/apis/core/validation/validation.go (validateContainerCommon, validateContainers,
 validateInitContainers), 1.36.

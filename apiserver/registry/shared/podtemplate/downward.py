@@ -1,4 +1,4 @@
-"""References to a pod's own fields and resources, from the environment and from volumes.
+"""Checks references to a pod's own fields and resources, from the environment and from volumes.
 
 Source: pkg/apis/core/validation/validation.go (validateObjectFieldSelector,
 validateContainerResourceFieldSelector) and pkg/apis/core/pods/helpers.go, 1.36.

@@ -1,4 +1,4 @@
-"""Rules of a container's environment.
+"""Holds the rules of a container's environment.
 
 Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of ephemeral containers, and of their subresource.
+"""Holds the rules of ephemeral containers, and of their subresource.
 
 Source: pkg/apis/core/validation/validation.go (validateEphemeralContainers,
 ValidatePodEphemeralContainersUpdate), 1.36.

@@ -1,4 +1,4 @@
-"""Rules of what a container mounts, and of its devices.
+"""Holds the rules of what a container mounts, and of its devices.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumeMounts, ValidateVolumeDevices), 1.36.
 """

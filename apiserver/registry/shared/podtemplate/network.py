@@ -1,4 +1,4 @@
-"""Rules of a pod's names, of how it resolves names, and of what it shares with its node.
+"""Holds the rules of a pod's names, of how it resolves names, and of what it shares with its node.
 
 Source: pkg/apis/core/validation/validation.go (validatePodDNSConfig, ValidateHostAliases, validateHostUsers,
 validatePodHostName, validatePodHostNetworkDeps), 1.36.

@@ -17,7 +17,7 @@ from kubeskew.apiserver.features import PodFeatures
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """Holds the rules of one check: those of PodFeatures with the same names, or wider ones.
+    """Holds the options; `is_pod`: a pod itself, not a template of one.
 
     `is_pod`: a pod itself, not a template of one.
     """
@@ -50,7 +50,9 @@ def pod_options(features: PodFeatures, is_pod: bool) -> PodOptions:
 
 
 def widened(options: PodOptions, spec: Object, before: Object) -> PodOptions:
-    """The options for an update of pod spec `before`: what it uses stays allowed when its gate goes off."""
+    """Returns the options for an update of pod spec `before`: what it uses stays allowed when its gate goes
+    off.
+    """
     used: dict[str, Any] = {
         name: True for name, uses in _USES.items() if not getattr(options, name) and uses(before)
     }

@@ -1,4 +1,4 @@
-"""Files of a volume that hide each other. Source: pkg/api/pod/warnings.go, about 1.34 (from memory)."""
+"""Finds files of a volume that hide each other. Source: pkg/api/pod/warnings.go, about 1.34 (from memory)."""
 
 import json
 from collections.abc import Iterator

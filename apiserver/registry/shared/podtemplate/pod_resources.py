@@ -1,4 +1,4 @@
-"""Rules of the resources of a whole pod.
+"""Holds the rules of the resources of a whole pod.
 
 Source: pkg/apis/core/validation/validation.go (validatePodResources), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Ports of a pod's containers that say the same twice. Source: pkg/api/pod/warnings.go, 1.36."""
+"""Warns of duplicate ports of a pod's containers. Source: pkg/api/pod/warnings.go, 1.36."""
 
 from collections.abc import Iterator
 

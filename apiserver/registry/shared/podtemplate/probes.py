@@ -1,4 +1,4 @@
-"""Rules of probes and lifecycle hooks.
+"""Holds the rules of probes and lifecycle hooks.
 
 Source: pkg/apis/core/validation/validation.go (validateProbe, validateHandler, validateLifecycle), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of when containers restart: policies, rules and what a resize does.
+"""Holds the rules of when containers restart: policies, rules and what a resize does.
 
 Source: pkg/apis/core/validation/validation.go (validateContainerRestartPolicy, validateResizePolicy), 1.36.
 """

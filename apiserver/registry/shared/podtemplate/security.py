@@ -1,4 +1,4 @@
-"""Rules of security contexts, of pods and of containers.
+"""Holds the rules of security contexts, of pods and of containers.
 
 Source: pkg/apis/core/validation/validation.go (validatePodSpecSecurityContext, ValidateSecurityContext and
 what they call), 1.36.

@@ -8,7 +8,7 @@ from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions, p
 def template_options(
     ctx: StrategyContext, new: Object | None = None, old: Object | None = None
 ) -> PodOptions:
-    """`new` and `old` hold the template of an update, and held it."""
+    """Makes the options of a template; `new` and `old` hold the template of an update, and held it."""
     options = pod_options(ctx.features.pods, False)
     if new is None or old is None:
         return options

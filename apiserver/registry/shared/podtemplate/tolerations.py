@@ -1,4 +1,4 @@
-"""Rules of tolerations, of pods and of runtime classes, and of taints.
+"""Holds the rules of tolerations, of pods and of runtime classes, and of taints.
 
 Source: pkg/apis/core/validation/validation.go (ValidateTolerations, validateNodeTaints), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of a pod's spec, for pods and templates.
+"""Holds the rules of a pod's spec, for pods and templates.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodSpec, ValidatePodTemplateSpec), 1.36. What a spec
 does not have costs nothing here, as pods are what is created most.

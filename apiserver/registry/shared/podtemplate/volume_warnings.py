@@ -1,4 +1,4 @@
-"""Volumes of kinds that went, and files that hide each other.
+"""Warns of volumes of removed kinds, and of files that hide each other.
 
 Source: pkg/api/pod/warnings.go, about 1.33; which files hide each other is told since 1.30 (from memory).
 """

@@ -39,12 +39,12 @@ _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 
 def label_text(texts: list[str]) -> str:
-    """Several faults as Go prints a list."""
+    """Returns several faults as Go prints a list."""
     return f"[{' '.join(texts)}]"
 
 
 def pod_warnings(pod: Object, features: PodFeatures) -> list[str]:
-    """Of a new pod."""
+    """Returns the warnings about a new pod."""
     name = pod["metadata"].get("name") or ""
     texts = names.dns1123_label(name)
     found = []
@@ -64,7 +64,7 @@ def template_warnings(template: Object, path: str, features: PodFeatures) -> lis
 
 
 def status_warnings(status: Object) -> list[str]:
-    """Addresses written in an unusual way."""
+    """Warns of addresses written in an unusual way."""
     return [
         text
         for field in ("podIPs", "hostIPs")
@@ -87,7 +87,7 @@ def _app_armor(pod: Object) -> Iterator[str]:
 
 
 def _spec_warnings(metadata: Object, spec: Object, path: str, features: PodFeatures) -> Iterator[str]:
-    """`path`: of the template, empty for a pod."""
+    """Warns of a spec; `path`: of the template, empty for a pod."""
     inside, annotations = child(path, "spec"), metadata.get("annotations") or {}
     if spec.get("nodeSelector") or spec.get("affinity") or spec.get("topologySpreadConstraints"):
         yield from _placement(spec, inside)

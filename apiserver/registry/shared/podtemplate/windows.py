@@ -1,4 +1,5 @@
-"""Rules of pods for Windows: their options, host processes, and what else may not be set beside them.
+"""Holds the rules of pods for Windows: their options, host processes, and what else may not be set beside
+them.
 
 Source: pkg/apis/core/validation/validation.go (validateWindowsSecurityContextOptions,
 validateWindowsHostProcessPod, validateOS, validateLinux, validateWindows), 1.36.

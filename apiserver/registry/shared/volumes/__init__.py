@@ -1,1 +1,1 @@
-"""Rules of volumes and claims, which pods, persistent volumes and attachments hold."""
+"""Holds the rules of volumes and claims, which pods, persistent volumes and attachments hold."""

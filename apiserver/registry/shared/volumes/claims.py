@@ -1,4 +1,4 @@
-"""Rules of persistent volume claims, and of templates of them.
+"""Holds the rules of persistent volume claims, and of templates of them.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePersistentVolumeClaim and its neighbours), 1.36.
 """

@@ -1,4 +1,4 @@
-"""Rules of persistent volumes.
+"""Holds the rules of persistent volumes.
 
 Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume/validation, 1.36.
 """

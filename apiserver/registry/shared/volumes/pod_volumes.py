@@ -1,4 +1,4 @@
-"""Rules of the volumes of a pod.
+"""Holds the rules of the volumes of a pod.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumes, validateVolumeSource), 1.36. Some paths
 are not what one would expect there, and so are they here.

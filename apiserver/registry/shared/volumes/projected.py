@@ -1,4 +1,4 @@
-"""Rules of volumes made of several sources, and of the files in them.
+"""Holds the rules of volumes made of several sources, and of the files in them.
 
 Source: pkg/apis/core/validation/validation.go (validateProjectionSources), 1.36. That of pod certificates is
 from memory.

@@ -1,4 +1,4 @@
-"""Rules of the kinds of volumes that pods and persistent volumes have in common, and of old ones.
+"""Holds the rules of the kinds of volumes that pods and persistent volumes have in common, and of old ones.
 
 Source: pkg/apis/core/validation/validation.go (validateISCSIVolumeSource and its neighbours), 1.36.
 """
