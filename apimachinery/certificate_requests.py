@@ -23,7 +23,7 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CertificateRequest:
-    """What a request asks for. `alternatives` are kinds of alternative names: dns, email, ip, uri."""
+    """The content of a request. `alternatives` are kinds of alternative names: dns, email, ip, uri."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -31,7 +31,7 @@ class CertificateRequest:
 
 
 def parse_request(text: str) -> CertificateRequest:
-    """What `spec.request` holds, its signature checked; raises RequestError."""
+    """Parses `spec.request`, its signature checked; raises RequestError."""
     request = _load(text)
     names = [
         str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

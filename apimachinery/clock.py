@@ -24,7 +24,7 @@ _UUID_MASK = ~0xF000_C000_0000_0000_0000
 
 
 class Clock(Protocol):
-    """Where a component gets its time from."""
+    """The source of a component's time."""
 
     def now(self) -> datetime:
         """The current time, in UTC."""
@@ -40,7 +40,7 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    """Where a component gets its randomness from."""
+    """The source of a component's randomness."""
 
     def uid(self) -> str:
         """A new UUID (version 4) in RFC 4122 normalised form."""

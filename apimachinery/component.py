@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a component is and sees: its version, its gates, its clock and its randomness."""
+    """The surroundings of a component: its version, its gates, its clock and its randomness."""
 
     version: Version
     gates: FeatureGates
@@ -74,7 +74,7 @@ class Check(NamedTuple):
 
 @dataclass(slots=True)
 class Health:
-    """What a component tells about itself over HTTP: readiness checks, JSON pages, metrics."""
+    """Serves a component's readiness checks, JSON pages and metrics over HTTP."""
 
     registry: "CollectorRegistry"
     checks: list[Check] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ComponentContext:
-    """What a component's `main` gets. It returns once `stop` is set and all it began has ended."""
+    """The arguments of a component's `main`. It returns once `stop` is set and all it began has ended."""
 
     name: str
     world: World
@@ -271,7 +271,8 @@ def run_component(
 
 
 def _allow_open_files() -> None:
-    """As many as the system lets the process have, as Go programs do: a kubelet needs seven per node."""
+    """Raises the limit of open files as far as the system lets the process, as Go programs do: a kubelet
+    needs seven per node."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # a limit that is not for us to reach
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -289,7 +290,7 @@ def run_loop(main: Awaitable[None]) -> None:
 
 
 def settle_memory() -> None:
-    """What the process has built by now stays: spare the collector looking at it, and most of its work.
+    """Exempts what the process has built by now from garbage collection, which spares most of its work.
 
     Objects are trees of plain values, freed without it; looking for cycles took a tenth of a pod's create.
     """

@@ -19,7 +19,7 @@ class CronError(ValueError):
 
 
 class Schedule(Protocol):
-    """When something is due."""
+    """Computes the moments of a cron schedule."""
 
     def next(self, after: datetime) -> datetime | None:
         """The first moment after `after`, in UTC; None if there is none within five years."""

@@ -26,7 +26,7 @@ class GateError(ValueError):
 
 
 class GateSpec(NamedTuple):
-    """What a gate is at one release."""
+    """The state of a gate at one release."""
 
     stage: str  # Alpha, Beta, GA, Deprecated
     default: bool
@@ -114,7 +114,7 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, version: Version, text: str) -> "FeatureGates":
-        """What `--feature-gates=text` gives at that version; raises GateError in upstream's words."""
+        """Parses `--feature-gates=text` for that version; raises GateError in upstream's words."""
         gates = cls(version, parse_overrides(text))
         gates.validate()
         return gates
@@ -125,7 +125,7 @@ class FeatureGates:
 
     @property
     def overrides(self) -> Mapping[str, bool]:
-        """What was set by hand, by name."""
+        """Returns the gates that were set by hand, by name."""
         return self._overrides
 
     def enabled(self, name: str) -> bool:
@@ -137,7 +137,7 @@ class FeatureGates:
         return ",".join(f"{name}={str(value).lower()}" for name, value in self._overrides.items())
 
     def spec(self, name: str) -> GateSpec | None:
-        """What the gate is at this version; None if it does not act here (PreAlpha)."""
+        """Returns the gate's spec at this version; None if it does not act here (PreAlpha)."""
         return _specs(self._version.minor).get(name)
 
     def knows(self, name: str) -> bool:
@@ -187,7 +187,7 @@ class FeatureGates:
         return errors
 
     def warnings(self) -> list[str]:
-        """What a component logs about the overrides when it starts."""
+        """Returns the warnings about the overrides that a component logs when it starts."""
         texts = []
         for name, value in self._overrides.items():
             spec = self.spec(name)

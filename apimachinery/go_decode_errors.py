@@ -152,7 +152,7 @@ def explain(value: Any, schema: Schema) -> str:
 
 
 def found(value: Any) -> str:
-    """What Go calls the JSON value it met."""
+    """Names the JSON value as Go does."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):

@@ -37,7 +37,7 @@ def normalise(value: Any, schema: Schema) -> Any:
 
 
 def normalise_and_report(value: Any, schema: Schema) -> tuple[Any, bool]:
-    """As `normalise`; also whether a field was dropped because the schema does not have it."""
+    """Does as `normalise`; also returns whether a field was dropped because the schema does not have it."""
     unknown: list[str] = []
     return normaliser(schema)(value, unknown), bool(unknown)
 

@@ -19,7 +19,7 @@ class SelectorError(ValueError):
 
 
 class Operator(StrEnum):
-    """How the key of a requirement relates to its values; the value is upstream's own name."""
+    """The relation of a requirement's key to its values; the value is upstream's own name."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -92,13 +92,13 @@ class Requirement:
 
 
 def key_errors(key: str, path: str) -> list[FieldError]:
-    """What is wrong with a label key."""
+    """Returns the errors of a label key."""
     texts = names.qualified_name(key)
     return [invalid(path, key, "; ".join(texts))] if texts else []
 
 
 def _count_errors(operator: Operator, values: Sequence[str]) -> list[FieldError]:
-    """Whether the operator takes that many values, and these."""
+    """Checks that the operator takes that many values, and these."""
     shown = list(values) or None
     if operator in SETS:
         detail = "" if values else "for 'in', 'notin' operators, values set can't be empty"

@@ -44,7 +44,7 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, text: str) -> "LabelSelector":
-        """What `text` says; raises SelectorError."""
+        """Parses `text`; raises SelectorError."""
         return _parse(text)
 
     @classmethod

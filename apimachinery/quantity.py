@@ -40,7 +40,7 @@ class QuantityError(ValueError):
 
 
 class Format(StrEnum):
-    """How a quantity is written."""
+    """The notation of a quantity."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -70,7 +70,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> "Quantity":
-        """What `text` says; raises QuantityError."""
+        """Parses `text`; raises QuantityError."""
         return _parse(text)
 
     @classmethod

@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """What one value may be. `name` is the OpenAPI definition's name of a named struct, else empty.
+    """The schema of one value. `name` is the OpenAPI definition's name of a named struct, else empty.
 
     `fields` and `items` may be filled in after construction by the builder (recursion), never later.
     """

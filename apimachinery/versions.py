@@ -37,7 +37,7 @@ class Version:
 
     @property
     def git_version(self) -> str:
-        """What `/version` says, e.g. `v1.36.4`."""
+        """Returns the gitVersion of `/version`, e.g. `v1.36.4`."""
         return f"v1.{self.minor}.{_PATCH_LEVELS[self.minor]}"
 
     def __lt__(self, other: "Version") -> bool:

@@ -51,7 +51,7 @@ def _mode(obj: Object) -> str:
 
 
 def mismatch(volume: Object, claim: Object) -> str:
-    """Why a claim that names a volume cannot have it; empty if it can."""
+    """Returns why a claim that names a volume cannot have it; empty if it can."""
     if _capacity(volume) < _requested(claim):
         return "requested PV is too small"
     if class_of(volume) != class_of(claim):

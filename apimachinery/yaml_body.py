@@ -225,7 +225,7 @@ class _Builder:
             self._put(value)
 
     def _copy(self, value: Any) -> Any:
-        """What an alias stands for; nothing is shared."""
+        """Copies what an alias stands for; nothing is shared."""
         self._copied += 1
         if self._copied > MAX_NODES:
             raise YAMLBodyError("yaml: document contains excessive aliasing")

@@ -136,7 +136,7 @@ class ManagerOptions:
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
-    """What `--controllers` says about one: its name, `-` and its name, or `*`."""
+    """Reads what `--controllers` says about a controller: its name, `-` and its name, or `*`."""
     names = [_full_name(text) for text in wanted]
     if name in names:
         return True

@@ -74,7 +74,7 @@ def _read(config: Path) -> SchedulerSettings:
 
 
 def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElection:
-    """What the command line says comes before what the file says."""
+    """Overrides the file's settings with the command line's."""
     timing = election.timing
     return replace(
         election,

@@ -12,7 +12,7 @@ from kubeskew.scheduler.framework.status import Status
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What every node, or PreFilter, or PostFilter said."""
+    """Collects what every node, or PreFilter, or PostFilter said."""
 
     nodes: int
     rejected: Mapping[str, Status] = field(default_factory=dict)

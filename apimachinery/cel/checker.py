@@ -31,7 +31,7 @@ _LOGIC = frozenset({"_&&_", "_||_"})
 
 @dataclass(slots=True)
 class Checked:
-    """What is known of an expression's nodes.
+    """Holds the types and references found for an expression's nodes.
 
     `references` says what a name in the tree is: a variable's (qualified) name, or the type it stands for;
     `functions` are calls whose name is qualified (`sets.contains`): they have no target.

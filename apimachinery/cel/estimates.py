@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class CallEstimate:
-    """What a call costs by itself, and how large its result is if that is known."""
+    """The cost of a call by itself, and the size of its result if that is known."""
 
     cost: Range
     size: Range | None = None

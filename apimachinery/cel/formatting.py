@@ -91,7 +91,7 @@ def _string(_verb: str, value: Any, _: int | None) -> str:
 
 
 def text_of(value: Any) -> str:
-    """How `%s` shows a value."""
+    """Formats a value for `%s`."""
     from kubeskew.apimachinery.cel.standard import to_string
 
     if value is None:

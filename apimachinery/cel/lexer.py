@@ -70,7 +70,8 @@ def _unrecognised(text: str) -> str:
 
 
 def _failure(source: str, start: int) -> int:
-    """Where no token that begins at `start` can go on; the source's length if only its end is missing."""
+    """Returns the position where no token that begins at `start` can go on; the source's length if only
+    its end is missing."""
     char = source[start]
     if char in "&|=":
         return start + 1

@@ -63,7 +63,8 @@ def _is_sorted(items: Values) -> bool:
 
 
 def _order(left: Any, right: Any) -> int:
-    """How two neighbours compare; 2 if they do not, which is nothing wrong unless one is never ordered."""
+    """Compares two neighbours; 2 if they cannot be compared, which is no error unless one is never
+    ordered."""
     if type_name(right) not in _ORDERED:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     try:

@@ -46,7 +46,8 @@ def nested(name: str, known: Mapping[str, Type]) -> Type | None:
 
 
 def name_faults(value: Any) -> list[str]:
-    """Which objects below an object are not named after where they are; nothing is told of other values."""
+    """Finds the objects below an object that are not named after their place; other values are not
+    reported."""
     name = getattr(value, "cel_type_of", None)
     return list(_misnamed(value, name)) if name is not None else []
 

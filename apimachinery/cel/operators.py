@@ -67,7 +67,7 @@ _NUMBERS = frozenset({"int", "uint", "double"})
 
 
 def _number(left: Any, right: Any) -> Callable[[Any], Any] | None:
-    """How a result of arithmetic is made; None unless both operands are of one numeric type."""
+    """Returns the constructor of an arithmetic result; None unless both operands are of one numeric type."""
     if left.__class__ is not right.__class__:
         return None
     return _MAKERS.get(left.__class__)

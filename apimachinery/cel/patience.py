@@ -35,7 +35,7 @@ def patience(units: int) -> Iterator[None]:
 
 
 def left() -> int | None:
-    """What is allowed yet; None is all."""
+    """Returns the remaining allowance; None is no limit."""
     return _allowed.units
 
 

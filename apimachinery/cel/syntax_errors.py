@@ -102,7 +102,7 @@ class _Recoverer:
             self._notify(token, message)
 
     def _expected(self) -> Tokens:
-        """What may come next, also behind the rules that may end here."""
+        """Returns the tokens that may come next, also behind the rules that may end here."""
         found = next_tokens(self._state)
         expected = set(found)
         for caller in reversed(self._callers):

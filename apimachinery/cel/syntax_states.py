@@ -17,7 +17,7 @@ Tokens = frozenset[str]
 
 
 class Decision(Enum):
-    """What a state decides, which decides how ANTLR recovers there."""
+    """The kind of decision of a state, on which depends how ANTLR recovers there."""
 
     NONE = auto()
     BLOCK = auto()
@@ -215,7 +215,8 @@ ENTRY = {name: element.build(STOP) for name, element in RULES.items()}
 
 @cache
 def next_tokens(state: State) -> Tokens:
-    """What may be read from here within the rule; EPSILON is among it if the rule may end."""
+    """Returns the tokens that may be read from here within the rule; EPSILON is among them if the rule may
+    end."""
     found: set[str] = set()
     _collect(state, found, set())
     return frozenset(found)

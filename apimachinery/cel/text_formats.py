@@ -35,7 +35,7 @@ def is_date(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """What follows a second `t` does not matter."""
+    """Ignores what follows a second `t`."""
     parts = text.lower().split("t")
     if len(parts) < 2 or not is_date(parts[0]):
         return False

@@ -90,14 +90,15 @@ def duration(text: str) -> Duration:
 
 
 def _fraction(digits: str, unit: int) -> int:
-    """As much of a unit as the digits behind its point say, with what Go's floats lose."""
+    """Returns as much of a unit as the digits behind its point say, with what Go's floats lose."""
     while digits and int(digits) > _LONGEST:
         digits = digits[:-1]
     return int(float(digits) * (unit / 10 ** len(digits))) if digits else 0
 
 
 def loose_duration(text: str) -> Duration:
-    """As Go spells it or in words (`1h2m`, `3 days`), as the format `duration` allows; raises ValueError."""
+    """Parses a duration in Go's spelling or in words (`1h2m`, `3 days`), as the format `duration` allows;
+    raises ValueError."""
     try:
         return duration(text)
     except ValueError:

@@ -44,7 +44,7 @@ def object_key(obj: Object) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What to call on changes; synchronous, quick, usually `queue.add`."""
+    """Callbacks for changes; synchronous, quick, usually `queue.add`."""
 
     added: Callable[[Object], None] | None
     updated: Callable[[Object, Object], None] | None
@@ -151,7 +151,8 @@ class Informer:
 
     @property
     def is_unserved(self) -> bool:
-        """When last asked, the server did not know the resource or could not decode what is stored of it:
+        """Returns true if, when last asked, the server did not know the resource or could not decode what is
+        stored of it:
 
         nothing will come until it does, perhaps not before another version of it runs.
         """
@@ -342,7 +343,7 @@ class InformerFactory:
 
     @property
     def unserved(self) -> list[Ref]:
-        """What the server does not have, or cannot decode."""
+        """Lists what the server does not have, or cannot decode."""
         return [informer.ref for informer in self._informers.values() if informer.is_unserved]
 
     def start(self) -> None:

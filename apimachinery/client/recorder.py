@@ -46,7 +46,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Allowance:
-    """How many events about one object may still be written."""
+    """Limits how many events about one object may still be written."""
 
     left: float
     at: float
@@ -255,7 +255,7 @@ class EventRecorder:
         }
 
     def _content(self, event: Object) -> _Seen:
-        """What makes two events the same one."""
+        """Returns the fields that make two events the same one."""
         about = event["regarding"] if self._modern else event["involvedObject"]
         text = event["note"] if self._modern else event["message"]
         if text.startswith("(combined from similar events): "):
@@ -265,7 +265,7 @@ class EventRecorder:
 
 
 def _counted(event: Object) -> Object:
-    """What must be known of an event to count it up: thousands are kept."""
+    """Returns what is needed of an event to count it up: thousands are kept."""
     known: Object = {key: event[key] for key in ("count", "series") if key in event}
     return known | {"metadata": {"name": event["metadata"]["name"]}}
 

@@ -102,7 +102,8 @@ class DRARefs:
 
 
 def dra_refs(version: Version) -> DRARefs:
-    """What a component of release `version` speaks: e.g. v1beta1 at 1.32 and 1.33, v1 from 1.34 on."""
+    """Returns the DRA API versions that a component of release `version` uses: e.g. v1beta1 at 1.32 and
+    1.33, v1 from 1.34 on."""
     spoken = _DRA_VERSIONS.get(version.minor, _DRA_LATEST)
     group = _GROUP
     classes = (

@@ -26,7 +26,8 @@ class ResumingContext(ssl.SSLContext):
 
 
 def client_context(ca: bytes = b"", *, insecure: bool = False) -> ResumingContext:
-    """As `ssl.create_default_context`; trusts the authorities in `ca` (PEM), or else the machine's."""
+    """Makes a context as `ssl.create_default_context`; trusts the authorities in `ca` (PEM), or else the
+    machine's."""
     context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
     if ca:
         context.load_verify_locations(cadata=ca.decode())

@@ -45,7 +45,7 @@ class WorkQueue(Generic[Item]):
         self._shutting_down = False
 
     def __len__(self) -> int:
-        """How many items wait for a worker."""
+        """Returns how many items wait for a worker."""
         return len(self._ready)
 
     @property

@@ -27,7 +27,7 @@ def to_assured(level: Object) -> None:
 
 
 def forget_zero(level: Object) -> None:
-    """What the annotation says is in the value; it must not outlive it."""
+    """Removes the annotation, whose content is in the value now and must not outlive it."""
     metadata = level.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if annotations.pop(PRESERVE_ZERO, None) is not None and not annotations:

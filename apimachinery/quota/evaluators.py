@@ -32,7 +32,7 @@ class Evaluator:
         return [name for name in names if name in self.names]
 
     def missing(self, required: Collection[str], obj: Object) -> str:
-        """What the object must say because a quota limits it: an error's text, empty if nothing is."""
+        """Returns an error's text if the object must say something because a quota limits it, else empty."""
         return ""
 
     def in_scope(self, selector: Object, obj: Object) -> bool:
@@ -40,7 +40,7 @@ class Evaluator:
         return False
 
     def usage(self, obj: Object) -> Amounts:
-        """What the object uses, by a quota's resources."""
+        """Measures the object's usage, by a quota's resources."""
         return dict.fromkeys(self.names, ONE)
 
     def freed(self, old: Object, new: Object) -> bool:

@@ -20,7 +20,7 @@ Part = Callable[[Object], Amounts]
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """How requests and limits of pods are worked out.
+    """Computes requests and limits of pods.
 
     `status`: a container counts with the larger of what it wants and what it has. `pod_level`: the pod's own
     resources replace the sums, `pod_level_resize`: and may be under way themselves. `overhead`: that of its
@@ -34,7 +34,7 @@ class PodResources:
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "PodResources":
-        """As quotas count, at a version with these gates."""
+        """Makes the arithmetic of quotas at a version with these gates."""
         return cls(
             status=gates.enabled("InPlacePodVerticalScaling"),
             pod_level=gates.enabled("PodLevelResources"),
@@ -82,7 +82,8 @@ class PodResources:
         return {one["name"]: one for name in fields for one in status.get(name) or ()}
 
     def _own(self, pod: Object, field: str) -> Amounts:
-        """What is said for the pod as a whole; while it is resized, the most of what it wants and has."""
+        """Returns the resources of the pod as a whole; while it is resized, the most of what it wants and
+        has."""
         own = amounts((pod["spec"].get("resources") or {}).get(field))
         status = pod.get("status") or {}
         if own and self.pod_level_resize and self.status and status.get("resources") is not None:
@@ -94,7 +95,7 @@ class PodResources:
 
 
 def _counted(container: Object, running: dict[str, Object], field: str, *, infeasible: bool) -> Amounts:
-    """What one container counts with: the most of what it wants, was promised and has."""
+    """Returns what one container counts with: the most of what it wants, was promised and has."""
     asked = amounts((container.get("resources") or {}).get(field))
     found = running.get(container.get("name") or "")
     if found is None or found.get("resources") is None:

@@ -43,7 +43,7 @@ class DeviceClasses:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """What else a claim's usage depends on: classes, a namespace's pod by name, its claims."""
+    """The lookups that a claim's usage depends on: classes, a namespace's pod by name, its claims."""
 
     classes: Callable[[], DeviceClasses]
     pod: Callable[[str, str], Object | None]
@@ -104,7 +104,8 @@ class ResourceClaimEvaluator(Evaluator):
         return {name: quantity for name, quantity in left.items() if quantity.sign() > 0}
 
     def _charged(self, claim: Object) -> Amounts:
-        """What the pod of a claim for extended resources is charged for; nothing if it is not surely its."""
+        """Returns what the pod of a claim for extended resources is charged for; nothing if it is not
+        surely its."""
         owner = _owning_pod(claim)
         if owner is None:
             return {}
@@ -133,7 +134,7 @@ class ResourceClaimEvaluator(Evaluator):
 
 
 def _age(metadata: Object) -> tuple[str, str]:
-    """What orders claims: when they were made (a new one: not yet), then their names."""
+    """Returns the sort key of claims: when they were made (a new one: not yet), then their names."""
     return metadata.get("creationTimestamp") or "", metadata.get("name") or ""
 
 

@@ -69,7 +69,7 @@ def _allocated(claim: Object) -> Quantity | None:
 
 
 def _storage(claim: Object) -> Quantity | None:
-    """What is asked for, or still allocated where that is more; in whole bytes."""
+    """Returns the storage that is requested, or still allocated where that is more; in whole bytes."""
     wanted = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
     if wanted is None:
         return None

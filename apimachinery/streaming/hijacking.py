@@ -43,7 +43,7 @@ class StreamPipe:
 
 
 class _Answered(web.StreamResponse):
-    """What aiohttp gets to see of an answer that was written behind its back."""
+    """Stands for an answer that was written to the connection without aiohttp."""
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         self.force_close()

@@ -30,7 +30,7 @@ def validate_object_meta(
     *,
     core: bool = True,
 ) -> list[FieldError]:
-    """What is wrong with the metadata of a new object. `core`: finalizers must be standard or qualified."""
+    """Validates the metadata of a new object. `core`: finalizers must be standard or qualified."""
     errors = validate_object_name(meta, name_check, path)
     errors += _validate_namespace(meta.get("namespace") or "", namespaced, path)
     if (meta.get("generation") or 0) < 0:
@@ -42,7 +42,7 @@ def validate_object_meta(
 
 
 def validate_object_name(meta: Object, name_check: NameCheck, path: str = "metadata") -> list[FieldError]:
-    """What is wrong with the name of a new object, and with what it was generated from."""
+    """Validates the name of a new object, and what it was generated from."""
     errors: list[FieldError] = []
     name, prefix = meta.get("name") or "", meta.get("generateName") or ""
     if prefix:
@@ -55,7 +55,7 @@ def validate_object_name(meta: Object, name_check: NameCheck, path: str = "metad
 
 
 def validate_object_meta_update(new: Object, old: Object, path: str = "metadata") -> list[FieldError]:
-    """What is wrong with a change of metadata; takes over what may be left out (as upstream, in place)."""
+    """Validates a change of metadata; takes over what may be left out (as upstream, in place)."""
     _take_over(new, old)
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
@@ -84,7 +84,8 @@ def validate_object_meta_update(new: Object, old: Object, path: str = "metadata"
 
 
 def _take_over(new: Object, old: Object) -> None:
-    """What an update may leave out, and what it cannot take back once the object is being deleted."""
+    """Takes over what an update may leave out, and what it cannot take back once the object is being
+    deleted."""
     if not new.get("uid") and old.get("uid"):
         new["uid"] = old["uid"]
     if new.get(_GRACE) is None and old.get(_GRACE) is not None:
@@ -176,7 +177,7 @@ def _shown_owner(reference: Object) -> Object:
 
 
 def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
-    """What built-in kinds ask beyond the generic rules: a finalizer without a domain is a standard one."""
+    """Validates built-in kinds beyond the generic rules: a finalizer without a domain is a standard one."""
     at = child(path, "finalizers")
     return [
         invalid(index(at, position), name, _NOT_STANDARD)

@@ -49,7 +49,8 @@ class ApprovingController(RequestController):
 
 
 def _kinds(request: Object) -> list[tuple[str, str]]:
-    """As what the request could be approved: the subresource that is asked about, and what is then said."""
+    """Yields the kinds of certificate that the request could be approved as: the subresource that is asked
+    about, and the message."""
     from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
     from kubeskew.controllers.certificates.kubelets import client_fault
 

@@ -15,7 +15,8 @@ _DELTA_SECONDS = 0.1  # a little late, so that the clock has surely passed the m
 
 
 class Missed(NamedTuple):
-    """What has become due: since when we looked, the latest start, and whether there were too many."""
+    """The starts that have become due: since when we looked, the latest start, and whether there were too
+    many."""
 
     earliest: datetime
     latest: datetime | None

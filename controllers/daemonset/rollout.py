@@ -16,7 +16,7 @@ from kubeskew.controllers.framework.percentages import scaled
 
 @dataclass(slots=True)
 class Plan:
-    """What to do: nodes that get a pod, and pods that go."""
+    """The changes to make: nodes that get a pod, and pods to delete."""
 
     nodes: list[str] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
@@ -58,7 +58,7 @@ def limits(daemon_set: Object, desired: int) -> tuple[int, int]:
 
 
 class Judge:
-    """What a daemon set's pods count as at one moment."""
+    """Classifies a daemon set's pods at one moment."""
 
     def __init__(self, daemon_set: Object, text: str, now: datetime) -> None:
         self.daemon_set = daemon_set
@@ -173,7 +173,7 @@ class Judge:
         *,
         starts: bool,
     ) -> None:
-        """What becomes of a node with an old pod alone."""
+        """Decides what becomes of a node with an old pod alone."""
         if self.is_available(old):
             if starts:
                 candidates.append(node)

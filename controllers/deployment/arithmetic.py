@@ -80,7 +80,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_set_size(deployment: Object, sets: Sequence[Object], new: Object) -> int:
-    """How far the new replica set may grow now; `sets` are all, the new one included."""
+    """Returns how far the new replica set may grow now; `sets` are all, the new one included."""
     wanted = replicas(deployment)
     if not is_rolling(deployment):
         return wanted

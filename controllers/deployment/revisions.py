@@ -77,7 +77,8 @@ def copied_annotations(deployment: Object) -> dict[str, str]:
 
 
 def size_annotations(deployment: Object) -> dict[str, str]:
-    """What a replica set notes about the deployment's size, for proportional scaling."""
+    """Returns the annotations in which a replica set notes the deployment's size, for proportional
+    scaling."""
     wanted = replicas(deployment)
     return {DESIRED_REPLICAS: str(wanted), MAX_REPLICAS: str(wanted + max_surge(deployment))}
 

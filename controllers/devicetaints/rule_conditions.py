@@ -17,7 +17,7 @@ _ONCE = (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a rule concerns. Published and allocated devices are counted for the effect None only."""
+    """Counts what a rule concerns. Published and allocated devices are counted for the effect None only."""
 
     pods: int = 0  # that wait for their eviction, or would
     namespaces: int = 0  # of those pods

@@ -47,7 +47,7 @@ class RuleStatus:
         return 0.0
 
     def _counts(self, rule: Object, concerned: Concerned) -> Counts:
-        """Who is concerned is worked out only where the condition tells it."""
+        """Counts who is concerned only where the condition tells it."""
         metadata, effect = rule["metadata"], rule["spec"]["taint"].get("effect")
         evicted = self._evicted[metadata["uid"]]
         if effect not in (NO_EXECUTE, "None"):

@@ -133,7 +133,7 @@ def _subset(group: Iterable[Backend], ports: list[Port]) -> Object:
 
 
 def _port_hash(port: Port) -> bytes:
-    """What upstream sorts ports by: the MD5 of their dump by go-spew."""
+    """Returns upstream's sort key of ports: the MD5 of their dump by go-spew."""
     application = "<nil>" if port.application is None else port.application
     fields = f"Name:(string){port.name} Port:(int32){port.port} Protocol:(v1.Protocol){port.protocol}"
     dump = f"(v1.EndpointPort){{{fields} AppProtocol:(*string){application}}}"

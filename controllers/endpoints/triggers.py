@@ -13,7 +13,7 @@ ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class TriggerTimes:
-    """What was seen of each service at its last sync."""
+    """Remembers what was seen of each service at its last sync."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, dict[str, str]] = {}

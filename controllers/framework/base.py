@@ -35,7 +35,7 @@ class SyncError(Exception):
 
 
 class Key(NamedTuple):
-    """Which object to look at; the namespace is empty for cluster-scoped ones."""
+    """Names the object to look at; the namespace is empty for cluster-scoped ones."""
 
     namespace: str
     name: str
@@ -50,7 +50,7 @@ def key_of(obj: Object) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What the manager gives to its controllers."""
+    """Holds what the manager gives to its controllers."""
 
     world: World
     client: APIClient

@@ -23,7 +23,7 @@ _GO_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u202
 
 
 def patch_of(owner: Object) -> Object:
-    """What a revision remembers: a strategic merge patch that puts the present template back."""
+    """Makes a revision's data: a strategic merge patch that puts the present template back."""
     return {"spec": {"template": {**owner["spec"].get("template", {}), "$patch": "replace"}}}
 
 

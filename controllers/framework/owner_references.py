@@ -26,7 +26,7 @@ def is_controlled_by(obj: Object, owner: Object) -> bool:
 
 
 def new_controller_reference(owner: Object, ref: Ref) -> Object:
-    """What metav1.NewControllerRef makes: controller and blockOwnerDeletion set."""
+    """Makes the reference of metav1.NewControllerRef: controller and blockOwnerDeletion set."""
     return {
         "apiVersion": ref.api_version,
         "kind": ref.kind,

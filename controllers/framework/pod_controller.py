@@ -41,7 +41,7 @@ class PodOwnerController(Controller):
 
     @abstractmethod
     def selector(self, obj: Object) -> LabelSelector:
-        """Which pods the object wants."""
+        """Returns the selector of the object's pods."""
 
     # -- what is told
 

@@ -37,7 +37,7 @@ class _Layout(NamedTuple):
 
 
 def template_text(template: Object) -> str:
-    """What Go prints of a PodTemplateSpec."""
+    """Formats a PodTemplateSpec as Go prints it."""
     return _typed("v1.PodTemplateSpec", template)
 
 
@@ -85,7 +85,7 @@ def _fields(fields: list[_Field], value: Object) -> Iterator[str]:
 
 
 def _own(kind: str, value: Object) -> Object:
-    """What of an object belongs to a struct that is embedded in its own."""
+    """Returns the fields of an object that belong to a struct embedded in its own."""
     names = _names(_layout().structs[kind])
     return {name: one for name, one in value.items() if name in names}
 

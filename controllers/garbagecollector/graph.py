@@ -14,7 +14,7 @@ ORPHAN = "orphan"
 
 
 class Identity(NamedTuple):
-    """Where an object is said to be."""
+    """The place where an object is said to be."""
 
     api_version: str
     kind: str
@@ -24,7 +24,7 @@ class Identity(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What is to be looked at: `delete` asks whether the object has to go, `orphan` frees its dependents."""
+    """An item to look at: `delete` asks whether the object has to go, `orphan` frees its dependents."""
 
     action: str
     uid: str
@@ -77,7 +77,7 @@ class Graph:
         return self._nodes.get(uid)
 
     def seen(self) -> list[Identity]:
-        """Where all objects are that are known not only from owner references."""
+        """Returns the places of all objects that are known not only from owner references."""
         return [node.identity for node in self._nodes.values() if not node.virtual]
 
     def dependents(self, node: Node) -> list[Node]:
@@ -169,7 +169,7 @@ class Graph:
         yield Work("delete", uid)
 
     def _identities(self, dependent: Node, uid: str) -> set[Identity]:
-        """Where the dependent says that its owner is."""
+        """Returns the places where the dependent says that its owner is."""
         namespace = dependent.identity.namespace
         return {
             Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], uid)

@@ -18,7 +18,7 @@ IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 class Match(NamedTuple):
-    """What the first matching rule of a pod failure policy says; `action` is empty if none matches."""
+    """The first matching rule of a pod failure policy; `action` is empty if none matches."""
 
     action: str = ""
     message: str = ""  # why the job fails, for FailJob
@@ -168,7 +168,7 @@ class Backoff(NamedTuple):
     last: datetime | None = None
 
     def after(self, succeeded: Sequence[Object], failed: Sequence[Object]) -> "Backoff":
-        """What it is once these pods have ended too."""
+        """Returns the state once these pods have ended too."""
         if not failed and not succeeded:
             return self
         ends = sorted(finished_at(pod) for pod in failed)

@@ -13,7 +13,7 @@ _MARKED_UNTIL = 26
 
 @dataclass(frozen=True, slots=True)
 class JobFeatures:
-    """How the job controller of one release and one set of gates speaks."""
+    """Named decisions of the job controller of one release and one set of gates."""
 
     delays_final_condition: bool
     index_label: bool

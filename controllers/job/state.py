@@ -21,7 +21,7 @@ _TOO_MANY_INDEXES = "Job has exceeded the specified maximal number of failed ind
 
 
 class State:
-    """What is known of a job; `status` is what becomes of its status in this reconciliation."""
+    """Holds what is known of a job; `status` is what becomes of its status in this reconciliation."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ _LOOK_AGAIN_SECONDS, _MAX_LOOK_AGAIN_SECONDS = 0.1, 2.0
 
 @dataclass(slots=True)
 class Remains:
-    """What one round of deleting could not do."""
+    """Lists what one round of deleting could not delete."""
 
     undiscovered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)

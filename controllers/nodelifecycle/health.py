@@ -79,7 +79,8 @@ class NodeLifecycleController(Controller):
             await self.client.patch(NODES, key.name, "", patch)
 
     def _some_ready(self) -> bool:
-        """Where no node is ready, the fault is likely ours, and nobody is evicted."""
+        """Returns whether some node is ready: where none is, the fault is likely ours, and nobody is
+        evicted."""
         counted = (
             one for one in self._nodes.list() if _NOT_COUNTED not in (one["metadata"].get("labels") or {})
         )

@@ -16,7 +16,7 @@ MAX_ERROR_BYTES = 256
 
 @dataclass(slots=True)
 class Taken:
-    """What claims have of a pool; administrative access takes nothing."""
+    """The devices of a pool that claims have; administrative access takes nothing."""
 
     devices: set[str] = field(default_factory=set)
     capacity: dict[str, Quantity] = field(default_factory=dict)

@@ -17,7 +17,7 @@ _Counters = dict[tuple[str, str], Quantity]
 
 
 class SummaryError(Exception):
-    """Why a pool cannot be summed up, in upstream's words."""
+    """A pool cannot be summed up; the text is upstream's."""
 
 
 def partition_summary(view: PoolView, default: str) -> list[Object]:

@@ -25,7 +25,7 @@ class ClaimError(SyncError):
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimFeatures:
-    """What differs between releases."""
+    """Named decisions of one release."""
 
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     generated_names: bool  # since 1.28, recorded in status.resourceClaimStatuses

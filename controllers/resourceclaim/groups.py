@@ -52,7 +52,8 @@ class PodGroups:
         return Owner(self.ref, group)
 
     def consumer(self, pod: Object, entry: Object) -> Object:
-        """Who a claim is reserved for: the group if the claim is the group's, else the pod."""
+        """Returns the consumer that a claim is reserved for: the group if the claim is the group's, else
+        the pod."""
         owner = self.owner_for(pod, entry)
         metadata = (owner.obj if owner is not None else pod)["metadata"]
         about = {"name": metadata["name"], "uid": metadata["uid"]}

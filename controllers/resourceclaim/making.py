@@ -34,7 +34,7 @@ class Owner(NamedTuple):
 
     @property
     def entries(self) -> list[Object]:
-        """What it says of claims."""
+        """Returns the claims that the owner's spec names."""
         found: list[Object] = self.obj["spec"].get("resourceClaims") or []
         return found
 

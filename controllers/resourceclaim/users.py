@@ -68,5 +68,5 @@ class ReservedFor:
 
 
 def _shown(consumer: Object) -> str:
-    """As Go shows the struct with %v."""
+    """Formats the struct as Go's %v does."""
     return "{" + " ".join(consumer.get(name) or "" for name in ("apiGroup", "resource", "name", "uid")) + "}"

@@ -37,7 +37,7 @@ class _FurnitureController(Controller):
 
     @abstractmethod
     def wanted(self) -> Object:
-        """What the object holds beside its metadata."""
+        """Returns the content that the object should have beside its metadata."""
 
     def annotations(self) -> dict[str, str]:
         return {}

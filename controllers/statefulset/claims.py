@@ -133,7 +133,7 @@ class StatefulPods:
             raise SyncError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
 
     async def _create_claim(self, stateful_set: Object, pod: Object, claim: Object) -> str:
-        """What went wrong, empty if nothing did."""
+        """Creates a claim; returns what went wrong, empty if nothing did."""
         name, owner = claim["metadata"]["name"], stateful_set["metadata"]["name"]
         try:
             await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)

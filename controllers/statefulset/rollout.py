@@ -204,7 +204,7 @@ class Rollout:
         return sum(revision_of(pod) == name and not pods.is_terminating(pod) for pod in self._found)
 
     def status(self, collisions: int) -> Object:
-        """What is there now, as far as we know."""
+        """Returns the status as far as we know the pods."""
         status: Object = {
             "observedGeneration": self._set["metadata"].get("generation", 0),
             "replicas": len(self._found),

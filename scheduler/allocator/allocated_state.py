@@ -8,7 +8,7 @@ from kubeskew.apimachinery.quantity import Quantity
 
 
 class DeviceID(NamedTuple):
-    """What names a device in the cluster."""
+    """The identity of a device in the cluster."""
 
     driver: str
     pool: str

@@ -64,7 +64,7 @@ class Allocator:
         return self._situation
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
-        """What does not depend on the node: once per pod."""
+        """Plans the claims, as far as that does not depend on the node: once per pod."""
         return [plan_claim(claim, self._classes, self._features) for claim in claims]
 
     def find(self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit) -> Found | None:

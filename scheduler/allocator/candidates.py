@@ -43,7 +43,7 @@ def wants_all(claim: PreparedClaim) -> bool:
 
 
 class CapacityCheck:
-    """Whether devices have the capacity that requests need, beside what is allocated."""
+    """Checks that devices have the capacity that requests need, beside what is allocated."""
 
     def __init__(self, state: AllocatedState, features: AllocatorFeatures) -> None:
         self._consumed = state.consumed

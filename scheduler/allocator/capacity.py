@@ -23,7 +23,7 @@ class CapacityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """What releases and gates change in the arithmetic of ranges."""
+    """The changes of releases and gates in the arithmetic of ranges."""
 
     fractional: bool  # steps may be fractions, down to thousandths
     # Amounts have the format of the step, and have to fit. Before, they were binary, and wrapped around.
@@ -90,7 +90,7 @@ class RequestPolicy:
     valid_values: Sequence[Quantity]
 
     def amount(self, asked: Quantity, rounding: Rounding) -> Quantity:
-        """What a request for `asked` takes."""
+        """Returns the amount that a request for `asked` takes."""
         if self.valid_range is not None and self.valid_range.least is not None:
             return self.valid_range.round_up(asked, rounding)
         return next((value for value in self.valid_values if asked <= value), asked)
@@ -117,7 +117,7 @@ class Capacity:
     policy: RequestPolicy | None
 
     def taken_by(self, asked: Quantity | None, rounding: Rounding) -> Quantity:
-        """What a request takes: by default what the policy says, or everything."""
+        """Returns the amount that a request takes: by default what the policy says, or everything."""
         if asked is None:
             return self.policy.default if self.policy and self.policy.default is not None else self.value
         return self.policy.amount(asked, rounding) if self.policy is not None else asked
@@ -147,7 +147,7 @@ def _quantity(spec: Object, key: str) -> Quantity | None:
 
 
 def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding) -> dict[str, Quantity]:
-    """What a request takes of every capacity of a device; raises CapacityError."""
+    """Returns what a request takes of every capacity of a device; raises CapacityError."""
     amounts: dict[str, Quantity] = {}
     for name, capacity in capacities.items():
         try:

@@ -56,7 +56,7 @@ def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer 
 
 
 def _with_selector(result: Object) -> Object:
-    """As recorded: null if the devices can be used everywhere."""
+    """Fills in the selector as recorded: null if the devices can be used everywhere."""
     return {"nodeSelector": None, **result}
 
 

@@ -78,8 +78,8 @@ def can_be_reserved(claim: Mapping[str, Any]) -> bool:
 
 
 def allocated_devices(result: Mapping[str, Any] | None, *, shares: bool) -> list[AllocatedDevice]:
-    """What the claim keeps from others; admin access keeps nothing. Without `shares` (the gate
-    DRAConsumableCapacity) a share counts as the whole device."""
+    """Returns the devices that the claim keeps from others; admin access keeps nothing. Without `shares`
+    (the gate DRAConsumableCapacity) a share counts as the whole device."""
     results = ((result or {}).get("devices") or {}).get("results") or ()
     return [
         AllocatedDevice(

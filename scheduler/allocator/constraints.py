@@ -31,12 +31,12 @@ class RequestName(Protocol):
 
     @property
     def name(self) -> str:
-        """That, and the alternative's."""
+        """Returns the request's name and the alternative's."""
         ...
 
 
 class ConstraintState(Protocol):
-    """What a constraint remembers during one search."""
+    """Holds what a constraint remembers during one search."""
 
     def add(self, request: RequestName, device: Device) -> bool:
         """Whether the device may join; it has joined if so."""
@@ -83,11 +83,11 @@ class _State(ABC):
 
     @abstractmethod
     def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
-        """As `add`."""
+        """Does the work of `add`."""
 
     @abstractmethod
     def _leave(self, request: RequestName) -> bool:
-        """As `remove`."""
+        """Does the work of `remove`."""
 
 
 class _Matching(_State):

@@ -49,7 +49,7 @@ class AvailableCounters:
         self._known: dict[Hashable, tuple[tuple[int, int], _Supply]] = {}
 
     def key(self, device: Device) -> Hashable:
-        """What names the supply: drivers whose pools have one name may share what it says first."""
+        """Returns the key of the supply: drivers whose pools have one name may share what it says first."""
         if not self.features.pool_counters:
             return device.slice.name
         return device.id.pool if self.features.counters_by_pool_name else device.slice.pool
@@ -89,7 +89,7 @@ class CounterBook:
         self._supplies: dict[Hashable, tuple[_Supply, dict[Key, int]]] = {}  # with what the search consumes
 
     def take(self, device: Device) -> Shortage | None:
-        """Why the device cannot have its counters; None if it has them now."""
+        """Takes the device's counters; returns why it cannot have them, None if it has them now."""
         supply, consumed = self._open(device)
         _add(device, consumed, 1)
         short = self._shortage(device, supply, consumed)
@@ -101,7 +101,7 @@ class CounterBook:
         _add(device, self._open(device)[1], -1)
 
     def short_without(self, device: Device) -> Shortage | None:
-        """What `take` would answer."""
+        """Returns what `take` would answer, and takes nothing."""
         short = self.take(device)
         if short is None:
             self.give_back(device)

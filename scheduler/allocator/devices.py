@@ -130,7 +130,7 @@ def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | N
 
 
 def fault_of(selection: Object) -> str:
-    """What is wrong with the `nodeSelector` of a slice or device, if it is that which decides."""
+    """Returns what is wrong with the `nodeSelector` of a slice or device, if it is that which decides."""
     selector = selection.get("nodeSelector")
     if selector is None or selection.get("nodeName") or selection.get("allNodes"):
         return ""

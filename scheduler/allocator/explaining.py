@@ -31,7 +31,7 @@ class DeviceVerdict(NamedTuple):
 
 
 class RequestVerdicts(NamedTuple):
-    """What became of each device of the usable pools when a request looked at it."""
+    """The verdicts on each device of the usable pools when a request looked at it."""
 
     claim: str
     request: str
@@ -51,7 +51,7 @@ def explain(
     features: AllocatorFeatures,
     solution: Solution | None,
 ) -> Explanation:
-    """What a search on the node meets; with its `solution` if it found one.
+    """Explains what a search on the node meets; with its `solution` if it found one.
 
     Raises AllocationError if a slice does not say which nodes it is for.
     """

@@ -20,7 +20,7 @@ from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution, Solutio
 
 
 class SearchNeededError(Exception):
-    """What the search would leave behind matters here."""
+    """First fit does not suffice: what the full search would leave behind matters here."""
 
 
 class FirstFit:

@@ -30,7 +30,7 @@ class Pool:
 
 
 class Start(NamedTuple):
-    """Where a search for one device ended; it holds until a device becomes free."""
+    """The place where a search for one device ended; it holds until a device becomes free."""
 
     releases: int  # the count of those so far
     position: int  # of the candidate that was found: none before it can be had
@@ -51,7 +51,7 @@ class NodePools:
 
 
 def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, features: AllocatorFeatures) -> NodePools:
-    """What the node sees of `pools`, each with all its slices of all generations."""
+    """Returns the node's view of `pools`, each with all its slices of all generations."""
     seen = [
         pool for slices in pools if (pool := view(slices, node, features)) is not None and not pool.obsolete
     ]

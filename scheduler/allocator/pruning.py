@@ -68,7 +68,7 @@ class Pruning:
         )
 
     def situation(self, claim: int, index: int, taking: Taking) -> Hashable | None:
-        """What the rest of the search depends on, at the beginning of a request."""
+        """Returns all that the rest of the search depends on, at the beginning of a request."""
         if self._alone:
             return None
         taken = Counter(

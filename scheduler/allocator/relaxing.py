@@ -119,7 +119,8 @@ def _can_all_be_granted(wishes: Sequence[_Wish], shareable: set[int]) -> bool:
 
 
 class _Flow:
-    """How many candidates of each group go to each wish; a group is named by the wishes that want it."""
+    """Counts how many candidates of each group go to each wish; a group is named by the wishes that want
+    it."""
 
     def __init__(self, supply: Mapping[tuple[int, ...], int]) -> None:
         self._free = dict(supply)

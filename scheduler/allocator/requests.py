@@ -25,7 +25,7 @@ _HINT = (
 
 
 class ClassLister(Protocol):
-    """Where device classes come from."""
+    """The source of device classes."""
 
     def device_class(self, name: str) -> Object:
         """The class; raises LookupError with the text that users see."""
@@ -85,7 +85,7 @@ class RequestPlan:
 
     @property
     def name(self) -> str:
-        """As results name it."""
+        """Returns the name that results use."""
         return f"{self.parent}/{self.own_name}" if self.parent else self.own_name
 
     def selects(self, device: Device) -> bool:

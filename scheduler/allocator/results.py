@@ -99,7 +99,7 @@ def _without_all_names(entry: Object, options: Sequence[RequestPlan]) -> Object:
 
 
 def _node_selector(choices: Sequence[Choice], node: str, features: AllocatorFeatures) -> Object | None:
-    """Where the devices can be used together; None is everywhere."""
+    """Returns the selector of nodes where the devices can be used together; None is everywhere."""
     fields: list[Mapping[str, Any]] = []
     expressions: list[Mapping[str, Any]] = []
     for choice in choices:

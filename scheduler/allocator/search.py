@@ -110,7 +110,8 @@ class Search:
         return claim == len(self._claims) or self._next_request(claim, 0)
 
     def _next_request(self, claim: int, index: int) -> bool:
-        """Whether this and all later requests and claims can be satisfied."""
+        """Goes on with the next request; returns whether this and all later requests and claims can be
+        satisfied."""
         requests = self._claims[claim].requests
         if index == len(requests):
             try:

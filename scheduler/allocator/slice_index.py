@@ -64,7 +64,7 @@ class SliceIndex:
             self._views.pop(node, None)
 
     def pools(self, node: NodeView) -> NodePools:
-        """What the node sees; computed again only after a change that may concern it."""
+        """Returns the pools that the node sees; computed again only after a change that may concern it."""
         known = self._views.get(node.name)
         if known is not None and known.labels is node.labels:
             return known

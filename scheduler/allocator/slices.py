@@ -24,7 +24,7 @@ class PoolID(NamedTuple):
 
 
 class NodeView(Protocol):
-    """What the allocator needs to know of a node."""
+    """The facts about a node that the allocator needs."""
 
     @property
     def name(self) -> str: ...
@@ -56,7 +56,7 @@ class Slice:
 
     @property
     def pool_size(self) -> int:
-        """How many slices the pool has, as this one says."""
+        """Returns how many slices the pool has, as this one says."""
         return int(self.spec["pool"].get("resourceSliceCount") or 0)
 
     def is_for(self, node: NodeView, features: AllocatorFeatures) -> bool:

@@ -27,5 +27,5 @@ class Backoff:
         return float(min(self.initial_seconds * 2 ** (min(failures, 16) - 1), self.max_seconds))
 
     def ready_at(self, pod: Attempted) -> float:
-        """When (monotonic) the pod may be tried again."""
+        """Returns when (monotonic) the pod may be tried again."""
         return pod.tried + self.seconds(pod.failures)

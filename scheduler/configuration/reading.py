@@ -43,7 +43,7 @@ _FIELDS = {
 
 
 def read_file(path: Path) -> SchedulerSettings:
-    """What the file says; raises ConfigurationError."""
+    """Reads the file; raises ConfigurationError."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -52,7 +52,7 @@ def read_file(path: Path) -> SchedulerSettings:
 
 
 def read(text: bytes) -> SchedulerSettings:
-    """What the text says; raises ConfigurationError."""
+    """Reads the text; raises ConfigurationError."""
     try:
         document, repeated = load(text)
     except YAMLBodyError as error:

@@ -29,7 +29,7 @@ class PluginRef:
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """What is added at an extension point, and what is taken away; `*` takes all."""
+    """The plugins that are added at an extension point, and those disabled; `*` disables all."""
 
     enabled: Sequence[PluginRef] = ()
     disabled: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class ProfileSettings:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Which lease to hold; None leaves it to the flag whether to hold one."""
+    """The lease to hold; None leaves it to the flag whether to hold one."""
 
     elect: bool | None = None
     resource_name: str = "kube-scheduler"

@@ -63,8 +63,8 @@ class DynamicResourcesFeatures:
         )
 
     def with_arguments(self, args: Mapping[str, Any]) -> "DynamicResourcesFeatures":
-        """What DynamicResourcesArgs change; raises ConfigurationError. An argument that has no effect
-        because of a gate is an error, too."""
+        """Applies DynamicResourcesArgs; raises ConfigurationError. An argument that has no effect because
+        of a gate is an error, too."""
         known = {"filterTimeout": self.knows_filter_timeout, "bindingTimeout": self.knows_binding_timeout}
         unknown = [name for name in args if name not in ("apiVersion", "kind") and not known.get(name)]
         if unknown:

@@ -36,13 +36,13 @@ class AffinityTerm:
 
     @property
     def key(self) -> str:
-        """What pods are meant, as text; namespace selectors have been resolved to some, all or none."""
+        """Returns the term as text; namespace selectors have been resolved to some, all or none."""
         everywhere = "*" if self.namespace_selector.is_empty() else ""
         nobody = "" if self.selector.selectable else "!"
         return f"{everywhere}{sorted(self.namespaces)}{nobody}{self.selector}"
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels, in a namespace with those, is meant."""
+        """Returns whether a pod with these labels, in a namespace with those, matches."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
@@ -97,7 +97,7 @@ NO_AFFINITY = PodAffinity()
 
 
 def match_all(terms: Iterable[AffinityTerm], namespace: str, labels: Mapping[str, str]) -> bool:
-    """Whether a pod is meant by every term; there must be one. Namespace selectors have been resolved."""
+    """Returns whether a pod matches every term; there must be one. Namespace selectors have been resolved."""
     found = False
     for term in terms:
         if not term.matches(namespace, labels, {}):

@@ -35,5 +35,5 @@ class CycleState:
         return copy
 
     def read(self, plugin: str) -> Any:
-        """What the plugin wrote earlier in this cycle; None if nothing."""
+        """Returns what the plugin wrote earlier in this cycle; None if nothing."""
         return self._values.get(plugin)

@@ -25,7 +25,7 @@ class EventResource(StrEnum):
 
 
 class Action(IntFlag):
-    """What happened; an update is told apart by what it changed."""
+    """The kind of an event; an update is told apart by what it changed."""
 
     ADD = auto()
     DELETE = auto()
@@ -62,7 +62,8 @@ Hint = Callable[[Object, Object | None, Object | None], bool]
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Which pods a change can concern: a hint says no for every pod that shares no topic with the change."""
+    """Names the pods that a change can concern: a hint says no for every pod that shares no topic with the
+    change."""
 
     of_pod: Callable[[Object], Collection[Hashable]]
     of_change: Callable[[Object | None, Object | None], Collection[Hashable] | None]  # None: any pod

@@ -48,7 +48,7 @@ class ExtendedResources(Protocol):
         ...
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
-        """What NodeResourcesFit leaves to DRA where it is lacking, of all that a pod asks for.
+        """Returns what NodeResourcesFit leaves to DRA where it is lacking, of all that a pod asks for.
 
         `in_hints`: as queueing hints judge it.
         """

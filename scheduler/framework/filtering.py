@@ -59,7 +59,8 @@ class NodeFilter:
         return Filters(None, (), steps, filters.any_promised)
 
     def run(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Whether the pod fits: with the promised pods there and, should they never come, without them."""
+        """Returns whether the pod fits: with the promised pods there and, should they never come, without
+        them."""
         if filters.any_promised and (promised := self._promised(pod, node)):
             copy, crowded = state.clone(), node.clone()
             for other in promised:
@@ -80,14 +81,14 @@ class NodeFilter:
     # -- a pod more or less
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
-        """As if `other` ran on the node, a clone."""
+        """Updates the state as if `other` ran on the node, a clone."""
         node.add_pod(other)
         for plugin in self._profile.pre_filter_extensions:
             if plugin.name not in state.skip_filter:
                 plugin.add_pod(state, pod, other, node)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
-        """As if `other` had left the node, a clone."""
+        """Updates the state as if `other` had left the node, a clone."""
         node.remove_pod(other.uid)
         for plugin in self._profile.pre_filter_extensions:
             if plugin.name not in state.skip_filter:

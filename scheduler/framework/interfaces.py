@@ -59,7 +59,7 @@ class PreFilter(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """What PreFilter wrote depends on the pods of the nodes."""
+    """Updates what PreFilter wrote when pods of the nodes are added or removed."""
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
         """Change the state as if `other` ran on the node."""
@@ -89,7 +89,7 @@ class PostFilter(Plugin, Protocol):
     async def post_filter(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
     ) -> PostFilterResult:
-        """When no node fits; a success says that a retry may work, and is the last one asked."""
+        """Runs when no node fits; a success says that a retry may work, and is the last one asked."""
         ...
 
 
@@ -103,7 +103,7 @@ class PreScore(Plugin, Protocol):
 @runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """How good the node is; 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
+        """Rates the node; 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
         ...
 
 
@@ -171,5 +171,5 @@ class PostBind(Plugin, Protocol):
 @runtime_checkable
 class Enqueue(Plugin, Protocol):
     def events_to_register(self) -> Sequence[EventHint]:
-        """Which events may unstick a pod that this plugin rejected."""
+        """Returns the events that may help a pod that this plugin rejected."""
         ...

@@ -31,7 +31,7 @@ class Kinds:
 
 
 def remembered(node: NodeInfo, kind: object, ask: Callable[[], T]) -> T:
-    """What `ask` answered for such a pod since the node last changed."""
+    """Returns what `ask` answered for such a pod since the node last changed."""
     found: T | None = node.memo.get(kind)
     if found is None:
         if len(node.memo) >= _MOST_ANSWERS:

@@ -30,7 +30,7 @@ def preference_fault(terms: Sequence[Object]) -> str:
 
 
 def selector_text(selector: Object) -> str:
-    """As Go's generated String methods print it."""
+    """Formats the selector as Go's generated String methods print it."""
     terms = [
         f"NodeSelectorTerm{{MatchExpressions:{_requirements(term.get('matchExpressions'))},"
         f"MatchFields:{_requirements(term.get('matchFields'))},}},"

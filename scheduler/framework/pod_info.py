@@ -43,7 +43,7 @@ def is_sidecar(container: Mapping[str, Any]) -> bool:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """What the pod needs at once: regular containers and sidecars together, or the hungriest init
+    """Computes what the pod needs at once: regular containers and sidecars together, or the hungriest init
     container with the sidecars started before it; then pod-level requests and overhead
     (k8s.io/component-helpers/resource, PodRequests)."""
     total = _at_once(spec, "requests")
@@ -53,7 +53,7 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
 
 
 def pod_limits(spec: Mapping[str, Any]) -> Amounts:
-    """What the pod may use at once; overhead counts where there is a limit (PodLimits)."""
+    """Computes what the pod may use at once; overhead counts where there is a limit (PodLimits)."""
     total = _at_once(spec, "limits")
     total.update(amounts((spec.get("resources") or {}).get("limits")))
     overhead = amounts(spec.get("overhead"))
@@ -163,7 +163,7 @@ class PodInfo:
 
     @cached_property
     def affinity(self) -> PodAffinity:
-        """Where it wants to be, or not to be, in relation to other pods."""
+        """Returns the terms of where it wants to be, or not to be, in relation to other pods."""
         wanted = self.spec.get("affinity")
         return PodAffinity.of(self.namespace, wanted) if wanted else NO_AFFINITY
 

@@ -18,7 +18,7 @@ _OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "P
 
 
 class DynamicMetrics:
-    """What is not there is not counted."""
+    """The metrics of DynamicResources; what the release does not have is not counted."""
 
     def __init__(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
         self._creates: Counter | None = None

@@ -37,7 +37,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What the plugins of one profile are made of."""
+    """Holds what the plugins of one profile are made of."""
 
     handle: Handle
     extended: ExtendedResources | None

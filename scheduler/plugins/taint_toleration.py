@@ -49,7 +49,7 @@ class TaintToleration:
         return SUCCESS if soft else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """How many soft taints the pod does not tolerate."""
+        """Counts the soft taints that the pod does not tolerate."""
         tolerations = [
             each
             for each in pod.spec.get("tolerations") or ()

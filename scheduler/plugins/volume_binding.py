@@ -44,7 +44,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(slots=True)
 class _Choice:
-    """What would happen to the claims on one node."""
+    """The changes to the claims if the pod went to one node."""
 
     volumes: list[tuple[Object, Object]] = field(default_factory=list)  # claim, and the volume it gets
     provisioned: list[Object] = field(default_factory=list)

@@ -48,7 +48,7 @@ class Happened:
 
 
 class Interests:
-    """Which hints of which plugins an event calls for."""
+    """The hints of plugins that an event calls for."""
 
     def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
         """`with_hints` False: what a plugin registered for counts, not what it says about an event."""

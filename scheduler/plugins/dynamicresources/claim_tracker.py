@@ -62,7 +62,7 @@ class ClaimTracker:
 
     @property
     def allocated(self) -> AllocatedState:
-        """What is in use; a live view."""
+        """Returns the devices in use; a live view."""
         return self._book.state
 
     def is_pending(self, uid: str) -> bool:

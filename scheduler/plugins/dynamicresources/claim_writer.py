@@ -141,7 +141,7 @@ class ClaimWriter:
             raise _explained(f"update {where}", error) from error
 
     def _answer(self, claim: Object) -> Object:
-        """As informers know it: the server keeps the managers of fields for itself."""
+        """Returns the answer as informers know it: the server keeps the managers of fields for itself."""
         claim["metadata"].pop("managedFields", None)
         return self._edge.incoming(self._ref, claim)
 

@@ -77,7 +77,7 @@ class DeviceWait:
                 raise self._readiness.expired()
 
     def _is_ready(self, own: PodState) -> bool:
-        """As the informer knows the claims now."""
+        """Returns whether the claims are ready, as the informer knows them now."""
         for each in _bound(own):
             metadata = each.claim["metadata"]
             claim = self._claims.get(metadata.get("namespace", ""), metadata["name"])

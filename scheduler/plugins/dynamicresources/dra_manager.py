@@ -54,7 +54,7 @@ class DynamicState:
         self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_features.cel))
 
     def _device_totals(self) -> DeviceTotals | None:
-        """What NodeResources plugins count for their scores, from 1.35 on."""
+        """Makes the counts of devices that NodeResources plugins use for their scores, from 1.35 on."""
         if self.extended is None or not self._features.extended_resource_index:
             return None
         return DeviceTotals(

@@ -82,7 +82,8 @@ class ExtendedResourceClaims:
         )
 
     def _backed(self, extended_claim: ExtendedResourceClaim, node: NodeInfo) -> tuple[str, ...] | Status:
-        """Which resources the extended resource claim asks for: those that the node has from DRA alone."""
+        """Returns the resources that the extended resource claim asks for: those that the node has from
+        DRA alone."""
         backed: list[str] = []
         for resource, has_class in extended_claim.resources:
             if not has_class:

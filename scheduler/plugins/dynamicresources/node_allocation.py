@@ -37,7 +37,8 @@ class DeviceChooser:
         self._kinds = Kinds()
 
     def kind(self, own: PodState) -> object | None:
-        """What all pods have in common that want one such device and nothing else; None for all others."""
+        """Returns what all pods have in common that want one such device and nothing else; None for all
+        others."""
         usual = own.usual_extended_plan
         plans = own.plans if usual is None else [usual.plan]
         single = plans[0].single if len(plans) == 1 else None
@@ -46,7 +47,7 @@ class DeviceChooser:
         return self._kinds.of((own.extended_claim.resources if own.extended_claim else (), single.resume_key))
 
     def known(self, own: PodState, node: NodeInfo) -> Status | None:
-        """What the node answered the last such pod, if that still holds."""
+        """Returns what the node answered the last such pod, if that still holds."""
         known: _Known | None = node.memo.get(own.kind)
         if known is None or known[0] is not own.situation:
             return None

@@ -43,7 +43,7 @@ _NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
 
 
 class Books(NamedTuple):
-    """What all profiles of a scheduler know about claims and classes, and how they write claims."""
+    """Holds what all profiles of a scheduler know about claims and classes, and how they write claims."""
 
     claims: ClaimTracker
     classes: DeviceClasses

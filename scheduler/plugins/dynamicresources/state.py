@@ -25,7 +25,7 @@ class PodClaim:
 
     @property
     def node_selector(self) -> Mapping[str, Any] | None:
-        """Where an allocated claim can be used; None is everywhere."""
+        """Returns the selector of nodes where an allocated claim can be used; None is everywhere."""
         found: Mapping[str, Any] | None = (allocation(self.claim) or {}).get("nodeSelector")
         return found
 
@@ -52,7 +52,7 @@ class ExtendedResourcePlan:
 
 
 class NodeChoice(NamedTuple):
-    """What Filter found for a node."""
+    """The result of Filter for a node."""
 
     found: Found | None
     extended_plan: ExtendedResourcePlan | None

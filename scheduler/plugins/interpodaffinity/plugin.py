@@ -33,7 +33,7 @@ _Labels = Mapping[str, str]
 
 @dataclass(slots=True)
 class _Filtering:
-    """How often the pods of a topology domain match terms of the pod, or are matched by their own."""
+    """Counts how often the pods of a topology domain match terms of the pod, or are matched by their own."""
 
     near: Sequence[AffinityTerm]
     far: Sequence[AffinityTerm]
@@ -65,7 +65,7 @@ class _Filtering:
 
 
 def _count_own(own: _Filtering, nodes: Sequence[NodeInfo]) -> None:
-    """How the pods of all nodes match the pod's own terms; nodes remember that until they change."""
+    """Counts how the pods of all nodes match the pod's own terms; nodes remember that until they change."""
     near = (NAME, "all", *(term.key for term in own.near))
     far = [(NAME, term.key) for term in own.far]
     for node in nodes:
@@ -201,7 +201,7 @@ class InterPodAffinity:
     def _score_others(
         self, scores: _Counts, pod: PodInfo, other: PodInfo, namespace_labels: _Labels, labels: _Labels
     ) -> None:
-        """What the other pod wants."""
+        """Scores by the terms of the other pod."""
         wants = other.affinity
         if not wants.some:
             return

@@ -68,7 +68,8 @@ class Strategy:
 def supply(
     node: NodeInfo, name: str, used: Mapping[str, int], totals: DeviceTotals | None
 ) -> tuple[int, int]:
-    """What the node has of a resource, by itself or in devices of DRA drivers, and how much is in use."""
+    """Returns what the node has of a resource, by itself or in devices of DRA drivers, and how much is in
+    use."""
     has = node.allocatable.get(name, 0)
     if has == 0 and totals is not None and name not in _BASIC:
         return totals.of(name, node)

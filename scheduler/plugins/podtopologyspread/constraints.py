@@ -131,7 +131,7 @@ class Constraints:
         )
 
     def default_selector(self, pod: PodInfo) -> LabelSelector:
-        """What selects the pod's siblings: its services and its controller."""
+        """Returns the selector of the pod's siblings: of its services and its controller."""
         same: dict[str, str] = {}
         for service in self._services.list(pod.namespace):
             selector = (service.get("spec") or {}).get("selector")

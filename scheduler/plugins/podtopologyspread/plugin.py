@@ -176,7 +176,7 @@ class PodTopologySpread:
                     values[value] += count(node)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """How many pods it is near to already; less is better."""
+        """Counts the pods that it is near to already; less is better."""
         own: _Scoring = state.read(_SCORING)
         if node.name in own.ignored:
             return 0
