@@ -189,5 +189,5 @@ def internal(message: str) -> StatusError:
 
 
 def is_reason(error: BaseException, reason: str) -> bool:
-    """Whether `error` is an API error of that reason."""
+    """Returns whether `error` is an API error of that reason."""
     return isinstance(error, StatusError) and error.reason == reason

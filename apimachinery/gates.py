@@ -69,7 +69,7 @@ def _of_stage(minor: int, stage: str) -> tuple[str, ...]:
 
 
 def known_gate(name: str) -> bool:
-    """Whether any release has the gate."""
+    """Returns whether any release has the gate."""
     return name in _table()["gates"]
 
 
@@ -129,7 +129,7 @@ class FeatureGates:
         return self._overrides
 
     def enabled(self, name: str) -> bool:
-        """Whether the gate is on; a gate that this version does not have yet is off."""
+        """Returns whether the gate is on; a gate that this version does not have yet is off."""
         return self._enabled.get(name, False)
 
     def flag(self) -> str:
@@ -141,7 +141,7 @@ class FeatureGates:
         return _specs(self._version.minor).get(name)
 
     def knows(self, name: str) -> bool:
-        """Whether the flag of this version takes the name."""
+        """Returns whether the flag of this version takes the name."""
         row = _table()["gates"].get(name)
         return row is not None and row["first"] <= self._version.minor <= row["last"]
 

@@ -259,7 +259,8 @@ def _schema_or(schema: Schema) -> Normaliser:
 
 
 def always_written(field: Field) -> bool:
-    """Whether Go writes an unset field too: one without `omitempty`, or a struct that is not a pointer."""
+    """Returns whether Go writes an unset field too: one without `omitempty`, or a struct that is not a
+    pointer."""
     if not field.omit_empty:
         return True
     return field.schema.kind is Kind.OBJECT and not field.pointer

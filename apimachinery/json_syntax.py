@@ -64,7 +64,7 @@ class _Scanner:
                 return
 
     def _opens(self, open_: list[int]) -> bool:
-        """Whether a bracket was opened that has something in it, so that a value comes next."""
+        """Returns whether a bracket was opened that has something in it, so that a value comes next."""
         first = self.peek()
         if first == ord("{"):
             self.at += 1

@@ -63,7 +63,7 @@ class Requirement:
         return cls(key, operator, tuple(values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether `labels` meet the condition; a missing label meets `!=`, `notin` and `!`."""
+        """Returns whether `labels` meet the condition; a missing label meets `!=`, `notin` and `!`."""
         value = labels.get(self.key)
         if self.operator in UNARY:
             return (value is None) is (self.operator is Operator.DOES_NOT_EXIST)

@@ -70,7 +70,7 @@ class LabelSelector:
         return cls(Requirement(key, Operator.EQUALS, (value,)) for key, value in (labels or {}).items())
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether an object with these labels is selected."""
+        """Returns whether an object with these labels is selected."""
         labels = labels or {}
         for key, value in self._equal:
             if labels.get(key) != value:
@@ -81,7 +81,7 @@ class LabelSelector:
         return self.selectable
 
     def is_empty(self) -> bool:
-        """Whether everything is selected."""
+        """Returns whether everything is selected."""
         return self.selectable and not self.requirements
 
     def exact_match(self, key: str) -> str | None:

@@ -23,7 +23,7 @@ def power(places: int) -> int:
 
 
 def fits(number: int) -> bool:
-    """Whether 64 bits hold `number`."""
+    """Returns whether 64 bits hold `number`."""
     return -INT64_MAX - 1 <= number <= INT64_MAX
 
 

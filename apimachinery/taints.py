@@ -10,7 +10,7 @@ Object = Mapping[str, Any]
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Whether one toleration covers one taint; an empty effect or key covers all."""
+    """Returns whether one toleration covers one taint; an empty effect or key covers all."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint["key"]:

@@ -110,7 +110,7 @@ class VerifyingKey:
         return cls(load_pem_public_key(pem))
 
     def verifies(self, token: Token) -> bool:
-        """Whether this key's owner signed the token."""
+        """Returns whether this key's owner signed the token."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, padding

@@ -70,7 +70,7 @@ async def rows(nodes: int = 500, pods: int = 1000) -> AsyncIterator[Row]:
 
 
 async def _rest(pids: Mapping[str, int], nodes: int, seconds: float = 30.0) -> Row:
-    """What the cluster takes when nothing happens: heartbeats, and memory."""
+    """Measures what the cluster takes when nothing happens: heartbeats, and memory."""
     await asyncio.sleep(15)  # kubelets look for plugins more often at first
     meter = Meter(pids)
     await asyncio.sleep(seconds)

@@ -136,7 +136,7 @@ async def _trust_nodes(processes: Processes, load: Load) -> None:
 
 
 async def _scheduled(port: int) -> int:
-    """How many pods the scheduler has bound, by its metrics; 0 while it starts."""
+    """Counts the pods that the scheduler has bound, by its metrics; 0 while it starts."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:

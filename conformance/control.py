@@ -46,7 +46,7 @@ class ClusterControl(Protocol):
         ...
 
     async def metrics(self, component: str, path: str) -> str:
-        """What a component tells of itself, in Prometheus' text format."""
+        """Returns a component's metrics in Prometheus' text format."""
         ...
 
     async def revision(self) -> int:

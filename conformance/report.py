@@ -23,7 +23,7 @@ class Run:
     failing_sets: Sequence[FailingSets] = ()
 
     def count(self, outcome: str) -> int:
-        """How many cells passed, failed, or failed as expected."""
+        """Counts the cells that passed, failed, or failed as expected."""
         return sum(cell.outcome == outcome for cell in self.cells)
 
     @property
@@ -131,7 +131,7 @@ def as_html(run: Run) -> str:
 
 
 def span(cell: CellResult, since: str, until: str) -> tuple[float, float]:
-    """Where a stretch of time lies in the cell's whole, in percent: left edge and width."""
+    """Returns the place of a stretch of time in the cell's whole, in percent: left edge and width."""
     times = (cell.began, cell.ended, since, until or cell.ended)
     began, ended, left, right = map(datetime.fromisoformat, times)
     whole = (ended - began) / timedelta(seconds=1) or 1.0

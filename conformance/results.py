@@ -13,7 +13,7 @@ from kubeskew.conformance.scenario import ExpectedFailure
 
 @dataclass(slots=True)
 class OperationResult:
-    """How one operation went; `expected` and `found` are set if it failed. `block` is try, catch, ..."""
+    """The result of one operation; `expected` and `found` are set if it failed. `block` is try, catch, ..."""
 
     title: str
     kind: str
@@ -30,7 +30,7 @@ class OperationResult:
 
 @dataclass(slots=True)
 class StepResult:
-    """How one step went; `events` are the log's, from the step's start to its failure."""
+    """The result of one step; `events` are the log's, from the step's start to its failure."""
 
     name: str
     operations: list[OperationResult] = field(default_factory=list)
@@ -53,7 +53,7 @@ class StepResult:
 
     @property
     def failure(self) -> str:
-        """What the first failed operation expected and found; empty if there is none."""
+        """Returns what the first failed operation expected and found; empty if there is none."""
         for operation in self.operations:
             if operation.failed:
                 return f"{operation.title}: expected {operation.expected}; found {operation.found}"
@@ -62,7 +62,7 @@ class StepResult:
 
 @dataclass(slots=True)
 class CellResult:
-    """How a cell went. `error` is set if it could not be run at all."""
+    """The result of a cell. `error` is set if it could not be run at all."""
 
     name: str
     scenario: str
@@ -105,7 +105,7 @@ class CellResult:
         return f"{', '.join(held)}: passed, though it was expected to fail: {reason}"
 
     def _surprises(self, step: StepResult) -> bool:
-        """Whether the step failed where or otherwise than upstream does."""
+        """Returns whether the step failed where or otherwise than upstream does."""
         expected = self.expected_failures.get(step.name)
         if not step.failed or expected is None:
             return step.failed

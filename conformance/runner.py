@@ -82,7 +82,7 @@ async def _stop(control: ClusterControl, result: CellResult) -> None:
 
 
 async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
-    """What the log says of the whole cell, before its cluster is removed."""
+    """Gathers what the log says of the whole cell, before its cluster is removed."""
     log = await control.log()
     if log:
         result.began, result.ended = log[0].time, log[-1].time
@@ -168,5 +168,5 @@ async def _run_operation(ctx: CellContext, operation: Operation, block: str) -> 
 
 
 def _tells(event: Mapping[str, Any]) -> bool:
-    """Whether an event is evidence; the renewing of leases goes on whatever happens."""
+    """Returns whether an event is evidence; the renewing of leases goes on whatever happens."""
     return not (event.get("verb") == "update" and str(event.get("object")).startswith("leases."))

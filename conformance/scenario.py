@@ -107,7 +107,7 @@ class Scenario:
 
     @property
     def needs_cluster(self) -> bool:
-        """Whether it uses an operation that only a cluster of ours can do."""
+        """Returns whether it uses an operation that only a cluster of ours can do."""
         kinds = {operation.kind for step in self.steps for operation in step.all_operations()}
         return bool(kinds & set(CLUSTER_OPERATIONS))
 
@@ -152,5 +152,5 @@ class Cell:
 
 
 def value_name(value: Any) -> str:
-    """What a parameter's value is called: its `name`, or itself."""
+    """Returns the name of a parameter's value: its `name`, or itself."""
     return str(value["name"] if isinstance(value, Mapping) and "name" in value else value)

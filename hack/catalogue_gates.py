@@ -117,7 +117,7 @@ State = tuple[str, int, int]  # stage, default, locked
 
 
 def _state(row: Row, release: int) -> State | None:
-    """What a row says of one release; None if the release does not know the gate."""
+    """Returns what a row says of one release; None if the release does not know the gate."""
     acting = [spec for spec in row["specs"] if spec[0] <= release]
     if not acting or not row["first"] <= release <= row["last"]:
         return None

@@ -109,7 +109,7 @@ class GoTypes:
         return self._local(package, name.removesuffix("Type"))
 
     def is_struct(self, kind: str) -> bool:
-        """Whether a value of that type is a Go struct, which omitempty never leaves out."""
+        """Returns whether a value of that type is a Go struct, which omitempty never leaves out."""
         if not kind.startswith("io."):
             return False
         found = re.match(r"io\.k8s\.api\.([^.]+)\.([^.]+)\.([^.]+)$", kind)
@@ -119,7 +119,7 @@ class GoTypes:
 
 
 def is_enum(declared: Document) -> bool:
-    """Whether a string type is closed over its constants."""
+    """Returns whether a string type is closed over its constants."""
     marks = {mark.lstrip("+") for mark in declared.get("markers", [])}
     return bool(marks & {"enum", "k8s:enum"}) and bool(declared.get("values"))
 

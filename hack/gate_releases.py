@@ -29,7 +29,7 @@ _BOOLEAN = re.compile(r"^\s*(?:const\s+)?(\w+)\s*=\s*(true|false)$", re.MULTILIN
 
 
 class Spec(NamedTuple):
-    """What a gate is from a release on; 0 is any."""
+    """The state of a gate from a release on; 0 is any."""
 
     since: int
     stage: str

@@ -81,12 +81,12 @@ def _checked(
 
 
 def _given(ctx: FunctionContext | MethodContext) -> bool:
-    """Whether an argument is a set."""
+    """Returns whether an argument is a set."""
     return any(_is_set(argument) for arguments in ctx.arg_types for argument in arguments)
 
 
 def _spread(ctx: FunctionContext | MethodContext) -> bool:
-    """Whether a set is given with a star: its members are the arguments, in its order."""
+    """Returns whether a set is given with a star: its members are the arguments, in its order."""
     return any(
         kind is ARG_STAR and _is_set(argument)
         for arguments, kinds in zip(ctx.arg_types, ctx.arg_kinds, strict=True)
@@ -95,7 +95,7 @@ def _spread(ctx: FunctionContext | MethodContext) -> bool:
 
 
 def _chosen(ctx: FunctionContext | MethodContext) -> bool:
-    """Whether a set is given with a key, which may find equals: the first of them counts."""
+    """Returns whether a set is given with a key, which may find equals: the first of them counts."""
     named = dict(zip(ctx.callee_arg_names, ctx.arg_types, strict=True))
     return _given(ctx) if named.get("key") else _spread(ctx)
 
@@ -137,12 +137,12 @@ def _has_key(call: ast.Call) -> bool:
 
 
 def _makes_pairs(argument: ast.expr) -> bool:
-    """Whether what is given may be for a dict, whose `update` keeps the order."""
+    """Returns whether what is given may be for a dict, whose `update` keeps the order."""
     return isinstance(argument, ast.GeneratorExp | ast.ListComp) and isinstance(argument.elt, ast.Tuple)
 
 
 def _inner(argument: ast.expr) -> Iterator[ast.expr]:
-    """What an argument iterates over itself."""
+    """Returns what an argument iterates over itself."""
     if isinstance(argument, ast.GeneratorExp | ast.ListComp):
         yield from (part.iter for part in argument.generators)
     elif isinstance(argument, ast.Call):

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a node serves: `health` is the process's; without a TLS context plain HTTP."""
+    """The settings of a node's server: `health` is the process's; without a TLS context plain HTTP."""
 
     health: Health
     context: ssl.SSLContext | None
@@ -250,7 +250,7 @@ class NodeAgent:
 
     @property
     def ready(self) -> bool:
-        """Whether this process posted the node as ready, and slices of earlier drivers are wiped."""
+        """Returns whether this process posted the node as ready, and slices of earlier drivers are wiped."""
         return not self.failure and self._reporter.posted_ready and self._dra.ready
 
     def state(self) -> Object:
@@ -277,7 +277,7 @@ class NodeAgent:
         return self._dra.registered()
 
     def containers(self) -> list[Object]:
-        """What runs on the node, for those who want to see environments and devices."""
+        """Returns what runs on the node, for those who want to see environments and devices."""
         now = self._clock.now()
         return [
             {

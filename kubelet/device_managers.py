@@ -33,7 +33,7 @@ class HostMount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """What one container gets for its devices.
+    """The devices, mounts, variables and annotations that one container gets.
 
     What the container's own spec says of a variable wins over `default_env`, the kubelet's, and loses to
     `env`, which the runtime adds for CDI devices.
@@ -48,7 +48,7 @@ class ContainerDevices:
 
 
 def combined(first: ContainerDevices, second: ContainerDevices) -> ContainerDevices:
-    """What a container gets that has both."""
+    """Returns the devices of a container that has both."""
     return ContainerDevices(
         cdi_ids=[*first.cdi_ids, *second.cdi_ids],
         env={**first.env, **second.env},
@@ -67,7 +67,7 @@ class PodDevices(Protocol):
         ...
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """What a container of a prepared pod gets; raises DeviceError."""
+        """Returns the devices of a container of a prepared pod; raises DeviceError."""
         ...
 
     async def unprepare(self, pod: Object) -> None:
@@ -80,7 +80,8 @@ class PodDevices(Protocol):
 
 
 class PluginCapacity(NamedTuple):
-    """What device plugins give a node, per resource; `removed` are resources whose plugins are long gone."""
+    """The capacity that device plugins give a node, per resource; `removed` are resources whose plugins
+    are long gone."""
 
     capacity: Mapping[str, int] = {}
     allocatable: Mapping[str, int] = {}
@@ -92,7 +93,7 @@ class DevicePlugins(Protocol):
 
     @property
     def is_new(self) -> bool:
-        """Whether the node was made anew: its object may be of an earlier node of the name."""
+        """Returns whether the node was made anew: its object may be of an earlier node of the name."""
         ...
 
     async def admit(self, pod: Object) -> None:
@@ -108,7 +109,7 @@ class DevicePlugins(Protocol):
         ...
 
     async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """What a container that is about to start gets; raises DeviceError."""
+        """Returns the devices of a container that is about to start; raises DeviceError."""
         ...
 
     def add_health(self, pod: Object, status: Object) -> None:

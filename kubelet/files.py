@@ -16,7 +16,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def read_kept(path: Path) -> bytes | None:
-    """What was written last; None if there is nothing, or a crash of the machine lost it."""
+    """Reads what was written last; None if there is nothing, or a crash of the machine lost it."""
     try:
         return path.read_bytes() or None
     except FileNotFoundError:

@@ -123,7 +123,7 @@ class KubeletMetrics:
         self._in_use: dict[str, Mapping[str, int]] = {}  # node → driver → claims
 
     def set_claims_in_use(self, node: str, by_driver: Mapping[str, int]) -> None:
-        """What one node uses; the metric is the sum over the nodes of this process."""
+        """Sets the count of one node; the metric is the sum over the nodes of this process."""
         before = self._in_use.get(node, {})
         self._in_use[node] = dict(by_driver)
         for driver in {**before, **by_driver}:

@@ -23,7 +23,7 @@ def name_of(pod: Object) -> str:
 
 
 def full_name(pod: Object) -> str:
-    """As events and back-off messages name a pod: `name_namespace(uid)`."""
+    """Names a pod as events and back-off messages do: `name_namespace(uid)`."""
     return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
 
 
@@ -49,7 +49,7 @@ def all_containers(pod: Object) -> list[Object]:
 
 
 def field_path(pod: Object, name: str) -> str:
-    """Where a container stands in its pod, as events of it say."""
+    """Returns the path of a container in its pod, as events of it say."""
     kind = "initContainers"
     for field, specs in (("containers", containers(pod)), ("ephemeralContainers", ephemeral_containers(pod))):
         if any(one["name"] == name for one in specs):
@@ -62,7 +62,7 @@ def restart_policy(pod: Object) -> str:
 
 
 def is_sidecar(container: Object) -> bool:
-    """Whether an init container is restartable, that is, goes on beside the regular ones."""
+    """Returns whether an init container is restartable, that is, goes on beside the regular ones."""
     return container.get("restartPolicy") == "Always"
 
 
@@ -71,7 +71,7 @@ def is_deleted(pod: Object) -> bool:
 
 
 def grace_seconds(pod: Object) -> int:
-    """How long the containers may take to stop."""
+    """Returns how long the containers may take to stop."""
     asked = pod["metadata"].get("deletionGracePeriodSeconds")
     if asked is None:
         asked = pod["spec"].get("terminationGracePeriodSeconds")
@@ -84,7 +84,8 @@ def requests_of(container: Object) -> dict[str, Quantity]:
 
 
 def pod_requests(pod: Object) -> dict[str, int]:
-    """What the pod takes from its node, in thousandths (k8s.io/component-helpers/resource, PodRequests)."""
+    """Computes what the pod takes from its node, in thousandths (k8s.io/component-helpers/resource,
+    PodRequests)."""
     regular: dict[str, int] = {}
     for container in containers(pod):
         _add(regular, _milli(container))
@@ -122,7 +123,7 @@ def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
 
 
 def qos_class(pod: Object) -> str:
-    """As the API server set it.
+    """Returns the QoS class that the API server set.
 
     Worked out where it did not (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).
     """

@@ -20,7 +20,8 @@ class NodeSampler:
 
     @staticmethod
     def wanted(nodes: int, percent: int = 0) -> int:
-        """How many feasible nodes end the search in a cluster of that size; 0 percent adapts to it."""
+        """Returns how many feasible nodes end the search in a cluster of that size; 0 percent adapts to
+        it."""
         if nodes < _ALL_UP_TO:
             return max(nodes, 1)
         percent = percent or max(50 - nodes // 125, _MIN_PERCENT)

@@ -135,7 +135,8 @@ class SchedulerService:
         return self._informers.informer(PODS).list()
 
     def synced_informers(self) -> bool | str:
-        """Whether everything has been listed, or what the API server cannot list, as far as that is known."""
+        """Returns whether everything has been listed, or what the API server cannot list, as far as that
+        is known."""
         unserved = ", ".join(map(str, self._informers.unserved))
         return self._informers.has_synced or (f"the API server cannot list {unserved}" if unserved else False)
 

@@ -107,7 +107,7 @@ def is_bound(claim: Object) -> bool:
 
 
 def fits_node(volume: Object, node: NodeInfo) -> bool:
-    """Whether the volume can be reached from the node."""
+    """Returns whether the volume can be reached from the node."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     return required is None or selector_matches(required, node.labels, node.name)
 

@@ -7,5 +7,6 @@ _EXAMPLES = int(os.environ.get("TEST_EXAMPLES", "0"))
 
 
 def examples(usual: int) -> int:
-    """How many examples of a property are tried: as many as `make test-random` asks for, else the usual."""
+    """Returns how many examples of a property are tried: as many as `make test-random` asks for, else the
+    usual."""
     return _EXAMPLES or usual

@@ -157,7 +157,7 @@ def _order_causes(status: dict[str, Any]) -> None:
 
 
 def differing(run: Run) -> list[str]:
-    """What differs from the recording, step by step."""
+    """Returns what differs from the recording, step by step."""
     normaliser, sequence = Normaliser(run), run.sequence
     found = []
     for number, step in enumerate(sequence["steps"]):
@@ -174,7 +174,7 @@ def differing(run: Run) -> list[str]:
 
 
 def _reduced(answer: Any, level: str) -> Any:
-    """What of an answer counts at this level."""
+    """Returns the part of an answer that counts at this level."""
     if answer is None or level == "full":
         return answer
     out = {key: answer[key] for key in ("status", "failed", "note") if key in answer}

@@ -7,7 +7,7 @@ from typing import Any
 
 
 async def until(check: Callable[[], Any], seconds: float = 30, *, every: float = 0.01) -> Any:
-    """What `check` (async or not) gives, once it gives something true.
+    """Calls `check` (async or not) until it returns something true, and returns that.
 
     Raises TimeoutError after `seconds`.
     """

@@ -28,5 +28,5 @@ def at(history: list[list[Any]], minor: int) -> Any:
 
 
 def within(spans: list[list[int]], minor: int) -> bool:
-    """Whether one of `[first, last]` spans holds the minor."""
+    """Returns whether one of `[first, last]` spans holds the minor."""
     return any(first <= minor <= last for first, last in spans)

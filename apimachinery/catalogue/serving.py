@@ -48,7 +48,7 @@ def parse_runtime_config(text: str) -> dict[str, bool]:
 def is_served(
     version: Version, group: str, api_version: str, plural: str, config: Mapping[str, bool]
 ) -> bool:
-    """Whether the resource is on; the more specific key of the runtime config wins."""
+    """Returns whether the resource is on; the more specific key of the runtime config wins."""
     name = f"{group}/{api_version}" if group else api_version
     for key in (f"{name}/{plural}", name):
         if key in config:

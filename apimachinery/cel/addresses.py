@@ -118,7 +118,7 @@ def _check_length(text: str, rest: str, filled: int, ellipsis: int) -> None:
 
 
 def _group(text: str, rest: str) -> int:
-    """How many hexadecimal digits come next."""
+    """Counts the hexadecimal digits that come next."""
     digits = 0
     while digits < len(rest) and rest[digits] in _HEXADECIMAL:
         if digits > 3:

@@ -154,7 +154,7 @@ class Checker:
         return types.BOOL if node.test else substitute(self._bindings, kind)
 
     def _is_local(self, name: str) -> bool:
-        """Whether the first part of the name is a comprehension's variable."""
+        """Returns whether the first part of the name is a comprehension's variable."""
         return any(name.split(".", 1)[0] in scope for scope in self._scopes[1:])
 
     def _field(self, node: Node, operand: Node, name: str, *, optional: bool) -> Type:

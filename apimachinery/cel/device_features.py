@@ -16,7 +16,7 @@ class DeviceFeatures:
 
     @property
     def knows_sharing(self) -> bool:
-        """Whether devices say if they allow several allocations."""
+        """Returns whether devices say if they allow several allocations."""
         return self.minor >= _SHARING_SINCE and (self.consumable_capacity or self.stored)
 
     @property
@@ -25,10 +25,10 @@ class DeviceFeatures:
 
     @property
     def dynamic_attributes(self) -> bool:
-        """Whether attributes may be lists when an expression is compiled."""
+        """Returns whether attributes may be lists when an expression is compiled."""
         return self.list_attributes or (self.stored and self.minor >= _LISTS_STORED_SINCE)
 
     @property
     def list_values(self) -> bool:
-        """Whether attributes may be lists when an expression is evaluated."""
+        """Returns whether attributes may be lists when an expression is evaluated."""
         return self.list_attributes or self.minor >= _LISTS_STORED_SINCE

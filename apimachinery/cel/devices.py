@@ -181,11 +181,11 @@ class Selector:
         return self._program
 
     def matches(self, device: Mapping[str, Any]) -> bool:
-        """Whether the selector holds for a `device_value`; raises CompileError or EvaluationError."""
+        """Returns whether the selector holds for a `device_value`; raises CompileError or EvaluationError."""
         return self.evaluate(device)[0]
 
     def evaluate(self, device: Mapping[str, Any], limit: int = _COST_LIMIT) -> tuple[bool, int]:
-        """Whether the selector holds, and what it cost; raises CompileError or EvaluationError."""
+        """Returns whether the selector holds, and what it cost; raises CompileError or EvaluationError."""
         result, cost = self._compiled().evaluate({"device": device}, limit)
         if isinstance(result, bool):
             return result, cost

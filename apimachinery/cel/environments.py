@@ -85,12 +85,12 @@ class Environment:
 
     @property
     def keywords(self) -> bool:
-        """Whether fields that are called like reserved words can be selected by those."""
+        """Returns whether fields that are called like reserved words can be selected by those."""
         return self.minor >= _KEYWORDS_SINCE
 
     @property
     def validated(self) -> bool:
-        """Whether literal durations, timestamps, patterns and formats are checked when compiling."""
+        """Returns whether literal durations, timestamps, patterns and formats are checked when compiling."""
         return self.minor >= _VALIDATED_SINCE
 
     def extended(

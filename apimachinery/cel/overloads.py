@@ -48,11 +48,11 @@ class Overload:
 
     @property
     def looks_inside(self) -> bool:
-        """Whether a list or map is accepted for what is in it."""
+        """Returns whether a list or map is accepted for what is in it."""
         return any(not _takes_all(inner) for wanted in self.parameters for inner in wanted.parameters)
 
     def accepts(self, values: tuple[Any, ...]) -> bool:
-        """Whether these values may be passed; lists and maps are judged by their first entry."""
+        """Returns whether these values may be passed; lists and maps are judged by their first entry."""
         return len(values) == len(self.parameters) and all(map(_fits, values, self.parameters))
 
 

@@ -123,7 +123,7 @@ class _Recoverer:
         self._attempts += 1
 
     def _drop_token(self) -> bool:
-        """Whether the next but one token fits; then the current one is dropped."""
+        """Returns whether the next but one token fits; then the current one is dropped."""
         expected = self._expected()
         if self._kind(1) not in expected or self._kind() == EOF:
             return False

@@ -62,12 +62,12 @@ class Timestamp:
 
     @property
     def in_range(self) -> bool:
-        """Whether it lies in the years that CEL knows."""
+        """Returns whether it lies in the years that CEL knows."""
         return _FIRST <= self.nanos // SECOND <= _LAST
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is Go's zero time, the first instant of the year 1."""
+        """Returns whether it is Go's zero time, the first instant of the year 1."""
         return self.nanos == _FIRST * SECOND
 
     def clock(self) -> datetime:

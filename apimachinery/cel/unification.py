@@ -11,7 +11,7 @@ _NULLABLE = frozenset({"opaque", "struct", "null", "any", "duration", "timestamp
 
 
 def assignable(bindings: Bindings, given: Type, wanted: Type) -> bool:
-    """Whether `given` fits `wanted`; binds parameters of both, also when the answer is no."""
+    """Returns whether `given` fits `wanted`; binds parameters of both, also when the answer is no."""
     if wanted.kind == "param":
         fits, bound = _substitutable(bindings, given, wanted)
         if fits or bound:
@@ -40,7 +40,7 @@ def all_assignable(bindings: Bindings, given: tuple[Type, ...], wanted: tuple[Ty
 
 
 def _substitutable(bindings: Bindings, given: Type, parameter: Type) -> tuple[bool, bool]:
-    """Whether `parameter` may be `given`, and whether it is bound already."""
+    """Returns whether `parameter` may be `given`, and whether it is bound already."""
     if given == parameter:
         return True, True
     bound = bindings.get(parameter)

@@ -99,7 +99,8 @@ class ObjectView(Mapping[str, Any]):
         return self._data
 
     def equals(self, other: Mapping[str, Any]) -> bool:
-        """Whether both say the same of the same names; as upstream, a null is not even equal to itself."""
+        """Returns whether both say the same of the same names; as upstream, a null is not even equal to
+        itself."""
         theirs = other.raw() if isinstance(other, ObjectView) else other
         if len(self._data) != len(theirs):
             return False

@@ -24,7 +24,7 @@ class Evaluator:
         self.names = (object_count(resource), *aliases)
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
-        """Whether such a write may change what is used."""
+        """Returns whether such a write may change what is used."""
         return not subresource and operation == CREATE
 
     def matching(self, names: Iterable[str]) -> list[str]:
@@ -36,7 +36,7 @@ class Evaluator:
         return ""
 
     def in_scope(self, selector: Object, obj: Object) -> bool:
-        """Whether the object is in a scope; raises SelectorError. What is only counted is in none."""
+        """Returns whether the object is in a scope; raises SelectorError. What is only counted is in none."""
         return False
 
     def usage(self, obj: Object) -> Amounts:
@@ -44,13 +44,14 @@ class Evaluator:
         return dict.fromkeys(self.names, ONE)
 
     def freed(self, old: Object, new: Object) -> bool:
-        """Whether a change of a stored object may have freed something (or takes what nobody charged)."""
+        """Returns whether a change of a stored object may have freed something (or takes what nobody
+        charged)."""
         return False
 
     # --- shared by all -------------------------------------------------------------------------------------
 
     def matches(self, quota: Object, obj: Object) -> bool:
-        """Whether the quota limits what this evaluator measures, and the object is in its scopes."""
+        """Returns whether the quota limits what this evaluator measures, and the object is in its scopes."""
         hard = (quota.get("status") or {}).get("hard") or {}
         if not self.matching(hard):
             return False

@@ -18,12 +18,12 @@ def object_count(resource: GroupResource) -> str:
 
 
 def is_native(name: str) -> bool:
-    """Whether a resource is Kubernetes' own: unprefixed, or of a domain below kubernetes.io."""
+    """Returns whether a resource is Kubernetes' own: unprefixed, or of a domain below kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Whether a container's resource is one that a device plugin or DRA provides."""
+    """Returns whether a container's resource is one that a device plugin or DRA provides."""
     if name.startswith(IMPLICIT):
         return True
     if is_native(name) or name.startswith(REQUESTS):
@@ -32,5 +32,5 @@ def is_extended(name: str) -> bool:
 
 
 def is_extended_in_quota(name: str) -> bool:
-    """Whether a quota's resource is an extended one: `requests.example.com/gpu`."""
+    """Returns whether a quota's resource is an extended one: `requests.example.com/gpu`."""
     return name.startswith(REQUESTS) and (not is_native(name) or name.startswith(REQUESTS + IMPLICIT))

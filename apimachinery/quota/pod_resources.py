@@ -107,7 +107,7 @@ def _counted(container: Object, running: dict[str, Object], field: str, *, infea
 
 
 def is_infeasible(pod: Object) -> bool:
-    """Whether the node refused the pod's resize for good: what it wants does not count then."""
+    """Returns whether the node refused the pod's resize for good: what it wants does not count then."""
     status = pod.get("status") or {}
     if status.get("resize") == "Infeasible":
         return True
@@ -118,5 +118,5 @@ def is_infeasible(pod: Object) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a resource may be given for a pod as a whole."""
+    """Returns whether a resource may be given for a pod as a whole."""
     return name in _POD_LEVEL or name.startswith(_HUGEPAGES)

@@ -72,7 +72,7 @@ class ResourceClaimEvaluator(Evaluator):
         ]
 
     def _extended(self, name: str) -> bool:
-        """Whether a quota's resource is an extended one that some class provides."""
+        """Returns whether a quota's resource is an extended one that some class provides."""
         if not self._adjusted or not is_extended_in_quota(name):
             return False
         return name.removeprefix(REQUESTS) in self._facts.classes().resources
@@ -121,7 +121,7 @@ class ResourceClaimEvaluator(Evaluator):
         return self._pod_usage(pod)
 
     def _is_first(self, claim: Object, owner: Object) -> bool:
-        """Whether no older claim (or as old, with a smaller name) was made for the pod."""
+        """Returns whether no older claim (or as old, with a smaller name) was made for the pod."""
         mine = claim["metadata"]
         for other in self._facts.claims(mine.get("namespace") or ""):
             owns = _owning_pod(other)

@@ -47,7 +47,7 @@ class Divergence:
 
 
 def diverged(run: Record, other: Record, baseline: str, steps: Sequence[str]) -> Divergence | None:
-    """How `run` differs from `other`, the baseline; None if it does not in the steps both have."""
+    """Finds how `run` differs from `other`, the baseline; None if it does not in the steps both have."""
     for index, step in enumerate(steps[: min(len(run.states), len(other.states))]):
         missing = [(each, MISSING, other) for each in sorted(other.states[index] - run.seen.keys())]
         extra = [(each, EXTRA, run) for each in sorted(run.states[index] - other.seen.keys())]

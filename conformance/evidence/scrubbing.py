@@ -81,7 +81,7 @@ def _leaves(path: str, value: Any, names: Names) -> Iterator[Fact]:
 
 
 def _label(item: Any, names: Names) -> str:
-    """What an item is known by; never its position, which others that come before it change."""
+    """Returns the name of an item; never its position, which others that come before it change."""
     if not isinstance(item, Mapping):
         return ""
     for key in _KEYS:

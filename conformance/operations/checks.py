@@ -105,7 +105,7 @@ def _wanted(condition: Any, body: Object) -> str:
 
 
 def _waiting_for(condition: Any, found: list[Object], kind: str, operation: Operation) -> str:
-    """What keeps the wait from ending; empty if nothing."""
+    """Returns what keeps the wait from ending; empty if nothing."""
     if "deletion" in condition:
         return ", ".join(describe(obj) for obj in found)
     if "condition" not in condition:

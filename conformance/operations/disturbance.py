@@ -62,7 +62,7 @@ def _gone(
 
 
 def _disturbances(before: Object, now: Object) -> list[str]:
-    """How a pod's containers differ from what they were."""
+    """Lists how a pod's containers differ from what they were."""
     if now["metadata"].get("deletionTimestamp"):
         return ["it is being deleted"]
     found = []

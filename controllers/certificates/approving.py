@@ -33,7 +33,7 @@ class ApprovingController(RequestController):
             raise SyncError(f"{what} but subject access review was not approved")
 
     async def _may(self, spec: Object, subresource: str) -> bool:
-        """Whether the one who asks may have such a certificate."""
+        """Returns whether the one who asks may have such a certificate."""
         attributes = {
             "group": REQUESTS.group,
             "resource": REQUESTS.plural,

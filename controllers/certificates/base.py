@@ -37,7 +37,7 @@ def conditions(request: Object) -> list[Object]:
 
 
 def has(request: Object, kind: str) -> bool:
-    """Whether a condition of the kind is true (of old ones the status was empty)."""
+    """Returns whether a condition of the kind is true (of old ones the status was empty)."""
     return any(one["type"] == kind and one.get("status") in {None, "", "True"} for one in conditions(request))
 
 

@@ -11,7 +11,7 @@ _SIGNATURE, _ENCIPHERMENT = "digital signature", "key encipherment"
 
 
 def client_fault(request: CertificateRequest, usages: Sequence[str]) -> str:
-    """What is wrong with a request for a client certificate, empty if nothing is."""
+    """Returns the fault of a request for a client certificate, empty if it has none."""
     return next(_client_faults(request, set(usages)), "")
 
 
@@ -25,7 +25,7 @@ def _client_faults(request: CertificateRequest, usages: set[str]) -> Iterator[st
 
 
 def serving_fault(request: CertificateRequest, usages: Sequence[str]) -> str:
-    """What is wrong with a request for a serving certificate, empty if nothing is."""
+    """Returns the fault of a request for a serving certificate, empty if it has none."""
     return next(_serving_faults(request, set(usages)), "")
 
 

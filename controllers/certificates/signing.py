@@ -60,7 +60,7 @@ class SigningController(RequestController):
         return self._issuer
 
     def _fault(self, request: Object) -> str:
-        """Why the signer will not sign, empty if it will."""
+        """Returns why the signer will not sign, empty if it will."""
         from kubeskew.apimachinery.certificate_requests import RequestError, parse_request
         from kubeskew.controllers.certificates import kubelets
 

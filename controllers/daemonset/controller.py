@@ -139,7 +139,7 @@ class DaemonSetController(PodOwnerController):
         return running
 
     def _backs_off(self, daemon_set: Object, node: str) -> bool:
-        """Whether a failed pod of the node was replaced so recently that the next has to wait."""
+        """Returns whether a failed pod of the node was replaced so recently that the next has to wait."""
         key, now = (daemon_set["metadata"]["uid"], node), self.clock.monotonic()
         until, seconds = self._backoff.get(key, (0.0, 0.0))
         if now < until:

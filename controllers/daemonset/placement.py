@@ -80,7 +80,7 @@ def target_node(pod: Object) -> str:
 
 
 def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
-    """Whether a pod (should start, may go on) on the node."""
+    """Returns whether a pod (should start, may go on) on the node."""
     spec = (daemon_set["spec"].get("template") or {}).get("spec") or {}
     name = spec.get("nodeName")
     if (name and name != node["metadata"]["name"]) or not affinity_matches({"spec": spec}, node):

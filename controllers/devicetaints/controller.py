@@ -235,7 +235,7 @@ class DeviceTaintEvictionController(Controller):
             self._count(eviction)
 
     async def _delete(self, work: Work) -> bool:
-        """Whether the pod was there, and is now deleted."""
+        """Returns whether the pod was there, and is now deleted."""
         try:
             pod = await self.client.get(PODS, work.key.name, work.key.namespace)
             if pod["metadata"]["uid"] != work.uid:

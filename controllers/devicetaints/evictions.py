@@ -64,7 +64,7 @@ def _no_execute(device: Object) -> Iterator[Object]:
 
 
 def selects(rule: Object, pool: Pool, device: str) -> bool:
-    """Whether a rule names a device; without a selector it names none."""
+    """Returns whether a rule names a device; without a selector it names none."""
     selector = rule["spec"].get("deviceSelector")
     if selector is None:
         return False
@@ -85,7 +85,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
-    """When a taint ends the use of a device; None if it is tolerated for good.
+    """Returns when a taint ends the use of a device; None if it is tolerated for good.
 
     A toleration of every effect does not count: upstream wants NoExecute named.
     """

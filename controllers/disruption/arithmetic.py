@@ -27,7 +27,7 @@ def desired_healthy(budget: Object, found: int, expected: int) -> tuple[int, int
 
 
 def asks_owners(budget: Object) -> bool:
-    """Whether the number of pods there should be matters."""
+    """Returns whether the number of pods there should be matters."""
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 

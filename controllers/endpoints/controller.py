@@ -90,7 +90,7 @@ class EndpointsController(ServiceController):
 
 
 def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: bool) -> bool:
-    """Whether there is nothing to change. The labels that are the controller's own do not count."""
+    """Returns whether there is nothing to change. The labels that are the controller's own do not count."""
     metadata = endpoints["metadata"]
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k not in _OWN_LABELS}
     return (

@@ -21,7 +21,7 @@ class SliceWriter:
         self._made: dict[Key, set[str]] = {}
 
     def is_behind(self, key: Key, present: Iterable[Object]) -> bool:
-        """Whether what was made for a service is still on its way; asked again, it counts as gone."""
+        """Returns whether what was made for a service is still on its way; asked again, it counts as gone."""
         return bool(self._made.pop(key, set()) - {one["metadata"]["name"] for one in present})
 
     def forget(self, key: Key) -> None:

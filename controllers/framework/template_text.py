@@ -125,7 +125,7 @@ def _decimal(number: int, places: int) -> str:
 
 
 def _is_kept(written: str, quantity: Quantity) -> bool:
-    """Whether Go's quantity keeps the text it was read from (ParseQuantity)."""
+    """Returns whether Go's quantity keeps the text it was read from (ParseQuantity)."""
     found = _DIGITS.match(written)
     digits = "".join(found.groups("")) if found else ""
     if quantity.format is Format.BINARY_SI:

@@ -43,11 +43,12 @@ class Node:
     absent_at: set[Identity] = field(default_factory=set)  # where it was looked for in vain
 
     def blocks(self, owner_uid: str) -> bool:
-        """Whether the owner's foreground deletion waits for this one."""
+        """Returns whether the owner's foreground deletion waits for this one."""
         return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in self.owners)
 
     def is_named_by(self, reference: Object, namespace: str) -> bool:
-        """Whether a reference from a namespace tells of this object all that it is, not the uid alone."""
+        """Returns whether a reference from a namespace tells of this object all that it is, not the uid
+        alone."""
         identity = self.identity
         told = (reference["apiVersion"], reference["kind"], reference["name"])
         near = not identity.namespace or identity.namespace == namespace

@@ -83,7 +83,7 @@ def _by_condition(patterns: Iterable[Object], pod: Object) -> str:
 
 
 def fail_message(job: Object, found: Iterable[Object]) -> str:
-    """Why a FailJob rule ends the job; empty if none does."""
+    """Returns why a FailJob rule ends the job; empty if none does."""
     if job["spec"].get("podFailurePolicy") is None:
         return ""
     matches = (match(job, pod) for pod in found if is_failed(pod, job))
@@ -94,7 +94,7 @@ def fail_message(job: Object, found: Iterable[Object]) -> str:
 
 
 def success_message(job: Object, succeeded: set[int]) -> str:
-    """Which rule of the success policy is met; empty if none is."""
+    """Returns which rule of the success policy is met; empty if none is."""
     completions = job["spec"].get("completions") or 0
     for position, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = succeeded

@@ -78,7 +78,7 @@ class State:
         return 1 if wanted is None else int(wanted)
 
     def wanted_active(self) -> int:
-        """How many pods should be active now."""
+        """Returns how many pods should be active now."""
         if self.completions is None:
             return len(self.active) if self.succeeded else self.parallelism
         return max(0, min(self.completions - self.succeeded, self.parallelism))

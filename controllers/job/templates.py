@@ -11,7 +11,7 @@ _NAME_LIMIT = 58  # of a generated name's prefix
 
 
 def is_marked(job: Object) -> bool:
-    """Whether the job's annotation says that its pods are counted by finalizers."""
+    """Returns whether the job's annotation says that its pods are counted by finalizers."""
     return FINALIZER in (job["metadata"].get("annotations") or {})
 
 

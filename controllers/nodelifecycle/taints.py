@@ -71,7 +71,7 @@ def no_execute(node: Object) -> list[Object]:
 
 
 def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
-    """How long the pod may stay on a node with these taints: 0 not at all, None for ever."""
+    """Returns how long the pod may stay on a node with these taints: 0 not at all, None for ever."""
     tolerations = pod["spec"].get("tolerations") or []
     used = []
     for taint in taints:

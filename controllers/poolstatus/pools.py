@@ -39,7 +39,7 @@ class PoolView:
         return [device for one in self.slices for device in one["spec"].get("devices") or ()]
 
     def incomplete(self) -> str:
-        """What is missing, empty if nothing is."""
+        """Returns what is missing, empty if nothing is."""
         wanted = self.slices[0]["spec"]["pool"]["resourceSliceCount"]
         if len(self.slices) >= wanted:
             return ""
@@ -73,7 +73,7 @@ class PoolView:
         }
 
     def _is_unusable(self, device: Object, rules: Sequence[Object]) -> bool:
-        """Whether a taint keeps pods from the device: the driver's, or that of a rule."""
+        """Returns whether a taint keeps pods from the device: the driver's, or that of a rule."""
         if any(taint.get("effect") in _UNUSABLE for taint in device.get("taints") or ()):
             return True
         return any(

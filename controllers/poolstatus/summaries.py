@@ -21,7 +21,7 @@ class SummaryError(Exception):
 
 
 def partition_summary(view: PoolView, default: str) -> list[Object]:
-    """How many devices of each type there are, and how many more would fit. Raises SummaryError."""
+    """Returns how many devices of each type there are, and how many more would fit. Raises SummaryError."""
     types: dict[tuple[str, str], list[Object]] = {}
     for one in view.slices:
         attribute = one["spec"].get("partitionTypeAttribute") or default

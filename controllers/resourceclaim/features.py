@@ -162,7 +162,8 @@ def pod_group_of(pod: Object) -> str:
 
 
 def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
-    """Whether a claim is reserved for the pod, or (with `groups`) for the group that it belongs to."""
+    """Returns whether a claim is reserved for the pod, or (with `groups`) for the group that it belongs
+    to."""
     group, uid = pod_group_of(pod), pod["metadata"]["uid"]
     return any(
         one["uid"] == uid or (groups and group and is_group_reference(one) and one["name"] == group)

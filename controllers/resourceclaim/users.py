@@ -34,7 +34,7 @@ class ReservedFor:
         self._deleted = deleted
 
     async def still_uses(self, claim: Object, consumer: Object) -> bool:
-        """Whether a reservation is to stay. Until 1.35 raises ClaimError if it is no pod's."""
+        """Returns whether a reservation is to stay. Until 1.35 raises ClaimError if it is no pod's."""
         namespace = claim["metadata"]["namespace"]
         if resourceclaim_features.is_pod_reference(consumer):
             pod = self._pods.get(namespace, consumer["name"])

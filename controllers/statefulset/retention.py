@@ -10,13 +10,13 @@ from kubeskew.controllers.statefulset.identity import in_range
 
 
 def policy(stateful_set: Object) -> tuple[bool, bool]:
-    """Whether claims are deleted (when the set is, when it is scaled down)."""
+    """Returns whether claims are deleted (when the set is, when it is scaled down)."""
     found = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return found.get("whenDeleted") == "Delete", found.get("whenScaled") == "Delete"
 
 
 def wanted_owners(stateful_set: Object, pod: Object) -> tuple[bool, bool]:
-    """Whether (the set, the pod) should own the pod's claims."""
+    """Returns whether (the set, the pod) should own the pod's claims."""
     when_deleted, when_scaled = policy(stateful_set)
     scaled_down = when_scaled and not in_range(stateful_set, pod)
     return when_deleted and not scaled_down, scaled_down

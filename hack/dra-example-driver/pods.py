@@ -127,7 +127,7 @@ class PodProcesses:
             await process.wait()
 
     async def _mounts(self, pod: Object, container: Object, directory: Path) -> dict[str, str]:
-        """Where on this machine the container's volumes are, by where they are mounted."""
+        """Returns the places of the container's volumes on this machine, by where they are mounted."""
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
         host = self._nodes[pod["spec"]["nodeName"]].directories
         places = {}

@@ -41,7 +41,7 @@ _OWN_METADATA = ("managedFields", "uid", "creationTimestamp", "resourceVersion",
 
 @dataclass(frozen=True)
 class Mutation:
-    """What stands at a path instead; LEFT_OUT for nothing."""
+    """A change: the value to put at a path; LEFT_OUT for nothing."""
 
     path: Place
     value: Any
@@ -234,7 +234,7 @@ class Comparison:
 
 
 def differences(real: Any, ours: Any, path: str = "") -> Iterator[str]:
-    """Where two values part, as text."""
+    """Returns where two values part, as text."""
     if isinstance(real, dict) and isinstance(ours, dict):
         for key in sorted({*real, *ours}):
             yield from differences(real.get(key, LEFT_OUT), ours.get(key, LEFT_OUT), f"{path}.{key}")

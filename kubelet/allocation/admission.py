@@ -16,7 +16,7 @@ _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 class LeftToDRA(Enum):
-    """Which resources of a pod may be devices of its claim, so that the node need not have them.
+    """Names the resources of a pod that may be devices of its claim, so that the node need not have them.
 
     Cluster-level ones are let pass besides: extended resources that the node does not name. Implicit names of
     device classes are none of these.
@@ -117,7 +117,7 @@ def _is_cluster_level(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a device plugin or DRA may provide it (schedutil.IsDRAExtendedResourceName)."""
+    """Returns whether a device plugin or DRA may provide it (schedutil.IsDRAExtendedResourceName)."""
     if name in _NATIVE or "/" not in name or name.startswith("requests."):
         return False
     return "kubernetes.io/" not in name or name.startswith(_IMPLICIT)

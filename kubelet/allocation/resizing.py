@@ -18,14 +18,14 @@ RETRY_SECONDS = 10.0  # a deferred resize is tried again
 
 
 class Pending(NamedTuple):
-    """Why a resize is not done yet: reason and message of the condition PodResizePending."""
+    """The reason and message of the condition PodResizePending, for a resize that is not done yet."""
 
     reason: str
     message: str
 
 
 class Judge(NamedTuple):
-    """What the node says of a pod: beside the others, and if it were alone."""
+    """Decides whether the node has room for a pod: beside the others, and if it were alone."""
 
     beside_others: Callable[[Object], Rejection | None]
     alone: Callable[[Object], Rejection | None]

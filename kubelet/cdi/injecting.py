@@ -19,7 +19,7 @@ _SUFFIXES = frozenset({".json", ".yaml"})
 
 
 def injected(directory: Path, names: Sequence[str]) -> ContainerDevices:
-    """What the devices add to a container. Raises InjectionError in containerd's words."""
+    """Returns what the devices add to a container. Raises InjectionError in containerd's words."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return ContainerDevices()

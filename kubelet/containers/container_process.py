@@ -31,7 +31,7 @@ _FIRST_COMMAND_PID = 101  # of commands that run beside the program
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a program is started with."""
+    """The arguments and surroundings that a program is started with."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -50,7 +50,7 @@ class Setting:
 
     @property
     def runs_here(self) -> bool:
-        """Whether the program is one that the fake containers have, and not one of the image."""
+        """Returns whether the program is one that the fake containers have, and not one of the image."""
         return bool(self.argv) and interpreter.knows(self.argv[0])
 
 
@@ -162,7 +162,8 @@ class ContainerProcess:
 
     @property
     def due_at(self) -> datetime | None:
-        """When there is something to do next; None if nothing is, before something comes from outside."""
+        """Returns when there is something to do next; None if nothing is, before something comes from
+        outside."""
         if self.simulation is None or self.simulation.is_closed:
             return None
         moments = [self.simulation.wakes_at, self.container.ends_at, *(at for at, _ in self._signals[:1])]
@@ -188,7 +189,7 @@ class ContainerProcess:
             self.tell()
 
     def handles(self, signal: str) -> bool:
-        """Whether the program has a trap for it."""
+        """Returns whether the program has a trap for it."""
         tasks = self.simulation.tasks if self.simulation is not None else None
         return tasks is not None and signal in tasks.main_traps
 
@@ -219,7 +220,7 @@ class ContainerProcess:
         self.tell()
 
     def lines(self) -> list[Line]:
-        """What the program has written so far, of what is kept."""
+        """Returns the kept part of what the program has written so far."""
         self.advance()
         if self.simulation is None:
             return []
@@ -230,7 +231,7 @@ class ContainerProcess:
     def process(
         self, stdin: Input, stdout: Output, stderr: Output, *, tty: bool, files: FileSystem | None = None
     ) -> Process:
-        """What a command run beside the program has."""
+        """Makes the process of a command that is run beside the program."""
         environment = self.setting.variables() | ({"TERM": "xterm"} if tty else {})
         tasks = Tasks(self.clock.now, self._next_pid)
         self._next_pid += 10

@@ -7,11 +7,11 @@ _PLAIN = frozenset(
 
 
 def is_busybox(image: str) -> bool:
-    """Whether the tools of the image are those of busybox."""
+    """Returns whether the tools of the image are those of busybox."""
     return "busybox" in image or "alpine" in image
 
 
 def has_unknown_programs(image: str) -> bool:
-    """Whether a program that the fake containers do not have may be in the image."""
+    """Returns whether a program that the fake containers do not have may be in the image."""
     name = image.split("@")[0].rpartition("/")[2].split(":")[0]
     return name not in _PLAIN

@@ -41,7 +41,7 @@ class PodProcesses:
 
     @property
     def due_at(self) -> datetime | None:
-        """When a program has something to do next."""
+        """Returns when a program has something to do next."""
         moments = (process.due_at for process in self._processes.values())
         return min((moment for moment in moments if moment is not None), default=None)
 

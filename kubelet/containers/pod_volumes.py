@@ -104,7 +104,7 @@ class PodContents:
     # -- volumes
 
     async def check(self, pod: Object) -> None:
-        """Whether what volumes must have of configmaps and secrets is there. Raises ConfigError."""
+        """Returns whether what volumes must have of configmaps and secrets is there. Raises ConfigError."""
         for volume in pod["spec"].get("volumes") or []:
             name, errors = volume["name"], []
             if name.startswith(_ACCOUNT_VOLUME):
@@ -196,7 +196,7 @@ class PodContents:
     # -- objects
 
     async def _data(self, ref: Ref, pod: Object, reference: Object) -> dict[str, bytes] | None:
-        """What a configmap or secret holds; None if it is missing and may be. Raises ConfigError."""
+        """Returns the data of a configmap or secret; None if it is missing and may be. Raises ConfigError."""
         name = str(reference.get("name") or "")
         try:
             found = await self._client.get(ref, name, pod_spec.namespace_of(pod))

@@ -32,7 +32,7 @@ class Program:
 
 
 def program_of(pod: Object, container: Object) -> Program:
-    """What the container does, from its annotations and its command."""
+    """Reads what the container does from its annotations and its command."""
     argv = [*(container.get("command") or []), *(container.get("args") or [])]
     own_code = _annotation(pod, container, "exit-code")
     own_time = _annotation(pod, container, "runs-for")

@@ -161,7 +161,7 @@ class FakeRuntime:
             self._processes.set_volumes(sandbox, volumes)
 
     def container_process(self, sandbox: Sandbox, container: Container) -> ContainerProcess:
-        """What goes on inside a container."""
+        """Returns the process of a container."""
         return self._processes.container_process(sandbox, container)
 
     def recording(self, container_process: ContainerProcess) -> FileSystem:
@@ -243,7 +243,7 @@ class FakeRuntime:
 
 
 def _inner(spec: Object, env: Mapping[str, str]) -> Object:
-    """What of a container's spec concerns its inside."""
+    """Returns the fields of a container's spec that concern its process."""
     argv = [expanded(word, env) for word in [*(spec.get("command") or []), *(spec.get("args") or [])]]
     return {
         "argv": argv,

@@ -39,7 +39,7 @@ class Container:
 
     @property
     def container_id(self) -> str:
-        """As the API shows it."""
+        """Returns the ID as the API shows it."""
         return f"containerd://{self.id}"
 
     @property
@@ -54,7 +54,7 @@ class Container:
 
 @dataclass(slots=True)
 class Sandbox:
-    """What a pod's containers share."""
+    """The sandbox that a pod's containers share."""
 
     pod_uid: str
     namespace: str
@@ -80,7 +80,7 @@ class Sandbox:
 
 
 def full_image_name(image: str) -> str:
-    """As containerd reports it: with registry and tag."""
+    """Returns the image's name as containerd reports it: with registry and tag."""
     head, _, tail = image.rpartition("/")
     if ":" not in tail and "@" not in tail:
         image = f"{image}:latest"
@@ -91,7 +91,7 @@ def full_image_name(image: str) -> str:
 
 
 def sandbox_from(data: Object) -> Sandbox:
-    """As `dataclasses.asdict` and JSON left it."""
+    """Reads a sandbox as `dataclasses.asdict` and JSON left it."""
     containers = [_container_from(container) for container in data.pop("containers")]
     created_at = datetime.fromisoformat(data.pop("created_at"))
     return Sandbox(**data, created_at=created_at, containers=containers)

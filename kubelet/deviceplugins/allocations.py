@@ -75,7 +75,7 @@ class Allocations:
 
 
 def injected(allocations: Mapping[str, Allocation]) -> ContainerDevices:
-    """What a container with these allocations is started with (deviceRunContainerOptions)."""
+    """Returns what a container with these allocations is started with (deviceRunContainerOptions)."""
     env: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     mounts: dict[str, HostMount] = {}

@@ -39,25 +39,25 @@ class Endpoint:
 
     @property
     def prefers(self) -> bool:
-        """Whether it wants to be asked which devices to take."""
+        """Returns whether it wants to be asked which devices to take."""
         return self._options is not None and self._options.get_preferred_allocation_available
 
     @property
     def starts(self) -> bool:
-        """Whether it wants to be told before a container starts."""
+        """Returns whether it wants to be told before a container starts."""
         return self._options is not None and self._options.pre_start_required
 
     def stop(self) -> None:
         self._stopped_at = self._clock.monotonic()
 
     def grace_expired(self) -> bool:
-        """Whether it has been gone for so long that its resource is to be forgotten."""
+        """Returns whether it has been gone for so long that its resource is to be forgotten."""
         return self._stopped_at is not None and self._clock.monotonic() - self._stopped_at > GRACE_SECONDS
 
     # Upstream's calls, but for the last, have no timeout. They raise RpcError or EndpointStoppedError.
 
     async def preferred(self, available: Collection[str], included: Collection[str], size: int) -> list[str]:
-        """Which of the available devices the plugin would take; it may name too few, or others."""
+        """Asks the plugin which of the available devices it would take; it may name too few, or others."""
         request = PreferredAllocationRequest()
         request.container_requests.add(
             available_deviceIDs=sorted(available),

@@ -59,7 +59,7 @@ class Inventory:
         }
 
     def capacity(self) -> PluginCapacity:
-        """What the node has; forgets resources whose plugins went too long ago."""
+        """Returns the node's capacity; forgets resources whose plugins went too long ago."""
         capacity: dict[str, int] = {}
         allocatable: dict[str, int] = {}
         removed: list[str] = []
@@ -77,7 +77,8 @@ class Inventory:
         return PluginCapacity(capacity, allocatable, removed)
 
     def offers(self, resource: str, allocated: Mapping[str, Collection[str]]) -> bool:
-        """Whether a resource is the plugins' business: registered, or given to a pod that still runs."""
+        """Returns whether a resource is the plugins' business: registered, or given to a pod that still
+        runs."""
         if self._zero_is_inactive:
             return bool(self.healthy.get(resource))
         return resource in self.healthy or resource in allocated

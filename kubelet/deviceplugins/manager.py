@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the manager asks of its kubelet, and tells it."""
+    """The parts of the kubelet that the manager uses and notifies."""
 
     active_pods: Callable[[], set[str]]
     capacity_changed: Callable[[], None]
@@ -70,7 +70,7 @@ class DevicePluginManager:
 
     @property
     def is_new(self) -> bool:
-        """As upstream tells: a kubelet that ran here before left its directory."""
+        """Returns whether no kubelet ran here before, as upstream tells: it would have left its directory."""
         return self._is_new
 
     def restore(self, running: Collection[tuple[str, str]]) -> None:

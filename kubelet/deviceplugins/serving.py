@@ -29,7 +29,7 @@ _DIAL_SECONDS = 10.0
 
 
 class PluginUser(Protocol):
-    """What becomes of plugins; the device plugin manager is what implements it."""
+    """Handles plugins that register and leave; the device plugin manager implements it."""
 
     def clean(self, directory: Path) -> None:
         """Remove the sockets that are left in the directory."""
@@ -174,10 +174,10 @@ async def _dial(channel: Channel) -> None:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether plugins may offer the resource: those that are named after device classes are DRA's."""
+    """Returns whether plugins may offer the resource: those that are named after device classes are DRA's."""
     return not is_native(name) and is_extended(name)
 
 
 def _refusal(text: str) -> RpcError:
-    """As Go tells of an error that is no status."""
+    """Words an error that is no status as Go does."""
     return RpcError(grpc.StatusCode.UNKNOWN, text)

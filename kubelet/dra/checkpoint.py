@@ -94,7 +94,7 @@ class CheckpointFile:
         self._codec = codec
 
     def load(self) -> list[ClaimInfo]:
-        """What the last kubelet stored; makes an empty one if there is none. Raises CheckpointError."""
+        """Loads what the last kubelet stored; makes an empty one if there is none. Raises CheckpointError."""
         content = read_kept(self._path)
         if content is None:
             self.store([])
@@ -119,7 +119,7 @@ def _parsed(content: bytes) -> Object:
 
 
 def _go_text(content: bytes, error: ValueError) -> str:
-    """What encoding/json says of it; the parser's own words if Go would read it."""
+    """Words the error as encoding/json does; in the parser's own words if Go would read it."""
     try:
         json_syntax.check(content)
     except json_syntax.JSONSyntaxError as found:

@@ -31,7 +31,8 @@ class ClaimInfo:
         self.devices[driver] = list(devices)
 
     def cdi_ids(self, request: str) -> list[str]:
-        """What the driver gave for a request; for all of them if it is empty. Each ID once."""
+        """Returns the CDI IDs that the driver gave for a request; for all of them if it is empty. Each ID
+        once."""
         found = (
             cdi_id
             for devices in self.devices.values()
@@ -43,7 +44,7 @@ class ClaimInfo:
 
 
 class ClaimStore(Protocol):
-    """Where the claims are kept over restarts."""
+    """The interface of the place where claims are kept over restarts."""
 
     def load(self) -> list[ClaimInfo]: ...
 

@@ -31,7 +31,7 @@ _LONGEST_MESSAGE = 1024
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """What was last said of a device, `seen` by the monotonic clock; holds for `timeout` seconds."""
+    """The last report about a device, `seen` by the monotonic clock; holds for `timeout` seconds."""
 
     pool: str
     device: str

@@ -93,7 +93,7 @@ class NodeDRA:
 
     @property
     def devices(self) -> PodDevices:
-        """What the pod lifecycle works with."""
+        """Returns the interface that the pod lifecycle works with."""
         return self._manager or NoDevices()
 
     @property
@@ -103,7 +103,8 @@ class NodeDRA:
 
     @property
     def ready(self) -> bool:
-        """Whether what earlier drivers left is wiped, so that whatever is published from now on stays."""
+        """Returns whether what earlier drivers left is wiped, so that whatever is published from now on
+        stays."""
         return self._wiped or not self._offers_slices
 
     def registered(self) -> list[str] | None:
@@ -171,7 +172,8 @@ class NodeDRA:
             self._health_changed(users)
 
     async def _look_again(self) -> None:
-        """What a driver said of its devices may hold no more: upstream looks at every pod once a minute."""
+        """Looks at every pod once a minute, as upstream: what a driver said of its devices may hold no
+        more."""
         while True:
             await self._clock.sleep(_SYNC_SECONDS)
             if users := {uid for info in self._cache.infos() for uid in info.pod_uids}:

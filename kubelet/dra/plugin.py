@@ -14,7 +14,7 @@ PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
 
 
 class ClaimRef(NamedTuple):
-    """How a claim is named to a driver."""
+    """A claim as it is named to a driver."""
 
     namespace: str
     name: str
@@ -56,7 +56,7 @@ class DRAPlugin(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether it can be called, as far as is known."""
+        """Returns whether it can be called, as far as is known."""
         ...
 
     async def node_prepare_resources(

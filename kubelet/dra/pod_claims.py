@@ -94,7 +94,7 @@ def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
 
 
 def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
-    """Whether the claim's reservations name the pod, or (`groups`) its group."""
+    """Returns whether the claim's reservations name the pod, or (`groups`) its group."""
     reserved = (claim.get("status") or {}).get("reservedFor") or []
     if any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved):
         return True

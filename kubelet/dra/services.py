@@ -47,7 +47,7 @@ def rules_for(version: Version) -> ServiceRules:
 
 @dataclass(frozen=True, slots=True)
 class HealthRules:
-    """How a release's kubelet asks for the health of devices."""
+    """The rules by which a release's kubelet asks for the health of devices."""
 
     versions: Sequence[str]  # of the service, the newest first
     careful: bool  # ask who names the service, not again if it lacks it, heed only a driver's newest plugin
@@ -113,7 +113,7 @@ def _alpha(versions: Sequence[str]) -> str:
 
 
 def _major(version: str) -> int | None:
-    """As util/version.ParseGeneric: `v1.2-anything` is 1.2, and one number is too little."""
+    """Parses a version as util/version.ParseGeneric: `v1.2-anything` is 1.2, and one number is too little."""
     found = _GENERIC_VERSION.match(version)
     if found is None or "." not in found[1]:
         return None

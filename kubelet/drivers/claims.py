@@ -27,7 +27,7 @@ from kubeskew.kubelet.files import read_kept, write_atomically
 
 
 class ClaimRef(NamedTuple):
-    """How a kubelet names a claim."""
+    """A claim as a kubelet names it."""
 
     namespace: str
     name: str
@@ -134,7 +134,7 @@ def _applies(config: Object, request: str) -> bool:
 
 
 def _why(parameters: Any) -> str:
-    """As Go's JSON decoder says it of a value that is no text."""
+    """Words the error of Go's JSON decoder about a value that is no text."""
     if not isinstance(parameters, dict):
         return f"json: cannot unmarshal {_kind(parameters)} into Go value of type map[string]string"
     wrong = next(value for value in parameters.values() if not isinstance(value, str))

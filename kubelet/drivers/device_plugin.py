@@ -64,12 +64,12 @@ class ExampleDevicePlugin:
 
     @property
     def shown(self) -> bool:
-        """Whether it is to be there at all."""
+        """Returns whether it is to be there at all."""
         return not self.node.switches.vanish
 
     @property
     def registered(self) -> bool:
-        """Whether the kubelet follows its list of devices."""
+        """Returns whether the kubelet follows its list of devices."""
         return self._watchers > 0
 
     def apply(self, node: PluginNode) -> None:
@@ -215,7 +215,7 @@ def variable_of(resource: str) -> str:
 
 
 def _file_name(resource: str) -> str:
-    """What the resource is called in paths: short, for paths of sockets are."""
+    """Returns the resource's name in paths: short, for paths of sockets are."""
     name = re.sub(r"[^A-Za-z0-9.-]", "_", resource)
     return name if len(name) <= _LONGEST_NAME else hashlib.sha256(resource.encode()).hexdigest()[:12]
 

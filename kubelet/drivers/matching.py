@@ -29,7 +29,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What the library of one release does its own way."""
+    """The peculiarities of one release's library."""
 
     indexed_names: bool
     single_matches: bool
@@ -87,7 +87,7 @@ def _names(devices: Iterable[Object]) -> list[str]:
 
 
 def same_content(stored: Object, pool: Pool, wanted: Slice) -> bool:
-    """Whether a stored slice's spec says what the driver wants of it, but for pool and driver."""
+    """Returns whether a stored slice's spec says what the driver wants of it, but for pool and driver."""
     spec = stored["spec"]
     return (
         (spec.get("nodeSelector") or None) == pool.node_selector
@@ -142,7 +142,7 @@ def _timed(device: Object, taint: Object, times: Mapping[tuple[str, str, str, st
 
 
 def dropped_features(wanted: Slice, stored: Object) -> list[str]:
-    """Which features the server seems not to have, by what is missing in what it stored."""
+    """Returns the features that the server seems not to have, by what is missing in what it stored."""
     spec = stored["spec"]
     pairs = [*zip(wanted.devices, spec.get("devices") or (), strict=False)]
 

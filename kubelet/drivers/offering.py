@@ -63,7 +63,7 @@ def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHea
 
 
 def _reaches(device: Object, node: str) -> bool:
-    """Whether a device that chooses its nodes chooses this one, by name or host name."""
+    """Returns whether a device that chooses its nodes chooses this one, by name or host name."""
     if "nodeName" in device:
         return bool(device["nodeName"] == node)
     terms = (device.get("nodeSelector") or {}).get("nodeSelectorTerms") or []

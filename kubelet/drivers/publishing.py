@@ -258,7 +258,7 @@ class SlicePublisher:
         self._created[key] = self._clock.monotonic()
 
     def _adopt(self, key: PoolKey, wanted: _Wanted, index: int, stored: Object) -> None:
-        """What the server did not keep is not wanted any more: it would be written again and again."""
+        """Gives up what the server did not keep: it would be written again and again."""
         piece = wanted.pool.slices[index]
         if matching.same_content(stored, wanted.pool, piece):
             return
@@ -313,7 +313,7 @@ def _pool(key: PoolKey, pool: Pool, generation: int) -> Object:
 
 
 def _content(pool: Pool, piece: Slice) -> Object:
-    """What the spec of a slice says beside driver, pool and node name."""
+    """Returns the spec of a slice without driver, pool and node name."""
     fields: Object = {
         "nodeSelector": pool.node_selector,
         "allNodes": pool.all_nodes,

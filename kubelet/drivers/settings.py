@@ -45,7 +45,7 @@ class DriverFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """Where a node's kubelet and runtime look for plugins."""
+    """The directories in which a node's kubelet and runtime look for plugins."""
 
     registrar: Path
     plugins: Path

@@ -37,7 +37,7 @@ class SwitchError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the driver tells of a device; `status` is Healthy, Unhealthy or Unknown."""
+    """The health that the driver reports of a device; `status` is Healthy, Unhealthy or Unknown."""
 
     status: str = "Healthy"
     message: str = ""

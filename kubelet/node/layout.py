@@ -36,7 +36,8 @@ class NodeLayout:
 
     @property
     def kubelet(self) -> Path:
-        """What upstream has in /var/lib/kubelet, but for sockets; checkpoints lie right here."""
+        """Returns the directory that is /var/lib/kubelet upstream, but for sockets; checkpoints lie right
+        here."""
         return self.node / "kubelet"
 
     @property

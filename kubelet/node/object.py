@@ -32,7 +32,7 @@ OWNED_FIELDS = ("capacity", "allocatable", "conditions", "addresses", "daemonEnd
 
 
 def architecture() -> str:
-    """As Go names it."""
+    """Names the architecture as Go does."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
@@ -43,7 +43,7 @@ def host_ip(node_name: str) -> str:
 
 
 def initial_node(config: NodeConfig, status: Object) -> Object:
-    """What the kubelet registers."""
+    """Makes the Node that the kubelet registers."""
     default_labels = {
         "beta.kubernetes.io/arch": architecture(),
         "beta.kubernetes.io/os": "linux",
@@ -100,7 +100,7 @@ def node_status(
 
 
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:
-    """What is allocatable without being there: nothing of extended resources."""
+    """Returns what is allocatable without being there: nothing of extended resources."""
     known = (present.get("allocatable") or {}).items()
     return {name: amount for name, amount in known if name not in capacity and not is_extended(name)}
 

@@ -20,7 +20,7 @@ class SocketScan:
 
     @property
     def fresh(self) -> bool:
-        """Whether the last look found something new."""
+        """Returns whether the last look found something new."""
         return self._fresh
 
     def look(self) -> Mapping[str, Stamp]:

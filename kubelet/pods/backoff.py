@@ -28,7 +28,7 @@ class CrashBackoff:
         self._entries: dict[str, _Entry] = {}
 
     def waits_until(self, key: str, ended_at: datetime) -> datetime | None:
-        """When the container that ended at `ended_at` may run again; None if now."""
+        """Returns when the container that ended at `ended_at` may run again; None if now."""
         entry = self._entries.get(key)
         if entry is None or self._expired(entry, ended_at):
             return None

@@ -57,7 +57,7 @@ class ContainerStarter:
         return started, held_back
 
     def _back_off(self, pod: Object, spec: Object, ended: Container) -> Waiting | None:
-        """Why the container may not run again yet."""
+        """Returns why the container may not run again yet."""
         assert ended.ends_at is not None  # noqa: S101 - it ended
         backoff, key = self._services.backoff, _key(pod, spec)
         until = backoff.waits_until(key, ended.ends_at)
@@ -125,7 +125,7 @@ class ContainerStarter:
         return combined(asked, injected(services.cdi, asked.cdi_ids))
 
     def _still_failing(self, name: str) -> Waiting | None:
-        """Why a container could not be made, until it is tried again."""
+        """Returns why a container could not be made, until it is tried again."""
         failed = self._failed.get(name)
         if failed is None or self._services.clock.now() >= failed[0]:
             return None
@@ -161,7 +161,7 @@ class ContainerStarter:
 
 
 def start_failure(spec: Object, image: str) -> str:
-    """What containerd says of a program that is not in the image; empty where it is, or may be."""
+    """Returns containerd's error for a program that is not in the image; empty where it is, or may be."""
     argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
     name = argv[0] if argv else ""
     if not name or interpreter.knows(name) or has_unknown_programs(image) or "$" in name:
@@ -184,6 +184,6 @@ def pull_of(image: str) -> tuple[str, int]:
 
 
 def go_duration(seconds: float) -> str:
-    """As Go prints a duration of whole seconds: `10s`, `1m20s`, `5m0s`."""
+    """Formats whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

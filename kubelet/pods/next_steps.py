@@ -12,7 +12,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 
 @dataclass(slots=True)
 class Steps:
-    """What is due now."""
+    """The steps that are due now."""
 
     start: list[Object] = field(default_factory=list)  # at once
     restart: list[tuple[Object, Container]] = field(default_factory=list)  # ended; after their back-off
@@ -69,7 +69,7 @@ def _init_step(
 
 
 def should_restart(pod: Object, spec: Object, ended: Container, features: KubeletFeatures) -> bool:
-    """Whether a regular container that ended runs again."""
+    """Returns whether a regular container that ended runs again."""
     policy = pod_spec.restart_policy(pod)
     if features.container_restart_rules:
         for rule in spec.get("restartPolicyRules") or []:
@@ -85,6 +85,6 @@ def _matches(exit_codes: Object, code: int) -> bool:
 
 
 def next_change(sandbox: Sandbox, now: datetime) -> datetime | None:
-    """When the next container ends by itself."""
+    """Returns when the next container ends by itself."""
     ends = [c.ends_at for c in sandbox.containers if c.ends_at is not None and c.ends_at > now]
     return min(ends, default=None)

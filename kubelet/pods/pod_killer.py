@@ -121,7 +121,7 @@ def _seconds_left(containers: list[Container], now: datetime) -> float:
 
 
 def _pre_stop_seconds(pod: Object, name: str) -> float:
-    """How long its preStop hook holds SIGTERM back; a hook that is not `sleep` takes no time here."""
+    """Returns how long its preStop hook holds SIGTERM back; a hook that is not `sleep` takes no time here."""
     specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
     spec: Object = next((spec for spec in specs if spec["name"] == name), {})
     hook = ((spec.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}

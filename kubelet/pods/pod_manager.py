@@ -170,7 +170,7 @@ class PodManager:
         return None
 
     def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
-        """What the node says of a pod beside the others on it, or if it were alone."""
+        """Returns what the node says of a pod beside the others on it, or if it were alone."""
         workers = () if alone else self._workers.values()
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}

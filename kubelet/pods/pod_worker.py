@@ -68,12 +68,12 @@ class PodWorker:
 
     @property
     def active(self) -> bool:
-        """Whether the pod takes from the node's resources."""
+        """Returns whether the pod takes from the node's resources."""
         return not (self._rejected or self._done or self._settled)
 
     @property
     def gone(self) -> bool:
-        """Whether the pod's object is deleted."""
+        """Returns whether the pod's object is deleted."""
         return self._gone
 
     def update(self, pod: Object) -> None:
@@ -176,7 +176,7 @@ class PodWorker:
                 self._killer.replace(self.pod, sandbox, container, "resize requires restart")
 
     def _is_replacing(self, sandbox: Sandbox) -> bool:
-        """Whether a container is to be started anew: upstream stops and starts it in one step."""
+        """Returns whether a container is to be started anew: upstream stops and starts it in one step."""
         latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
         return any(one is not None and one.id in self._killer.replaced for one in latest)
 

@@ -186,7 +186,7 @@ class Prober:
 
 
 def _was_ready(pod: Object, container: Container) -> bool:
-    """Whether the pod's status says that this very container is ready: another kubelet found that."""
+    """Returns whether the pod's status says that this very container is ready: another kubelet found that."""
     status = pod.get("status") or {}
     listed = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
     return any(one.get("containerID") == container.container_id and one.get("ready") for one in listed)

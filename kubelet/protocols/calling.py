@@ -79,7 +79,7 @@ class _Method(Generic[Request, Response]):
 
     @property
     def path(self) -> str:
-        """As it is called."""
+        """Returns the path by which the method is called."""
         return f"/{self.service}/{self.name}"
 
     def _client(self, kind: Callable[..., Any]) -> Any:

@@ -46,7 +46,7 @@ class AccessOptions:
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...]

@@ -23,7 +23,7 @@ SUCCESS: Object = {"metadata": {}, "status": "Success"}
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Which streams there are."""
+    """Names the streams of a session."""
 
     stdin: bool
     stdout: bool

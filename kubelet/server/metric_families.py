@@ -38,7 +38,8 @@ def _escaped(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """As Go's 'g' format prints it: the shortest text, from 1e+06 on with an exponent of two digits."""
+    """Formats a number as Go's 'g' format: the shortest text, from 1e+06 on with an exponent of two
+    digits."""
     if abs(value) < 1e6 and (value == 0 or abs(value) >= 1e-4):
         return repr(float(value)).removesuffix(".0")
     digits = next(count for count in range(17) if float(f"{value:.{count}e}") == value)

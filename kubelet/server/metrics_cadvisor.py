@@ -77,7 +77,7 @@ class _Page:
         self.families[name].add(value, labels, self.now)
 
     def cgroup(self, labels: _Labels, usage: Usage, since: datetime, processes: int) -> None:
-        """What is told of every cgroup: the node's, a pod's, a container's."""
+        """Adds the metrics of every cgroup: the node's, a pod's, a container's."""
         seconds = usage.core_seconds
         self.add("container_cpu_usage_seconds_total", seconds, {**labels, "cpu": "total"})
         self.add("container_cpu_user_seconds_total", seconds * 0.7, labels)

@@ -22,7 +22,7 @@ _LARGEST_HEAD = 1 << 16
 
 
 def listens(view: NodeView, pod: Object, port: int) -> bool:
-    """Whether somebody in the pod answers at a port."""
+    """Returns whether somebody in the pod answers at a port."""
     sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
     if sandbox is None or not sandbox.running(view.clock.now()):
         return False
@@ -33,7 +33,7 @@ def listens(view: NodeView, pod: Object, port: int) -> bool:
 
 
 def respond(pod: Object, method: str, target: str, body: bytes = b"") -> bytes:
-    """What a fake container says to an HTTP request: who it is and what it was asked."""
+    """Answers an HTTP request for a fake container: who it is and what it was asked."""
     answer = {
         "pod": pod_spec.name_of(pod),
         "namespace": pod_spec.namespace_of(pod),

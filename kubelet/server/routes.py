@@ -186,7 +186,7 @@ class Routes:
         return web.Response(body=orjson.dumps(listed), content_type="application/json")
 
     async def _running_pods(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
-        """What the runtime knows of pods: less than the API."""
+        """Lists what the runtime knows of pods: less than the API."""
         items = []
         for each in pods_in_use(self._view):
             names = ("name", "namespace", "uid")

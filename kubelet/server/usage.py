@@ -85,7 +85,7 @@ def node_usage(pods: list[PodUsage], since: datetime, now: datetime) -> Usage:
 
 
 def requested(spec: Object, resource: str, kind: str = "requests") -> float:
-    """What a container requests of a resource, or is limited to; 0 if it does not say."""
+    """Returns what a container requests of a resource, or is limited to; 0 if it does not say."""
     amount = ((spec.get("resources") or {}).get(kind) or {}).get(resource)
     return Quantity.parse(str(amount)).milli_value() / 1000 if amount is not None else 0.0
 

@@ -123,7 +123,7 @@ def _initialized(pod: Object, statuses: Mapping[str, Object], phase: str) -> dic
 
 
 def _has_started(status: Object | None) -> bool:
-    """Whether a regular container runs or ran."""
+    """Returns whether a regular container runs or ran."""
     if status is None:
         return False
     return "waiting" not in status["state"] or bool(status.get("lastState"))

@@ -13,7 +13,7 @@ _UNKNOWN = "The container could not be located when the pod was terminated"
 
 
 class Waiting(NamedTuple):
-    """Why a container does not run."""
+    """The reason why a container does not run."""
 
     reason: str
     message: str = ""
@@ -107,7 +107,7 @@ KILLED = 137
 
 
 def _resources(spec: Object, features: KubeletFeatures) -> Object:
-    """What the runtime gave it, since in-place resizing shows it."""
+    """Returns the resources that the runtime gave it, since in-place resizing shows them."""
     resources: Mapping[str, Any] = spec.get("resources") or {}
     if not features.allocated_resources:
         return {}

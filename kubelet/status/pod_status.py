@@ -32,7 +32,7 @@ def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class View:
-    """What a pod worker knows beside the pod and its sandbox."""
+    """The facts that a pod worker knows beside the pod and its sandbox."""
 
     now: datetime
     host_ip: str
@@ -86,7 +86,7 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
 
 
 def rejected_status(pod: Object, reason: str, message: str, now: datetime) -> Object:
-    """What a pod gets that its node does not admit (kubelet.go, rejectPod)."""
+    """Makes the status of a pod that its node does not admit (kubelet.go, rejectPod)."""
     return {
         "phase": "Failed",
         "reason": reason,

@@ -26,7 +26,7 @@ _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known and wanted of one pod."""
+    """The known and the wanted status of one pod."""
 
     pod: Object  # as the server last showed it
     wanted: Object | None = None

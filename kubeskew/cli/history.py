@@ -19,7 +19,7 @@ Row = dict[str, Any]
 async def events_since(
     url: str, since: int, resource: str | None = None, *, follow: Clock | None = None
 ) -> AsyncGenerator[Row, None]:
-    """Who wrote what at which version, after a revision; with a clock to `follow`, it does not end."""
+    """Yields who wrote what at which version, after a revision; with a clock to `follow`, it does not end."""
     async with await LogReader.open(url) as reader:
         moments = reader.events(since, resource) if follow is None else reader.follow(follow, since, resource)
         async for moment in moments:

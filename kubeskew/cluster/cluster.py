@@ -292,7 +292,8 @@ class Cluster:
 
     @staticmethod
     def _is_heard(state: State, process: Process) -> bool:
-        """Whether the process can tell an API server that it stops; a server writes to the log itself."""
+        """Returns whether the process can tell an API server that it stops; a server writes to the log
+        itself."""
         return process.kind == "apiserver" or server_runs(state)
 
     async def _announce(self, state: State, name: str, what: str) -> None:

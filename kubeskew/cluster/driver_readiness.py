@@ -16,7 +16,8 @@ _TAKES_NONE = "no handler registered for plugin type"
 
 
 async def missing(probes: "Probes", state: State, process: Process) -> str:
-    """What a driver still lacks: registered with the kubelets, its file in effect, its slices stored."""
+    """Returns what a driver still lacks: registered with the kubelets, its file in effect, its slices
+    stored."""
     lacking = await probes.missing(process)
     if lacking:
         return lacking
@@ -93,7 +94,8 @@ async def _unstored(probes: "Probes", state: State, told: Mapping[str, Any]) -> 
 
 
 def _is_stored(pool: Mapping[str, Any], generations: Mapping[str, int]) -> bool:
-    """Whether what is believed of a pool is stored, with as many slices of its generation as are wanted."""
+    """Returns whether what is believed of a pool is stored, with as many slices of its generation as are
+    wanted."""
     believed = list(pool["slices"].values())
     current = [uid for uid in believed if generations.get(uid) == pool["generation"]]
     return generations.keys() >= set(believed) and len(current) == pool["wanted"]

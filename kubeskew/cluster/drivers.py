@@ -33,7 +33,7 @@ def name_of(process: Process) -> str:
 
 
 def is_device_plugin(name: str) -> bool:
-    """Whether the name is a resource."""
+    """Returns whether the name is a resource."""
     return "/" in name
 
 
@@ -43,13 +43,13 @@ def all_of(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def entries(node: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """What a node of the record has: driver or resource → its entry."""
+    """Returns the drivers of a node of the record: driver or resource → its entry."""
     of_drivers = {entry["name"]: entry for entry in node.get("drivers") or ()}
     return of_drivers | {entry["resource"]: entry for entry in node.get("devicePlugins") or ()}
 
 
 def user(driver: str) -> str:
-    """As whom a driver speaks."""
+    """Returns the user name of a driver."""
     return f"system:serviceaccount:{NAMESPACE}:{driver}"
 
 

@@ -20,7 +20,7 @@ Builder = Callable[[StateDir, State, Process], list[str]]
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What components find in their environment beside what is `given` to this command.
+    """Returns the environment of components beside what is `given` to this command.
 
     Where Python must not leave bytecode beside its sources, every start would compile them again, which takes
     as long as the rest of it: components keep theirs in the user's cache.
@@ -94,7 +94,8 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
 
 
 def _kubelet_client(directory: StateDir) -> list[str]:
-    """How the API server reaches the kubelets; clusters made before they had servers have no such files."""
+    """Returns the API server's flags for reaching the kubelets; clusters made before they had servers have
+    no such files."""
     if not (directory.pki / "apiserver-kubelet-client.crt").exists():
         return []
     return [
@@ -105,7 +106,8 @@ def _kubelet_client(directory: StateDir) -> list[str]:
 
 
 def _front_proxy(directory: StateDir) -> list[str]:
-    """As kubeadm has it; clusters made before there was an authority of front proxies have no such files."""
+    """Returns the flags of front proxies as kubeadm sets them; clusters made before there was an authority
+    of front proxies have no such files."""
     if not (directory.pki / "front-proxy-ca.crt").exists():
         return []
     return [

@@ -13,7 +13,7 @@ from kubeskew.cluster.state import Process, State
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a component is to become."""
+    """The version and gates that a component is to have."""
 
     version: Version
     gates: Mapping[str, bool]
@@ -97,7 +97,8 @@ def select(state: State, names: Iterable[str]) -> list[str]:
 
 
 def versioned(state: State, names: Iterable[str]) -> list[str]:
-    """As `select`, of those that have a Kubernetes version. Raises UserError if a driver is named."""
+    """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if a driver is
+    named."""
     named = [name for name in names if skew.kind_of(name) == "driver"]
     if named:
         raise UserError(
@@ -118,7 +119,7 @@ def describe(process: Process, target: Target) -> str:
 
 
 def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
-    """Where the cluster that is there is not as `up` was told; only what was `given` counts.
+    """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
     `given` has any of version, gates, nodes (exactly these), count (of nodes), servers, port.
     """

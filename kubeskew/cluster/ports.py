@@ -41,7 +41,8 @@ class HeldPorts:
             self._sockets.pop().close()
 
     def _held(self, port: int, *, reuse: bool) -> bool:
-        """Whether the port could be bound: without `reuse`, only if nobody is bound to it, or was of late."""
+        """Returns whether the port could be bound: without `reuse`, only if nobody is bound to it, or was
+        of late."""
         found = _bound(port, reuse=reuse)
         if found is None:
             return False
@@ -51,7 +52,7 @@ class HeldPorts:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the loopback port."""
+    """Returns whether a server could listen on the loopback port."""
     probe = _bound(port, reuse=True)
     if probe is None:
         return False

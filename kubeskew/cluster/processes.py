@@ -39,7 +39,7 @@ def start(
 
 
 def birth(pid: int) -> str:
-    """What tells this process from another with the same pid; empty if it has ended."""
+    """Returns a mark that tells this process from another with the same pid; empty if it has ended."""
     _reap(pid)
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -67,7 +67,7 @@ def _reap(pid: int) -> None:
 
 
 def alive(pid: int, born: str) -> bool:
-    """Whether the process that had `pid` when it was `born` still runs."""
+    """Returns whether the process that had `pid` when it was `born` still runs."""
     return pid > 0 and birth(pid) == born != ""
 
 

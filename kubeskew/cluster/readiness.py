@@ -64,7 +64,7 @@ class Probes:
         return json.loads(text)
 
     async def missing(self, process: Process, killed: Collection[str] = ()) -> Missing:
-        """What `process` still lacks to be ready; nobody waits for the `killed` nodes."""
+        """Returns what `process` still lacks to be ready; nobody waits for the `killed` nodes."""
         if process.kind == "apiserver":
             return await self._apiserver_missing(process)
         status, text = await self.request("GET", f"http://127.0.0.1:{process.port}/readyz")
@@ -91,7 +91,7 @@ class Probes:
         return found if isinstance(found, dict) else None
 
     async def prepared(self, process: Process) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """What the kubelet process' drivers hold prepared: node → driver → claims."""
+        """Returns the claims that the kubelet process' drivers hold prepared: node → driver → claims."""
         return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
 
     async def plugins(self, process: Process) -> dict[str, list[str] | None]:
@@ -104,7 +104,7 @@ class Probes:
         return f"nodes not ready: {named(waiting)}" if waiting else ""
 
     async def default_account_missing(self, server: Process) -> Missing:
-        """Whether namespace `default` has its service account, which the controller manager makes."""
+        """Returns whether namespace `default` has its service account, which the controller manager makes."""
         path = "/api/v1/namespaces/default/serviceaccounts/default"
         status, _ = await self.request("GET", f"https://127.0.0.1:{server.port}{path}")
         return "" if status == 200 else "service account default/default does not exist"
@@ -174,7 +174,7 @@ async def _check_kubelets(probes: Probes, process: Process) -> None:
 
 
 async def _kubelets_missing(probes: Probes, state: State) -> Missing:
-    """What kubelets that run lack: nothing comes of a driver before its nodes are up."""
+    """Returns what running kubelets lack: nothing comes of a driver before its nodes are up."""
     for kubelet in state.of_kind("kubelet"):
         if processes.alive(kubelet.pid, kubelet.birth):
             lacking = await probes.missing(kubelet, state.killed_nodes)
@@ -184,7 +184,7 @@ async def _kubelets_missing(probes: Probes, state: State) -> Missing:
 
 
 def server_runs(state: State) -> bool:
-    """Whether the API server that the components speak to, the first, has a process."""
+    """Returns whether the API server that the components speak to, the first, has a process."""
     server = state.of_kind("apiserver")[0]
     return processes.alive(server.pid, server.birth)
 

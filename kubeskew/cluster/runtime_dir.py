@@ -28,7 +28,7 @@ def remove(state: State) -> None:
 
 
 def _take(path: Path) -> bool:
-    """Whether the directory is there and ours, made anew if it was gone."""
+    """Returns whether the directory is there and ours, made anew if it was gone."""
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()

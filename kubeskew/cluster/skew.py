@@ -28,7 +28,7 @@ def downgrade_order(components: Iterable[str]) -> list[str]:
 
 
 def violations(versions: Mapping[str, Version]) -> list[str]:
-    """What the skew policy says against these components' versions; empty if nothing."""
+    """Returns the violations of the skew policy by these components' versions; empty if there are none."""
     servers = [version for name, version in versions.items() if kind_of(name) == "apiserver"]
     if not servers:
         return []

@@ -42,7 +42,7 @@ class Process:
         return FeatureGates(Version.parse(self.version), self.gates)
 
     def url(self, path: str) -> str:
-        """Where it answers; only API servers speak TLS there."""
+        """Returns the process's URL; only API servers speak TLS there."""
         scheme = "https" if self.kind == "apiserver" else "http"
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
@@ -94,7 +94,7 @@ class StateDir:
 
     @property
     def account_key(self) -> Path:
-        """What service account tokens are signed with."""
+        """Returns the path of the key that signs service account tokens."""
         return self.pki / "sa.key"
 
     @property
@@ -129,7 +129,8 @@ class StateDir:
         return self.record.exists()
 
     def half_made(self) -> bool:
-        """Whether a cluster was begun here, but never recorded: none of its processes has been started."""
+        """Returns whether a cluster was begun here, but never recorded: none of its processes has been
+        started."""
         return self.pki.exists() and not self.exists()
 
     def purge(self) -> None:

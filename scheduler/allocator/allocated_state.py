@@ -32,7 +32,7 @@ class AllocatedState:
     changes: Callable[[str], int] | None = None  # how often anything in pools of this name changed hands
 
     def uses(self, device: DeviceID) -> bool:
-        """Whether anybody has the device or a share of it."""
+        """Returns whether anybody has the device or a share of it."""
         return device in self.devices or device in self.shared or device in self.consumed
 
 

@@ -38,7 +38,7 @@ class Readiness:
         self._prefixed = features.binding_error_prefix
 
     def is_ready(self, claim: Object) -> bool:
-        """Whether all conditions are true; raises BindingError if one says that binding failed."""
+        """Returns whether all conditions are true; raises BindingError if one says that binding failed."""
         if allocation(claim) is None:
             return False
         for result in conditional(claim):
@@ -61,7 +61,7 @@ class Readiness:
         return f"claim {name} binding failed: {said}"
 
     def is_overdue(self, claim: Object, now: datetime) -> bool:
-        """Whether the claim has been allocated for too long to be waited for."""
+        """Returns whether the claim has been allocated for too long to be waited for."""
         since = (allocation(claim) or {}).get("allocationTimestamp")
         if since is None or next(conditional(claim), None) is None:
             return False
@@ -82,7 +82,7 @@ class Readiness:
         )
 
     def is_lost(self, claim: Object, now: datetime) -> bool:
-        """Whether an allocated claim had better be given up: failed, or overdue."""
+        """Returns whether an allocated claim had better be given up: failed, or overdue."""
         try:
             return not self.is_ready(claim) and self.is_overdue(claim, now)
         except BindingError:

@@ -38,7 +38,7 @@ class PreparedClaim:
 
 
 def wants_all(claim: PreparedClaim) -> bool:
-    """Whether a request or alternative wants all devices."""
+    """Returns whether a request or alternative wants all devices."""
     return any(option.fixed is not None for request in claim.requests for option in request.options)
 
 
@@ -52,13 +52,13 @@ class CapacityCheck:
         self._all = features.all_even_if_used_up
 
     def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
-        """Why the device cannot serve the request, None if it can; raises AllocationError. One that is not
-        shared must have it all, too."""
+        """Returns why the device cannot serve the request, None if it can; raises AllocationError. One
+        that is not shared must have it all, too."""
         used = [amounts for amounts in (self._consumed.get(device.id), allocating) if amounts]
         return self._refusal(request, device, used)
 
     def is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
-        """Whether a request for all devices means this one, too; raises AllocationError."""
+        """Returns whether a request for all devices means this one, too; raises AllocationError."""
         reason = self._refusal(request, device, ()) if self._all else self.shortage(request, device)
         return reason is None
 

@@ -160,8 +160,8 @@ def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding
 def refusal(
     asked: Amounts, capacities: Mapping[str, Capacity], used: Sequence[Amounts], rounding: Rounding
 ) -> str | None:
-    """Why the device cannot serve the request beside what is `used` already, or None if it can; raises
-    CapacityError."""
+    """Returns why the device cannot serve the request beside what is `used` already, or None if it can;
+    raises CapacityError."""
     for name in asked:
         if name not in capacities:
             return f"it has no capacity {name}"

@@ -54,13 +54,13 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_for_pod(claim: Mapping[str, Any], pod: Object) -> bool:
-    """Whether the claim was made for this very pod."""
+    """Returns whether the claim was made for this very pod."""
     owner = controller_of(claim)
     return owner is not None and owner.get("uid") == pod["metadata"].get("uid")
 
 
 def is_extended_resource_claim(claim: Mapping[str, Any]) -> bool:
-    """Whether the scheduler made the claim for extended resources."""
+    """Returns whether the scheduler made the claim for extended resources."""
     return (claim["metadata"].get("annotations") or {}).get(EXTENDED_ANNOTATION) == "true"
 
 

@@ -39,7 +39,7 @@ class ConstraintState(Protocol):
     """Holds what a constraint remembers during one search."""
 
     def add(self, request: RequestName, device: Device) -> bool:
-        """Whether the device may join; it has joined if so."""
+        """Returns whether the device may join; it has joined if so."""
         ...
 
     def remove(self, request: RequestName) -> bool:
@@ -180,7 +180,7 @@ def _is_new(
     others: Iterable[tuple[Device, Attribute]],
     features: AllocatorFeatures,
 ) -> bool:
-    """Whether the value differs from all others."""
+    """Returns whether the value differs from all others."""
     if features.gates.list_attributes and value_set(attribute) is None:
         return False
     return all(_differ(device, attribute, other, theirs, features) for other, theirs in others)

@@ -81,7 +81,7 @@ class Device:
         return self._capacities
 
     def meets(self, selector: Selector) -> bool:
-        """Whether the selector holds for the device; raises CELError."""
+        """Returns whether the selector holds for the device; raises CELError."""
         known = self._matches.get(selector)
         if known is None:
             known = self._matches[selector] = self._evaluate(selector)
@@ -99,7 +99,7 @@ class Device:
             return error
 
     def is_on(self, labels: Mapping[str, str], node: str) -> bool:
-        """Whether the device is for the node, if its slice leaves that to its devices.
+        """Returns whether the device is for the node, if its slice leaves that to its devices.
 
         Raises AllocationError if its selector cannot be read.
         """
@@ -118,8 +118,8 @@ class Device:
 
 
 def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | None:
-    """Whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node; None if none
-    of them is set."""
+    """Returns whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node; None
+    if none of them is set."""
     if selection.get("nodeName"):
         return bool(selection["nodeName"] == node)
     if selection.get("allNodes"):

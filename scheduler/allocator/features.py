@@ -49,7 +49,7 @@ class AllocatorGates:
 
     @property
     def none(self) -> bool:
-        """Whether no gate at all is on."""
+        """Returns whether no gate at all is on."""
         return not any(getattr(self, name) for name in self.__slots__)
 
     def implementation(self, minor: int) -> Implementation:

@@ -73,7 +73,7 @@ class Relaxation:
         return {i for i, device in enumerate(self._pools.candidates) if device.shareable}
 
     def _needs_too_much(self, wishes: Sequence[_Wish]) -> bool:
-        """Whether the least that all wishes take of a counter is more than all sets have of it."""
+        """Returns whether the least that all wishes take of a counter is more than all sets have of it."""
         candidates = self._pools.candidates
         needs = [_taken(device) for device in candidates]
         left: dict[str, int] = defaultdict(int)
@@ -103,7 +103,7 @@ def _taken(device: Device) -> dict[str, int]:
 
 
 def _can_all_be_granted(wishes: Sequence[_Wish], shareable: set[int]) -> bool:
-    """Whether every wish can have a candidate of its own.
+    """Returns whether every wish can have a candidate of its own.
 
     Wishes for the same candidates are one, and so are candidates that the same wishes want: a maximal flow
     between few groups.

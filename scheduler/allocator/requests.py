@@ -89,7 +89,7 @@ class RequestPlan:
         return f"{self.parent}/{self.own_name}" if self.parent else self.own_name
 
     def selects(self, device: Device) -> bool:
-        """Whether class and request want the device; the device remembers. Raises AllocationError."""
+        """Returns whether class and request want the device; the device remembers. Raises AllocationError."""
         known = device.verdicts.get(self.key)
         if known is None:
             known = self.class_selectors.hold_for(device) and self.selectors.hold_for(device)

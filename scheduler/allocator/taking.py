@@ -50,7 +50,7 @@ class Taking:
         return not users and device.id not in self._state.devices
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
-        """Whether the device has the capacity that is asked for."""
+        """Returns whether the device has the capacity that is asked for."""
         return self._preparation.capacity.shortage(request, device, self.capacity.get(device.id)) is None
 
     def take(

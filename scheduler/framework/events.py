@@ -50,7 +50,7 @@ class ClusterEvent:
     label: str = ""
 
     def covers(self, event: "ClusterEvent") -> bool:
-        """Whether `event` is one of those that this registration is about."""
+        """Returns whether `event` is one of those that this registration is about."""
         if EventResource.ANY in (self.resource, event.resource):
             return True
         return self.resource is event.resource and bool(self.action & event.action)

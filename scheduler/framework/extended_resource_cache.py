@@ -23,7 +23,7 @@ def explicit_name(device_class: Mapping[str, Any] | None) -> str:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether DRA may back a resource of that name: qualified, and not Kubernetes' own."""
+    """Returns whether DRA may back a resource of that name: qualified, and not Kubernetes' own."""
     if name.startswith(IMPLICIT_PREFIX):
         return True
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
@@ -40,11 +40,11 @@ class ExtendedResources(Protocol):
     def class_for(self, resource: str) -> Object | None: ...
 
     def may_back(self, resource: str) -> bool:
-        """Whether DynamicResources looks for a class of that name at all."""
+        """Returns whether DynamicResources looks for a class of that name at all."""
         ...
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
-        """Whether no device plugin of a node provides the resource, so that DRA may."""
+        """Returns whether no device plugin of a node provides the resource, so that DRA may."""
         ...
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
@@ -77,7 +77,7 @@ def class_may_help(pod: Object, old: Object | None, new: Object | None) -> bool:
 
 
 def _is_newer(device_class: Object, other: Object) -> bool:
-    """Whether the class wins a name from the other: created later, or as late with a smaller name."""
+    """Returns whether the class wins a name from the other: created later, or as late with a smaller name."""
     mine, theirs = device_class["metadata"], other["metadata"]
     created, other_created = mine.get("creationTimestamp") or "", theirs.get("creationTimestamp") or ""
     if created != other_created:

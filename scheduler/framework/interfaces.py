@@ -73,7 +73,7 @@ class PreFilterExtensions(Plugin, Protocol):
 @runtime_checkable
 class Filter(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Whether the pod fits the node. Must not change either."""
+        """Returns whether the pod fits the node. Must not change either."""
         ...
 
 

@@ -99,7 +99,7 @@ class DefaultPreemption:
         return PostFilterResult(SUCCESS, chosen.node)
 
     def _ineligible(self, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]) -> str:
-        """Why the pod must not preempt others (now); empty if it may."""
+        """Returns why the pod must not preempt others (now); empty if it may."""
         if pod.spec.get("preemptionPolicy") == "Never":
             return _NEVER
         nominated = (pod.pod.get("status") or {}).get("nominatedNodeName")

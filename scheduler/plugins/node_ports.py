@@ -36,7 +36,7 @@ class NodePorts:
 
 
 def conflicts(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Whether any two share port and protocol, and their addresses overlap."""
+    """Returns whether any two share port and protocol, and their addresses overlap."""
     used = list(taken)
     return any(
         (protocol, port) == (other_protocol, other_port)

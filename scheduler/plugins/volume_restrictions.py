@@ -110,7 +110,7 @@ def _disks(spec: Mapping[str, Any]) -> list[tuple[str, Object]]:
 
 
 def _same(kind: str, one: Object, other: Object) -> bool:
-    """Whether two volumes of a kind are one disk that both cannot have."""
+    """Returns whether two volumes of a kind are one disk that both cannot have."""
     names, shared = next((names, shared) for each, names, shared in _DISKS if each == kind)
     if shared and one.get("readOnly") and other.get("readOnly"):
         return False

@@ -16,7 +16,7 @@ _PRIORITY_OFFSET = 2**31  # so that a sum of priorities grows with their number
 
 
 def enough(nodes: int, percent: int = MIN_PERCENT, absolute: int = MIN_ABSOLUTE) -> int:
-    """How many candidates end the search."""
+    """Returns how many candidates end the search."""
     return min(max(nodes * percent // 100, absolute), nodes)
 
 
@@ -50,7 +50,7 @@ def cost(candidate: Candidate) -> tuple[Any, ...]:
 
 
 def earliest_start(candidate: Candidate) -> str:
-    """When the first of its most important victims started."""
+    """Returns when the first of its most important victims started."""
     highest = max(victim.priority for victim in candidate.victims)
     return min(start_time(victim) for victim in candidate.victims if victim.priority == highest)
 

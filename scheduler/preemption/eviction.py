@@ -24,7 +24,7 @@ FAILURES = (StatusError, *CONNECTION_ERRORS)
 
 
 def is_terminating_by_preemption(pod: Object) -> bool:
-    """Whether the pod is on its way out because the scheduler wanted its room."""
+    """Returns whether the pod is on its way out because the scheduler wanted its room."""
     if not pod["metadata"].get("deletionTimestamp"):
         return False
     found = _condition(pod)
@@ -47,7 +47,7 @@ class Evictor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_under_way(self, uid: str) -> bool:
-        """Whether the pod's victims are being evicted still."""
+        """Returns whether the pod's victims are being evicted still."""
         if uid not in self._preempting:
             return False
         last = self._last.get(uid)

@@ -29,7 +29,7 @@ class Candidate:
 
 
 def start_time(pod: PodInfo) -> str:
-    """When the pod was started, comparable; later than everything if it was not."""
+    """Returns when the pod was started, comparable; later than everything if it was not."""
     return (pod.pod.get("status") or {}).get("startTime") or _NOT_STARTED
 
 
@@ -92,7 +92,7 @@ def by_budget(
 
 
 def _protects(budget: Object, pod: PodInfo) -> bool:
-    """Whether the budget is about the pod, and its disruption is not under way already."""
+    """Returns whether the budget is about the pod, and its disruption is not under way already."""
     if not pod.labels or budget["metadata"].get("namespace") != pod.namespace:
         return False
     try:

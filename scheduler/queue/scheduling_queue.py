@@ -239,7 +239,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _admitted(self, queued: QueuedPod, event: str) -> bool:
-        """Whether every plugin lets the pod be tried; if not, it waits."""
+        """Returns whether every plugin lets the pod be tried; if not, it waits."""
         queued.gated_by = ""
         for plugin in self._profile(queued).pre_enqueue:
             if not plugin.pre_enqueue(queued.info).is_success:

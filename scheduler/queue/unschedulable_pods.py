@@ -72,11 +72,11 @@ class Interests:
         return found
 
     def anybody(self, event: ClusterEvent) -> bool:
-        """Whether the event can help any pod at all."""
+        """Returns whether the event can help any pod at all."""
         return event.resource is EventResource.ANY or bool(self.of(self._everybody, event))
 
     def helps(self, queued: QueuedPod, happened: Happened) -> bool:
-        """Whether the pod should be tried again."""
+        """Returns whether the pod should be tried again."""
         kept_by = queued.kept_by
         if not kept_by or happened.event.resource is EventResource.ANY:
             return True

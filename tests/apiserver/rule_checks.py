@@ -70,7 +70,7 @@ class Rules:
         return obj
 
     def faults(self, body: Any) -> list[str]:
-        """What is wrong with a new object, first with what the server fills in."""
+        """Returns the errors of a new object, first with what the server fills in."""
         try:
             obj = self.made(body)
         except StatusError as refused:
@@ -80,7 +80,7 @@ class Rules:
         return [str(error) for error in self.strategy.check_new(obj, self.context, metadata)]
 
     def change_faults(self, body: Any, change: Any, status: Any = None) -> list[str]:
-        """What is wrong with a change of an object that has `status`."""
+        """Returns the errors of a change of an object that has `status`."""
         old = self.made(body)
         if status is not None:
             old["status"] = status

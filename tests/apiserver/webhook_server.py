@@ -47,7 +47,8 @@ BUNDLE = base64.b64encode(CERTIFICATE).decode()
 
 
 class Hook:
-    """Where it listens, what it got (`reviews`, `requests`), and how it answers (`answer(review)`)."""
+    """A webhook's server: where it listens, what it got (`reviews`, `requests`), and how it answers
+    (`answer(review)`)."""
 
     def __init__(self):
         self.port = 0

@@ -121,7 +121,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 def crash(local: Local) -> None:
-    """What a crash of the machine leaves: no process, and a record that believes in them."""
+    """Leaves what a crash of the machine leaves: no process, and a record that believes in them."""
     pids = {process["pid"] for process in local.record()["processes"]}
     for pid in pids - {0}:
         with suppress(ProcessLookupError):

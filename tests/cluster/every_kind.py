@@ -169,6 +169,6 @@ def binding(api_version: str, kind: str) -> dict[str, Any]:
 
 
 def trouble(state: Path) -> list[str]:
-    """What components have logged of errors."""
+    """Returns the errors that components have logged."""
     lines = [line for log in sorted((state / "logs").iterdir()) for line in log.read_text().splitlines()]
     return [line for line in lines if _TROUBLE.search(line)]

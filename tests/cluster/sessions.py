@@ -52,7 +52,7 @@ def load(golden: Path) -> dict[str, Session]:
 
 
 def differences(session: Session, outcomes: list[Outcome]) -> list[str]:
-    """Where the outcomes are not as recorded, one text for each."""
+    """Returns where the outcomes are not as recorded, one text for each."""
     found = []
     for command, outcome in zip(session["commands"], outcomes, strict=True):
         for part in _PARTS[command.get("compare", "full")]:
@@ -72,7 +72,7 @@ class Replayer:
     root: Path
 
     def replay(self, session: Session) -> list[Outcome]:
-        """What each command of the session does now, normalised."""
+        """Runs each command of the session and returns what it does now, normalised."""
         run = f"r{secrets.token_hex(4)}"
         folder = self.root / run
         folder.mkdir()

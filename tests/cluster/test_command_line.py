@@ -21,7 +21,7 @@ NEED_A_CLUSTER = {
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
-    """What the command line says to wrong usage, on standard error alone."""
+    """Returns what the command line says to wrong usage, on standard error alone."""
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     output = capsys.readouterr()

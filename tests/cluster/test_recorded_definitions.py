@@ -29,7 +29,7 @@ KNOWN = {"edit-in-place-of-editor": "kubectl autoscale"}
 def replayed(
     unscheduled: Any, find_kubectl: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[Outcome]]:
-    """What the commands of each session do now."""
+    """Returns what the commands of each session do now."""
     kubeconfig = unscheduled.kubeconfig.read_text()
     server = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"]
     replayer = Replayer(find_kubectl(VERSION), kubeconfig, server, tmp_path_factory.mktemp("definitions"))

@@ -65,7 +65,7 @@ def is_served(local: Local, server: str) -> bool:
 
 
 def is_refused(local: Local, server: str) -> bool:
-    """Whether the server's policy refuses a config map."""
+    """Returns whether the server's policy refuses a config map."""
     forbidden = {**config_map("no"), "data": {"forbidden": "x"}}
     return local.ask("POST", MAPS, forbidden, server=server)[0] == 422
 

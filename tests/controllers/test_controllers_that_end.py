@@ -112,7 +112,7 @@ async def play_kubelet(client):
 
 
 async def what_is_there(client):
-    """What has come of it all, without generated names."""
+    """Returns what has come of it all, without generated names."""
 
     async def items(ref, labels=""):
         return (await client.list(ref, "default", labels))["items"]

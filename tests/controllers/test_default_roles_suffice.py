@@ -58,7 +58,7 @@ def world_of(version: Version, gates: dict[str, bool]) -> World:
 
 
 def startable(gates: FeatureGates) -> bool:
-    """Whether a component starts with these gates: some need others."""
+    """Returns whether a component starts with these gates: some need others."""
     try:
         gates.validate()
     except GateError:
@@ -71,7 +71,7 @@ async def unreachable(_request):
 
 
 def followed(world: World) -> set[Ref]:
-    """What a scheduler follows."""
+    """Returns the resources that a scheduler follows."""
     service = SchedulerService(world, APIClient(unreachable), CollectorRegistry())
     return {key[0] for key in service._informers._informers}
 

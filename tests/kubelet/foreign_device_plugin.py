@@ -34,7 +34,7 @@ def tell(*what):
 
 
 class Plugin(stubs.DevicePluginServicer):
-    """What the kubelet calls."""
+    """The services that the kubelet calls."""
 
     def GetDevicePluginOptions(self, request, context):  # noqa: N802 - gRPC's name
         return OPTIONS

@@ -101,7 +101,7 @@ async def slices(node, minor=36):
 
 
 async def publish(node, name="slice"):
-    """What a driver leaves at the API server."""
+    """Publishes what a driver leaves at the API server."""
     spec = {"driver": DRIVER, "nodeName": "node-1", "pool": {"name": "node-1", "generation": 1}}
     made = {"metadata": {"name": name}, "spec": spec}
     return await node.client.create(dra_refs(Version(36)).slices, made)

@@ -51,7 +51,7 @@ class SocketDriver:
         return self
 
     async def stop(self):
-        """As a driver that ends in order: its sockets go."""
+        """Stops as a driver that ends in order: its sockets go."""
         await self.crash()
         self.registrar.unlink(missing_ok=True)
         self.endpoint.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ def consumed(device):
 
 
 def fit(pool, *names):
-    """Whether the counters of the pool are enough for these devices together."""
+    """Returns whether the counters of the pool are enough for these devices together."""
     left = {
         (counter_set["name"], name): Quantity.parse(counter["value"])
         for piece in pool.slices

@@ -56,7 +56,7 @@ class Server(FakeServer):
 
 
 class Others:
-    """What others do at the server meanwhile: kubelets, people, the network."""
+    """Acts for others at the server meanwhile: kubelets, people, the network."""
 
     def __init__(self, server, publisher):
         self._server, self._publisher = server, publisher

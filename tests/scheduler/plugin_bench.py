@@ -64,7 +64,7 @@ class Bench:
         return made
 
     def filtered(self, plugin, made, state=None):
-        """What the plugin says about each node: "" is yes, "Skip" that it has nothing to say."""
+        """Returns what the plugin says about each node: "" is yes, "Skip" that it has nothing to say."""
         state = state or CycleState()
         result = plugin.pre_filter(state, made, self.cache.nodes())
         if not result.status.is_success:

@@ -73,14 +73,14 @@ class Cluster:
         return await self.client.get(PODS, name, "default")
 
     async def node_of(self, name="p0"):
-        """Where the pod goes; waits until it is bound."""
+        """Returns the node that the pod goes to; waits until it is bound."""
         async for pod in self._versions(name):
             if pod["spec"].get("nodeName"):
                 return pod["spec"]["nodeName"]
         return None
 
     async def message(self, name="p0"):
-        """What the pod's condition says about why it is not scheduled; waits for it."""
+        """Returns what the pod's condition says about why it is not scheduled; waits for it."""
         async for pod in self._versions(name):
             for condition in (pod.get("status") or {}).get("conditions") or ():
                 return condition["reason"], condition["message"]

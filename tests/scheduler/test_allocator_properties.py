@@ -105,7 +105,7 @@ def _repeated(size, count):
 
 
 def _assign(devices, sizes, taken):
-    """Whether free devices of these sizes can be had together."""
+    """Returns whether free devices of these sizes can be had together."""
     if not sizes:
         return True
     return any(

@@ -10,7 +10,7 @@ _MOST_LINKS = 8
 
 
 class FileError(OSError):
-    """What a command says of a path; the text is libc's."""
+    """A command's error about a path; the text is libc's."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -74,7 +74,7 @@ class FileSystem:
     changed: Callable[[Tree, str], None] | None = None  # told of each change
 
     def look(self, path: str) -> File | None:
-        """What is at a path, links followed."""
+        """Returns the file at a path, links followed."""
         mount, inner = self._at(self.resolved(path))
         return mount.tree.entries.get(inner)
 
@@ -87,7 +87,7 @@ class FileSystem:
         return found.data
 
     def names(self, path: str) -> list[str]:
-        """What is in a directory, sorted."""
+        """Lists the names in a directory, sorted."""
         found = self.look(path)
         if found is None:
             raise FileError("No such file or directory")
@@ -155,7 +155,7 @@ class FileSystem:
         raise FileError("Too many levels of symbolic links")
 
     def link_at(self, path: str) -> File | None:
-        """What is at a path, without following a link there."""
+        """Returns the file at a path, without following a link there."""
         mount, inner = self._at(path)
         return mount.tree.entries.get(inner)
 

@@ -69,7 +69,7 @@ class Input(Protocol):
 
 
 class LiveInput:
-    """What comes from outside."""
+    """An input that comes from outside."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -86,7 +86,7 @@ class LiveInput:
 
 
 class BytesInput:
-    """What is known beforehand: a file, or a text."""
+    """An input that is known beforehand: a file, or a text."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._data = data
@@ -105,7 +105,7 @@ Runner = Callable[["Process", list[str]], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What all commands of a container share."""
+    """The machine that all commands of a container share."""
 
     hostname: str
     files: FileSystem

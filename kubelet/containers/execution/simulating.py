@@ -24,7 +24,7 @@ _MOMENT = timedelta(milliseconds=10)
 
 
 class Line(NamedTuple):
-    """What was written, up to and with the end of the line (the last one may have none)."""
+    """A piece of output, up to and with the end of the line (the last one may have none)."""
 
     time: datetime
     stream: str
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Ending:
-    """How the program ended by itself."""
+    """The end of a program that ended by itself."""
 
     time: datetime
     code: int

@@ -46,7 +46,7 @@ class Task:
             self.code = code
 
     def is_ready(self, now: datetime) -> bool:
-        """Whether it can go on; sets what it is given then."""
+        """Returns whether it can go on; sets what it is given then."""
         if self.check is not None and self.check():
             self.value = True
             return True
@@ -171,7 +171,7 @@ class Tasks:
 
 
 class PipeEnd:
-    """What one task writes and another reads."""
+    """A pipe that one task writes and another reads."""
 
     def __init__(self) -> None:
         self._data = bytearray()

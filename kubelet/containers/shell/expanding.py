@@ -166,7 +166,7 @@ async def _fields(process: Process, word: Word) -> list[tuple[str, str]]:
 
 
 def _holds_arguments(word: Word) -> bool:
-    """Whether `"$@"` is in it, which may come to no field at all."""
+    """Returns whether `"$@"` is in it, which may come to no field at all."""
     return any(part.kind == "variable" and part.text == "@" and part.quoted for part in word)
 
 
@@ -198,7 +198,7 @@ async def arithmetic(process: Process, text: str) -> str:
 
 
 async def _expand_text(process: Process, text: str, *, is_pattern: bool = False) -> str:
-    """What stands in braces after an operator, with what is in it expanded."""
+    """Expands the text in braces after an operator."""
     from kubeskew.kubelet.containers.shell.words import WordReader
 
     reader = WordReader("")

@@ -48,5 +48,5 @@ def _prompt(process: Process) -> str:
 
 
 def _may_go_on(error: str) -> bool:
-    """Whether more lines could make a script of it."""
+    """Returns whether more lines could make a script of it."""
     return "unterminated" in error or error.endswith("unexpected newline")

@@ -14,13 +14,13 @@ FOREVER = float("inf")
 
 
 def knows(name: str) -> bool:
-    """Whether there is such a command; directories before it do not matter."""
+    """Returns whether there is such a command; directories before it do not matter."""
     base = name.rsplit("/", 1)[-1]
     return base in COMMANDS or base in SHELLS
 
 
 def looks_around(argv: list[str]) -> bool:
-    """Whether what a command does may depend on files or variables."""
+    """Returns whether what a command does may depend on files or variables."""
     return any(sign in word for word in argv for sign in ("$", "/", "`", "env", "export", "<")) or (
         argv[0].rsplit("/", 1)[-1] not in {"sleep", "true", "false", "exit", "echo", *SHELLS}
     )
@@ -100,7 +100,7 @@ _LONG_OPTIONS = {"errexit": "e", "nounset": "u", "xtrace": "x", "pipefail": "P",
 
 
 def _new_shell(process: Process, name: str) -> Process:
-    """What a shell has and exports before it reads anything."""
+    """Sets what a shell has and exports before it reads anything."""
     inner = process.child(variables={}, functions={}, shell=name)
     tasks = process.machine.tasks
     if process.machine.is_main and not tasks.has_shell:

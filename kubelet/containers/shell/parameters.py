@@ -54,7 +54,7 @@ def joined_arguments(process: Process) -> str:
 async def parameter_value(
     process: Process, parameter: Parameter, expand: Expander, evaluate: Evaluator
 ) -> str:
-    """What stands for the parameter. Raises ExitError if it has to be set and is not."""
+    """Returns the value of the parameter. Raises ExitError if it has to be set and is not."""
     name, operator, argument = parameter
     if name.startswith("!") and len(name) > 1:
         name = variable(process, name[1:]) or ""
@@ -101,7 +101,7 @@ def _unset(process: Process, name: str) -> str:
 
 
 def _halves(argument: str) -> tuple[str, str, str]:
-    """What stands before and after the first slash that is not escaped."""
+    """Splits the text at the first slash that is not escaped."""
     found = re.match(r"((?:\\.|[^\\/])+)(/?)(.*)", argument, re.DOTALL)
     return (found[1], found[2], found[3]) if found is not None else (argument, "", "")
 

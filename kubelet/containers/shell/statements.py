@@ -194,7 +194,7 @@ async def _shared(process: Process, inner: Process, script: Script) -> int:
 
 
 async def _tested(process: Process, inner: Process, script: Script) -> bool:
-    """Whether a condition holds; its failures end nothing."""
+    """Returns whether a condition holds; its failures end nothing."""
     inner.conditions += 1
     try:
         return await _shared(process, inner, script) == 0
@@ -245,7 +245,7 @@ async def _loop(process: Process, inner: Process, statement: Loop) -> int:
 
 
 def _leaves(error: BreakError) -> bool:
-    """Whether this loop is left; raises the error for the loops around it."""
+    """Returns whether this loop is left; raises the error for the loops around it."""
     if error.levels > 1:
         error.levels -= 1
         raise error

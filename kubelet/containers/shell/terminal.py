@@ -43,7 +43,7 @@ class Terminal:
         return bytes(whole)
 
     def shown(self) -> bytes:
-        """What is to be shown since the last time."""
+        """Returns what is to be shown since the last time."""
         taken = bytes(self.echo)
         self.echo.clear()
         return taken

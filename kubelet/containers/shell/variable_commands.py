@@ -288,12 +288,12 @@ def _exported_lines(process: Process) -> list[str]:
 
 
 def in_single_quotes(text: str) -> str:
-    """As ash and dash write a value."""
+    """Quotes a value as ash and dash write it."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _in_bash(text: str) -> str:
-    """As bash writes a value: in double quotes, or in `$'…'` if it has control characters."""
+    """Quotes a value as bash writes it: in double quotes, or in `$'…'` if it has control characters."""
     if not _CONTROL.search(text):
         escaped = _ESCAPED_IN_DOUBLE_QUOTES.sub(r"\\\1", text)
         return f'"{escaped}"'

@@ -144,7 +144,7 @@ class WordReader:
         return tuple(parts)
 
     def double_quoted(self) -> list[Part]:
-        """What stands before the next double quote, as it would between two."""
+        """Reads up to the next double quote, as between two."""
         parts: list[Part] = []
         self._double_quoted(parts)
         return parts
@@ -201,11 +201,11 @@ class WordReader:
         return Part("variable", found[0], quoted)
 
     def _closing_brace(self, start: int) -> int:
-        """Where the brace closes that opened before `start`."""
+        """Returns the position where the brace closes that opened before `start`."""
         return self._closing(start, "{", "}", "syntax error: unterminated ${")
 
     def _balanced(self, start: int) -> int:
-        """Where the parenthesis that opens at `start` closes."""
+        """Returns the position where the parenthesis that opens at `start` closes."""
         return self._closing(start + 1, "(", ")", "syntax error: unterminated $(")
 
     def _closing(self, at: int, opening: str, closing: str, complaint: str) -> int:

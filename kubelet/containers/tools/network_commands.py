@@ -15,7 +15,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 -
 
 
 def _failure(host: str) -> str:
-    """What a connection to a host ends in: its own ports answer nobody, all others are nowhere."""
+    """Returns the failure of a connection to a host: its own ports answer nobody, all others are nowhere."""
     if host in _LOCAL:
         return "Connection refused"
     return "Network is unreachable" if _ADDRESS.fullmatch(host) else ""

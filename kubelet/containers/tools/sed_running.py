@@ -105,7 +105,8 @@ class SedRun:
         return False
 
     def _do(self, one: Instruction, at: int) -> int | None:  # noqa: C901 - one line per command
-        """Where to go on; None: this line is done, negative: again without reading."""
+        """Runs a command and returns where to go on; None: this line is done, negative: again without
+        reading."""
         name = one.name
         if name == "s":
             self._substitute(one)

@@ -173,7 +173,7 @@ class SedParser:
         return self._last
 
     def _delimited(self, delimiter: str) -> str:
-        """What stands up to the next delimiter; the one before it has not been read where there is one."""
+        """Reads up to the next delimiter; the one before it has not been read where there is one."""
         if self._text.startswith(delimiter, self._at):
             self._at += 1
         out, brackets = "", False

@@ -167,7 +167,7 @@ def _show_counts(process: Process, counts: dict[str, int], options: dict[str, st
 
 
 def _ranges(text: str, complement: bool = False) -> Callable[[int], bool]:
-    """Whether a number is among `1,3-5,7-`. Raises ValueError."""
+    """Returns whether a number is among `1,3-5,7-`. Raises ValueError."""
     bounds = []
     for piece in text.split(","):
         first, dash, last = piece.partition("-")

@@ -14,12 +14,12 @@ _FIRST_WITH_DEVICE_NODES = 33
 
 
 class ProfileError(ValueError):
-    """What is asked for cannot be made."""
+    """The requested devices cannot be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How many pieces of hardware a node has if nothing is said, how they are named, and what they are."""
+    """A kind of hardware: how many pieces a node has by default, how they are named, and what they are."""
 
     count: int
     name: str
@@ -40,7 +40,7 @@ PROFILES: Mapping[str, Profile] = {
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a driver has on one node: a profile's devices, or the `resources` that are written out.
+    """The devices of a driver on one node: a profile's, or the `resources` that are written out.
 
     `resources` is `{slices: [{devices, sharedCounters}]}` in the shape of v1.
     """

@@ -36,7 +36,7 @@ def unit(hardware: Hardware, nodes: Sequence[str]) -> Unit:
 
 
 def single(hardware: Hardware) -> Unit:
-    """What a release without multi-host devices gets of one machine."""
+    """Makes the devices of one machine for a release without multi-host devices."""
     return Unit((_slice(hardware, "tpu-2x2-1", "2x2", 1),))
 
 

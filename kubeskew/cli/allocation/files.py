@@ -194,7 +194,7 @@ def _check_slice(obj: Object) -> None:
 
 
 def field_of(obj: Any, *path: str) -> Any:
-    """What is at the path; raises UserError if nothing is."""
+    """Returns the value at the path; raises UserError if nothing is there."""
     value = obj
     for depth, key in enumerate(path, 1):
         value = value.get(key) if isinstance(value, dict) else None

@@ -28,7 +28,8 @@ _CHECKS: Mapping[str, _Check] = {
 
 
 def faults(obj: Object, kind: str, version: Version) -> list[FieldError]:
-    """Why a server of the version, with all gates on, would not store the object; it has the shape of v1."""
+    """Returns why a server of the version, with all gates on, would not store the object; it has the shape
+    of v1."""
     every_gate = replace(
         features_of(FeatureGates(version)).devices,
         consumable_capacity=True,

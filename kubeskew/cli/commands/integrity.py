@@ -100,7 +100,7 @@ def _print(result: Replay) -> None:
 
 
 def _forgotten(result: Replay) -> str:
-    """Which events are known not to be there any more."""
+    """Returns the events that are known not to be there any more."""
     metadata = result.metadata
     notes = [f"compacted at {metadata.compacted}"] if metadata.compacted else []
     ranges = [str(first) if first == last else f"{first}-{last}" for first, last in metadata.lost]

@@ -60,7 +60,7 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def parse_gate_changes(text: str) -> dict[str, bool | None]:
-    """As `parse_gates`; `A-` is None: no longer set by hand."""
+    """Parses gates as `parse_gates`; `A-` is None: no longer set by hand."""
     items = [item.strip() for item in text.split(",")]
     unset = [item for item in items if item.endswith("-")]
     kept = parse_gates(",".join(item for item in items if item not in unset))

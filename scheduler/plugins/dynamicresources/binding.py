@@ -127,7 +127,7 @@ class ClaimBinder:
             log.error("delete claim %s: %s", display(extended_claim.claim), error)
 
     def _group_has_pods(self, pod: PodInfo, *, beside: int) -> bool:
-        """Whether more pods of the pod's group than these have a node."""
+        """Returns whether more pods of the pod's group than these have a node."""
         return self._pods_of_group(pod.namespace, group_of(pod.pod)) > beside
 
     async def free_one(self, own: PodState, pod: PodInfo) -> Status | None:
@@ -144,7 +144,7 @@ class ClaimBinder:
         return None
 
     def _can_be_freed(self, claim: Object, pod: PodInfo) -> bool:
-        """Whether nobody has it but the pod, or the pod's group of which nobody runs."""
+        """Returns whether nobody has it but the pod, or the pod's group of which nobody runs."""
         users = reserved_for(claim)
         if len(users) != 1:
             return not users

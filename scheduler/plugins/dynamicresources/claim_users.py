@@ -71,7 +71,7 @@ class ClaimUsers:
 
     @staticmethod
     def _is_shared(claim: Mapping[str, Any], pod: Object, group: Object) -> bool:
-        """Whether the group has the same claim under the same name as the pod."""
+        """Returns whether the group has the same claim under the same name as the pod."""
         keys = ("name", "resourceClaimName", "resourceClaimTemplateName")
         of_group = [
             tuple(each.get(key) for key in keys)

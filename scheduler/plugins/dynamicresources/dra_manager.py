@@ -150,7 +150,7 @@ def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None
 
 
 def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:
-    """How many pods of the group are on a node, or about to be."""
+    """Counts how many pods of the group are on a node, or about to be."""
     return sum(
         pod.namespace == namespace and group_of(pod.pod) == group
         for node in cache.nodes()

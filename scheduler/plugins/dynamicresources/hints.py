@@ -74,7 +74,7 @@ def _after_claim_change(pod_claims: PodClaims) -> Hint:
 
 
 def _are_usable(pod: Object, pod_claims: PodClaims) -> bool:
-    """Whether free devices are all that the pod may lack."""
+    """Returns whether free devices are all that the pod may lack."""
     try:
         pod_claims(pod)
     except ClaimNotUsable:

@@ -151,7 +151,7 @@ class DynamicResources:
 
     @staticmethod
     def _check_allocated(own: PodState, node: NodeInfo) -> Status:
-        """Whether the claims that are allocated can be used on the node."""
+        """Returns whether the claims that are allocated can be used on the node."""
         unavailable = {
             index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
         }

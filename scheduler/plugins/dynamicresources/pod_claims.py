@@ -53,7 +53,7 @@ class PodClaims:
         return [PodClaim(claim, self._users.consumer(claim, pod)) for claim in self.of(pod)]
 
     def usable(self, claim: Object, pod: Object) -> Status:
-        """Whether a claim can be used or allocated at all."""
+        """Returns whether a claim can be used or allocated at all."""
         if allocation(claim) is not None:
             free = can_be_reserved(claim) or self._users.reservation(claim, pod) is not None
             return SUCCESS if free else unresolvable("resourceclaim in use")

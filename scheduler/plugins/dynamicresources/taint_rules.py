@@ -34,7 +34,7 @@ class TaintRules:
         return bool(self._rules)
 
     def concerns(self, rule: Object, obj: Object) -> bool:
-        """Whether the rule may taint devices of the slice."""
+        """Returns whether the rule may taint devices of the slice."""
         return _names_pool(_selector(rule), obj["spec"])
 
     def patched(self, obj: Object) -> Object:

@@ -39,14 +39,15 @@ class Constraint:
     honors_taints: bool = False
 
     def is_about(self, pod: PodInfo, node: NodeInfo) -> bool:
-        """Whether the node's pods count for the pod, by `nodeAffinityPolicy` and `nodeTaintsPolicy`."""
+        """Returns whether the node's pods count for the pod, by `nodeAffinityPolicy` and
+        `nodeTaintsPolicy`."""
         if self.honors_affinity and not node_affinity.fits(pod.spec, node.labels, node.name):
             return False
         tolerations = pod.spec.get("tolerations") or ()
         return not self.honors_taints or untolerated(node.taints, tolerations) is None
 
     def takes_all_nodes(self, pod: PodInfo) -> bool:
-        """Whether `is_about` is true of every node."""
+        """Returns whether `is_about` is true of every node."""
         spec = pod.spec
         restricted = spec.get("nodeSelector") or node_affinity.required(spec) is not None
         return not self.honors_taints and not (self.honors_affinity and restricted)

@@ -28,7 +28,7 @@ async def informer(client, clock):
 
 @pytest.fixture
 def seen(informer):
-    """What the handlers were told, in order."""
+    """Returns the handlers' calls, in order."""
     seen = []
     informer.add_handler(
         added=lambda obj: seen.append(("added", obj["metadata"]["name"])),

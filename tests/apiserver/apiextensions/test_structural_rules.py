@@ -34,7 +34,7 @@ def defined(schema: dict[str, Any]) -> list[str]:
 
 
 def judged(schema: dict[str, Any], new: Any, *old: Any, minor: int = 36) -> list[str]:
-    """What is said of `x` that is created, or changed from `old`."""
+    """Returns the errors of `x` that is created, or changed from `old`."""
     rules = Rules.of(FeatureGates(Version(minor)))
     root = Structural.of({"type": "object", "properties": {"x": schema}}, rules)
     if old:

@@ -12,7 +12,7 @@ ANY_OF = {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 
 
 def texts(schema: dict[str, Any], value: Any, minor: int = 36) -> list[str]:
-    """What is said of an object whose `x` has the value."""
+    """Returns the errors of an object whose `x` has the value."""
     rules = Rules.of(FeatureGates(Version(minor)))
     root = Structural.of({"type": "object", "properties": {"x": schema}}, rules)
     return [str(error) for error in validate_object({"x": value}, root)]

@@ -132,14 +132,14 @@ class Server:
         self.live = {**new, "metadata": {**new["metadata"], "uid": "u", "namespace": "default"}}
 
     def decoded(self, new):
-        """As a custom resource is read: empty managedFields are none."""
+        """Reads the object as a custom resource is read: empty managedFields are none."""
         metadata = {name: value for name, value in new["metadata"].items() if value not in (None, [], {})}
         rest = {name: value for name, value in new.items() if name != "metadata"}
         return {**defaulted(rest, self.schema), "metadata": metadata}
 
 
 def shown(obj):
-    """What the recorder kept apart from system metadata: entries sorted, times as marks."""
+    """Returns what the recorder kept apart from system metadata: entries sorted, times as marks."""
     metadata = {
         name: value
         for name, value in obj["metadata"].items()

@@ -32,7 +32,7 @@ def widget(version="v1", metadata=None, **spec):
 
 
 def stored(obj):
-    """As the server would keep it."""
+    """Returns the object as the server would keep it."""
     return {**obj, "metadata": {**obj["metadata"], "uid": "u"}}
 
 

@@ -50,14 +50,14 @@ class Lists:
         self.pods[name] = Entry(key, "", self._revision, self._revision, value)
 
     async def unkept(self, entries: Sequence[Entry]) -> int:
-        """How many objects had to be looked at."""
+        """Returns how many objects had to be looked at."""
         before = self.forms.asked
         for make in await self._listed.runs(self.forms, self._pods, entries, keep=False):
             make()
         return self.forms.asked - before
 
     async def list(self, first: int = 0, limit: int | None = None) -> int:
-        """How many objects had to be looked at; checks what came."""
+        """Returns how many objects had to be looked at; checks what came."""
         entries = [self.pods[name] for name in sorted(self.pods)][first:][:limit]
         before = self.forms.asked
         runs = await self._listed.runs(self.forms, self._pods, entries, keep=True)

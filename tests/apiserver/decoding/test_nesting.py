@@ -14,7 +14,7 @@ VALUES = st.recursive(
 
 
 def depth(value: object) -> int:
-    """How many objects and lists are inside each other."""
+    """Counts how many objects and lists are inside each other."""
     if isinstance(value, dict):
         value = list(value.values())
     return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0

@@ -42,7 +42,7 @@ async def ask(server: Any, text: str | bytes) -> tuple[int, bytes]:
 
 
 async def rest_of(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the connection ends."""
+    """Reads until the connection ends."""
     try:
         return await reader.read()
     except ConnectionError:

@@ -226,7 +226,7 @@ async def test_nothing_is_done_behind_the_last_answer(
 
 
 async def read_all(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the connection ends, by a reset or not."""
+    """Reads until the connection ends, by a reset or not."""
     try:
         return await reader.read()
     except ConnectionError:

@@ -29,7 +29,8 @@ async def start_writers(url: str, name: str) -> asyncio.subprocess.Process:
 
 
 async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> list[str]:
-    """What the process told, killed after `acknowledged` writes; a torn last line does not count."""
+    """Kills the process after `acknowledged` writes and returns its output; a torn last line does not
+    count."""
     assert process.stdout is not None
     told = b""
     while told.count(b"\n") < acknowledged:

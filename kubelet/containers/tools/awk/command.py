@@ -67,7 +67,7 @@ async def _read_all(process: Process, run: Awk, paths: list[str]) -> int:
 
 
 class _Output:
-    """What the program writes: to standard output at once in order, to commands when it has ended."""
+    """Collects the program's output: to standard output at once in order, to commands when it has ended."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

@@ -69,7 +69,7 @@ def _may_be_number(value: Value | None) -> bool:
 
 
 def formatted(form: str, values: list[Value | None]) -> str:
-    """As printf writes it."""
+    """Formats as printf does."""
     left = [*values]
 
     def shown(found: re.Match[str]) -> str:

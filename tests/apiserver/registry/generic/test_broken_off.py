@@ -79,7 +79,7 @@ async def shorten(api):
 
 
 async def delete_plainly(api):
-    """As `kubectl delete` does, which names no grace: of a pod whose grace is up it must suffice."""
+    """Deletes as `kubectl delete` does, which names no grace: of a pod whose grace is up it must suffice."""
     await api.delete(f"{PODS}/p", NOW)
     return await api.delete(f"{PODS}/p")
 
