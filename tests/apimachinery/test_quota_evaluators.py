@@ -1,4 +1,4 @@
-"""What objects use of quotas, which scopes they are in, and whether a request fits."""
+"""Quotas measure what objects use, which scopes they are in, and whether a request fits."""
 
 from contextlib import nullcontext
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server does beside answering requests."""
+"""The work that a server does beside answering requests."""
 
 import asyncio
 

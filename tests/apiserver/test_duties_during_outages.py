@@ -1,4 +1,4 @@
-"""What a server does by itself is done in the end, though the database takes no writes when it is due."""
+"""A server's own duties are done in the end, though the database takes no writes when they are due."""
 
 import asyncio
 

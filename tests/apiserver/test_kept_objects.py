@@ -1,4 +1,4 @@
-"""What a cluster cannot be without comes back while its server runs."""
+"""Objects that a cluster cannot be without come back while its server runs."""
 
 import asyncio
 

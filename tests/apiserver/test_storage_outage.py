@@ -1,4 +1,4 @@
-"""What clients see while the database takes no writes."""
+"""Clients see a readable server while the database takes no writes."""
 
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server

@@ -1,4 +1,4 @@
-"""What calling a webhook brings, and what it says when it brings nothing."""
+"""Calls of webhooks return answers or the errors of upstream."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""What the supervisor promises of a cluster that a test begins itself: these run beside each other."""
+"""The supervisor keeps its promises for a cluster that a test begins itself: these run beside each other."""
 
 import json
 import os

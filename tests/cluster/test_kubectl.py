@@ -1,4 +1,4 @@
-"""What a person at kubectl sees: three versions of it, against a running cluster."""
+"""Three versions of kubectl work against a running cluster."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What programs see that use lightkube, kr8s or @kubernetes/client-node."""
+"""Programs that use lightkube, kr8s or @kubernetes/client-node work."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""What a program sees that uses the Python client library `kubernetes`."""
+"""A program that uses the Python client library `kubernetes` works."""
 
 import base64
 import itertools

@@ -1,4 +1,4 @@
-"""What an API server of 1.20 and its controllers did with workloads, services and volumes, asked of ours."""
+"""Our controllers do with workloads, services and volumes as those of 1.20 did."""
 
 import asyncio
 import ssl

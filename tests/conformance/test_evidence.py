@@ -1,4 +1,4 @@
-"""What the log says of a run: stretches, lives, and where two runs parted."""
+"""Evidence from the log of a run: stretches, lives, and where two runs parted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which pods a replica set gives up first, and when a pod counts as available."""
+"""Replica sets give up the right pods first, and pods count as available at the right moment."""
 
 from datetime import UTC, datetime
 

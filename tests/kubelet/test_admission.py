@@ -1,4 +1,4 @@
-"""What a node takes and what it refuses."""
+"""A node takes or refuses pods."""
 
 import pytest
 

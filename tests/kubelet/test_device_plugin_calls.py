@@ -1,4 +1,4 @@
-"""What the kubelet and a device plugin say to each other: registration, preferences, starts, refusals."""
+"""The kubelet and a device plugin talk to each other: registration, preferences, starts, refusals."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""What containers get of their pod's claims."""
+"""Containers get the devices of their pod's claims."""
 
 import pytest
 from managed_claims import DRIVER, pod

@@ -1,4 +1,4 @@
-"""What a pod's status tells of the devices of its claims."""
+"""A pod's status reports the health of its claims' devices."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a node's directories are."""
+"""The directories of a node."""
 
 from pathlib import Path
 

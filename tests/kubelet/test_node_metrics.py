@@ -1,4 +1,4 @@
-"""What a node's server tells Prometheus of its pods."""
+"""A node's server reports metrics of its pods to Prometheus."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Who may ask a node's server: TLS, client certificates, and what is open to all."""
+"""Access to a node's server: TLS, client certificates, and what is open to all."""
 
 import ssl
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What containers get from the API, ephemeral containers, resizing: the node's side of it."""
+"""Containers get data from the API, ephemeral containers, resizing: the node's side of it."""
 
 import pytest
 

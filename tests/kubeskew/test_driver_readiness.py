@@ -1,4 +1,4 @@
-"""When a DRA driver counts as ready: what it says of its pools, and what the API server has of them."""
+"""A DRA driver counts as ready by what it says of its pools, and what the API server has of them."""
 
 from types import SimpleNamespace
 

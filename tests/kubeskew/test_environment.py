@@ -1,4 +1,4 @@
-"""What components find in their environment."""
+"""The environment of components."""
 
 from kubeskew.cluster.launching import environment
 

@@ -1,4 +1,4 @@
-"""When waiting for components is given up."""
+"""Waiting for components is given up in time."""
 
 from types import SimpleNamespace
 

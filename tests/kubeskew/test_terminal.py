@@ -1,4 +1,4 @@
-"""What a cluster says is printed without steering the terminal."""
+"""A cluster's output is printed without steering the terminal."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Which pools and devices the allocator looks at."""
+"""The allocator looks at the right pools and devices."""
 
 import pytest
 from allocator_bench import (

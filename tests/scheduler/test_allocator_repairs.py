@@ -1,4 +1,4 @@
-"""What releases repaired in the allocator, and what those before do in its stead."""
+"""Releases repaired faults in the allocator, and those before still have them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the allocator writes into a claim."""
+"""The allocator writes results into a claim."""
 
 import pytest
 from allocator_bench import DRIVER, TWO, a_claim, a_class, a_device, a_request, a_slice, allocate

@@ -1,4 +1,4 @@
-"""What DynamicResources writes before a pod is bound, and takes back when that fails."""
+"""DynamicResources writes before a pod is bound, and takes back when that fails."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What DynamicResources says of pods before any node is looked at."""
+"""DynamicResources judges pods before any node is looked at."""
 
 import pytest
 from dynamic_cluster import (

@@ -1,4 +1,4 @@
-"""What nodes remember of pods that are alike."""
+"""Nodes remember answers for pods that are alike."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What the scheduler's books say after events that it did not see the usual way."""
+"""The scheduler's books are right after events that it did not see the usual way."""
 
 import pytest
 

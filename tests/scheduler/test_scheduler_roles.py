@@ -1,4 +1,4 @@
-"""What the scheduler follows, it may read."""
+"""The scheduler's role lets it read all that it follows."""
 
 import pytest
 from scheduling_cluster import Cluster

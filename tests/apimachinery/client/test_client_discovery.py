@@ -1,4 +1,4 @@
-"""What a server serves, read from aggregated and from plain discovery documents."""
+"""Clients read what a server serves from aggregated and from plain discovery documents."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""What pods get of their service accounts, and which may not be made without."""
+"""Pods get tokens and pull secrets of their service accounts, or are refused."""
 
 import asyncio
 from typing import Any

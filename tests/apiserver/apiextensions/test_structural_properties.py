@@ -1,4 +1,4 @@
-"""What holds of any structural schema and any object."""
+"""Properties that hold of any structural schema and any object."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the creator of an object owns: the short way that creates take, against the general one."""
+"""The creator of an object owns the same by the short way that creates take as by the general one."""
 
 import json
 

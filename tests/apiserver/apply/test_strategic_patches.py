@@ -1,4 +1,4 @@
-"""What a strategic merge patch that does not fit its kind is told, as upstream's converter words it."""
+"""A strategic merge patch that does not fit its kind gets the error of upstream's converter."""
 
 import json
 

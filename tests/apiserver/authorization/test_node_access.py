@@ -1,4 +1,4 @@
-"""What a kubelet may read and write: what is on its node."""
+"""A kubelet may read and write only what is on its node."""
 
 import pytest
 from server_in_process import Caller

@@ -1,4 +1,4 @@
-"""How deep JSON values nest."""
+"""JSON values nest only so deep."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What the server counts of its requests, as a scraper reads it."""
+"""The server counts its requests, as a scraper reads it."""
 
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.metrics import RequestMetrics

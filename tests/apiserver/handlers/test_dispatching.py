@@ -1,4 +1,4 @@
-"""Which handler a request comes to."""
+"""Requests come to the right handlers."""
 
 import pytest
 from server_in_process import Caller

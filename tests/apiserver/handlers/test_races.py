@@ -1,4 +1,4 @@
-"""What writers, watchers and the store do to each other."""
+"""Writers, watchers and the store race each other."""
 
 import asyncio
 from random import Random

@@ -1,4 +1,4 @@
-"""What real servers answered, asked again of ours: of 1.36 about custom resources, of 1.20 about the rest."""
+"""Our server answers as real ones did: of 1.36 about custom resources, of 1.20 about the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What clients get wrong gets an answer of upstream's kind: never a 500 of ours, a trace or a hang."""
+"""Bad input gets an answer of upstream's kind: never a 500 of ours, a trace or a hang."""
 
 import json
 from typing import Any

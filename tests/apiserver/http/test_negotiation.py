@@ -1,4 +1,4 @@
-"""What a client may ask answers to be: media types, conversions, for people or for programs."""
+"""Clients negotiate the form of answers: media types, conversions, for people or for programs."""
 
 import json
 

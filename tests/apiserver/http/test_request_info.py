@@ -1,4 +1,4 @@
-"""What a request is about, read from its path: upstream's table of cases, in our own words."""
+"""RequestInfo is read from a request's path: upstream's table of cases, in our own words."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is said of options in a query or body that cannot be read, and of several wrong ones at once."""
+"""Options in a query or body that cannot be read are refused, also several wrong ones at once."""
 
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server

@@ -1,4 +1,4 @@
-"""How writes share transactions and statements."""
+"""Writes share transactions and statements."""
 
 import asyncio
 

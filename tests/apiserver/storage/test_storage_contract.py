@@ -1,4 +1,4 @@
-"""What every implementation of `Log` does, and the store over each of them."""
+"""The contract of every implementation of `Log`, and of the store over each of them."""
 
 import asyncio
 

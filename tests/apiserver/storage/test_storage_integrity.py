@@ -1,4 +1,4 @@
-"""What is not as it was written keeps a store from being opened, is told by key and revision, is repaired."""
+"""Damage keeps a store from being opened, is reported by key and revision, and is repaired."""
 
 import asyncio
 import os

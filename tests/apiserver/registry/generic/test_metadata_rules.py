@@ -1,4 +1,4 @@
-"""What is asked of every object's metadata, and in which words."""
+"""Every object's metadata is validated, in upstream's words."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a real server answered to creates, against decoding, defaults, strategies and rules alone."""
+"""Decoding, defaults, strategies and rules alone give a real server's answers to creates."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What a server makes of policies, levels and roles that servers of other releases have stored."""
+"""A server reads policies, levels and roles that servers of other releases have stored."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack

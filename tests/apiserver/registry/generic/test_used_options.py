@@ -1,4 +1,4 @@
-"""What a pod or a template uses already stays allowed when the gate for it is off."""
+"""Options that a pod or a template uses already stay allowed when the gate for them is off."""
 
 from copy import deepcopy
 from functools import cache

@@ -1,4 +1,4 @@
-"""What is wrong with webhook configurations, policies and bindings, in upstream's words."""
+"""Webhook configurations, policies and bindings are validated, in upstream's words."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""How the jobs of each release select their pods, and what servers make of each other's jobs."""
+"""The jobs of each release select their pods, and servers read each other's jobs."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack

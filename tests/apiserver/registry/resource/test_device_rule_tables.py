@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - upstream's texts stand whole
-"""What is wrong with claims, classes and slices, minor by minor: the rules themselves, without a server."""
+"""Claims, classes and slices are validated, minor by minor: the rules themselves, without a server."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How long something took, in few characters."""
+"""Durations are printed in few characters."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a Pod's row says."""
+"""The cells of a Pod's row."""
 
 from typing import Any
 
