@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission.dynamic import admission_requests
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.caching.offload import at_home
 from kubeskew.apiserver.http.request_info import RequestInfo
@@ -171,8 +171,8 @@ def bindings(
 
 def request_value(attributes: Attributes, invocation: Invocation) -> Object:
     """`request`, with what is empty left out, as `has()` sees it."""
-    described = reviews.described(attributes, invocation)
-    return {**described, "dryRun": attributes.dry_run, "options": reviews.options_of(attributes)}
+    described = admission_requests.described(attributes, invocation)
+    return {**described, "dryRun": attributes.dry_run, "options": admission_requests.options_of(attributes)}
 
 
 def namespace_value(services: AdmissionServices, attributes: Attributes) -> Object | None:

@@ -13,13 +13,13 @@ from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.conditions import Conditions
 from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError
 from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from kubeskew.apiserver.admission.dynamic.reinvocation import Reinvoked
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
 from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
 from kubeskew.apiserver.admission.policy.mutations import JSON_PATCH, Mutation, MutationError, schema_of
 from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.admission.webhook.mutating import Reinvoked
 from kubeskew.apiserver.caching.offload import patiently
 
 _NAME = "MutatingAdmissionPolicy"

@@ -4,12 +4,11 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/{dispatcher,reinv
 """
 
 import copy
-from dataclasses import dataclass, field
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.dynamic.reinvocation import Reinvoked
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
@@ -19,20 +18,6 @@ from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.values import PatchError
 
 _NAME = "MutatingAdmissionWebhook"
-
-
-@dataclass(slots=True)
-class Reinvoked:
-    """Holds the webhooks that want another call if others change the object, and those that are due."""
-
-    eligible: set[str] = field(default_factory=set)
-    due: set[str] = field(default_factory=set)
-    last: Object | None = None  # as the last round left the object
-
-    def require(self) -> None:
-        """Everybody eligible so far is due."""
-        self.due |= self.eligible
-        self.eligible.clear()
 
 
 class MutatingAdmissionWebhook(Plugin):
