@@ -71,7 +71,7 @@ def _version_priority(group: str, version: str) -> int:
 
 
 def local_service(group: str, version: str, *, custom: bool) -> Object:
-    """The APIService of a group version of this server's own."""
+    """Returns the APIService of a group version of this server's own."""
     spec: Object = {"group": group} if group else {}
     spec["version"] = version
     spec["groupPriorityMinimum"] = _CUSTOM_GROUP if custom else _GROUPS.get(group, 9000)
@@ -88,7 +88,7 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
 
 
 def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
-    """The APIServices of the built-in groups, with the path they are posted to."""
+    """Returns the APIServices of the built-in groups, with the path they are posted to."""
     for group, versions in services.table.builtin.groups():
         if group != GROUP:  # the aggregator itself
             yield from ((_PATH, local_service(group, version, custom=False)) for version in versions)

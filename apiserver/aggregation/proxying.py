@@ -29,7 +29,7 @@ _OURS = frozenset({"audit-id", "cache-control"})
 
 
 async def proxy(services: AggregationServices, remote: Remote, request: Request) -> Response:
-    """The remote server's answer; 503 in plain text where it is known, or found, not to be there."""
+    """Returns the remote server's answer; 503 in plain text where it is known, or found, not to be there."""
     if not remote.available:
         return unavailable()
     request.ends_with_client = True
@@ -50,7 +50,9 @@ async def proxy(services: AggregationServices, remote: Remote, request: Request)
 
 
 async def _bounded(answer: Answer) -> AsyncIterator[bytes]:
-    """The body, for as long as a request may take; where that ends, so does the connection, as upstream."""
+    """Yields the body, for as long as a request may take; where that ends, so does the connection, as
+    upstream.
+    """
     end = asyncio.get_running_loop().time() + MAX_SECONDS
     async with aclosing(answer.pieces()) as pieces:
         while True:
@@ -101,7 +103,7 @@ def _context(services: AggregationServices, spec: dict[str, object]) -> ssl.SSLC
 
 
 def _headers(request: Request) -> Headers:
-    """The client's headers without its credentials, and who it is."""
+    """Returns the client's headers without its credentials, and who it is."""
     upgrade = [("Connection", "Upgrade"), ("Upgrade", request.headers.get("upgrade", ""))]
     headers = upgrade if is_upgrade(request) else [("Connection", "close")]
     headers += [*passed_on(request), *framing(request), *identity(request.user)]
@@ -112,7 +114,7 @@ def _headers(request: Request) -> Headers:
 
 
 def identity(user: User) -> list[tuple[str, str]]:
-    """The headers by which a front proxy tells who asks."""
+    """Returns the headers by which a front proxy tells who asks."""
     told = [("X-Remote-User", user.name)]
     if user.uid:
         told.append(("X-Remote-Uid", user.uid))

@@ -51,7 +51,7 @@ async def delete(request: Request, scope: Scope) -> Response:
 
 
 def _success(scope: Scope, name: str) -> Object:
-    """The Status where there is no object to show."""
+    """Returns the Status where there is no object to show."""
     head: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return head | {"details": {"name": name, "kind": scope.resource.kind}, "code": 200}
 
@@ -75,7 +75,7 @@ def _gone(scope: Scope, result: Written) -> Object:
 
 
 async def _body(request: Request, scope: Scope) -> Object | None:
-    """The DeleteOptions in the body, None if there is none; raises 400, before 1.35 500."""
+    """Returns the DeleteOptions in the body, None if there is none; raises 400, before 1.35 500."""
     body = await bodies.read(request)
     if not body:
         return None

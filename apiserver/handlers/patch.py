@@ -94,7 +94,7 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
 def _patched(
     request: Request, scope: Scope, live: Object, patcher: Patcher, write: Write, options: WriteOptions
 ) -> Object:
-    """The patched object with its managers."""
+    """Returns the patched object with its managers."""
     new = patcher(live)
     bodies.check_namespace(new, scope, request.info.namespace)
     bodies.check_name(new, request.info.name)
@@ -153,7 +153,9 @@ def _applied(
 
 
 def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
-    """A custom resource as it was merged, nulls included: of a map nothing is read but the metadata."""
+    """Returns a custom resource as it was merged, nulls included: of a map nothing is read but
+    the metadata.
+    """
     resource = scope.resource
     metadata = dict(merged.get("metadata") or {})
     metadata.pop("creationTimestamp", None)  # the server's say, whatever it is

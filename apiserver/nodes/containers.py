@@ -13,7 +13,7 @@ _PARTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
-    """The pod as it is now; raises 404."""
+    """Returns the pod as it is now; raises 404."""
     await services.store.refresh()
     pod = services.core_object("pods", namespace, name)
     if pod is None:
@@ -22,7 +22,7 @@ async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
 
 
 def container_of(pod: Object, asked: str) -> str:
-    """The container asked for, or the only one. Raises 400."""
+    """Returns the container asked for, or the only one. Raises 400."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     every = [one["name"] for part in _PARTS for one in spec.get(part) or ()]
     if asked:

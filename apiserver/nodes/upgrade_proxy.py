@@ -118,7 +118,7 @@ async def pass_on(request: Request, address: Address, target: str) -> Answer:
 
 
 def framing(request: Request) -> Headers:
-    """The header that says how the request's body is framed: to its backend as to us."""
+    """Returns the header that says how the request's body is framed: to its backend as to us."""
     length = request.headers.get("content-length", "")
     if length:
         return [("Content-Length", length)]

@@ -26,7 +26,7 @@ class Fault(NamedTuple):
     detail: str = ""
 
     def error(self, prefix: str) -> FieldError:
-        """The field error, with the place below `prefix`."""
+        """Returns the field error, with the place below `prefix`."""
         path = prefix
         if self.name:
             name = self.name.removeprefix(".")

@@ -27,7 +27,7 @@ class MutationError(Exception):
 
 
 def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = True) -> Expression:
-    """The expression of a mutation of that patchType: an `Object`, or a list of `JSONPatch`."""
+    """Returns the expression of a mutation of that patchType: an `Object`, or a list of `JSONPatch`."""
     from kubeskew.apimachinery import cel
     from kubeskew.apimachinery.cel import mutations, types
 
@@ -86,7 +86,7 @@ def _check_names(value: Any) -> None:
 
 
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:
-    """The structured merge of an apply configuration: what it names wins, what it omits stays."""
+    """Returns the structured merge of an apply configuration: what it names wins, what it omits stays."""
     from kubeskew.apimachinery import cel
     from kubeskew.apiserver.apply.managedfields import merging, typed
     from kubeskew.apiserver.apply.managedfields.atoms import TypedError
@@ -131,7 +131,7 @@ def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
 
 
 def schema_of(services: AdmissionServices, kind: GroupVersionKind) -> Schema:
-    """The tree of a kind; raises 503."""
+    """Returns the tree of a kind; raises 503."""
     resource = services.table.by_kind(*kind)
     if resource is None:
         raise service_unavailable(

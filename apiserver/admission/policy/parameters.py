@@ -20,7 +20,7 @@ class ConfigurationError(Exception):
 
 
 def param_resource(services: AdmissionServices, kind: Object | None) -> Resource | None:
-    """The resource of `spec.paramKind`, None if there is none; raises ConfigurationError."""
+    """Returns the resource of `spec.paramKind`, None if there is none; raises ConfigurationError."""
     if kind is None:
         return None
     group, _, version = (kind.get("apiVersion") or "").rpartition("/")
@@ -35,7 +35,7 @@ def param_resource(services: AdmissionServices, kind: Object | None) -> Resource
 async def collect(
     services: AdmissionServices, resource: Resource | None, reference: Object | None, namespace: str
 ) -> list[Object | None]:
-    """The parameters, [None] where the policy or the binding has none; raises ConfigurationError."""
+    """Returns the parameters, [None] where the policy or the binding has none; raises ConfigurationError."""
     if resource is None or reference is None:
         return [None]
     within = _namespace(resource, reference, namespace)

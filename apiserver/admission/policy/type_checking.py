@@ -90,7 +90,7 @@ def _told(kind: GroupVersionKind, expression: Expression) -> str:
 
 
 def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Compiler:
-    """A compiler that knows what `object` looks like."""
+    """Returns a compiler that knows what `object` looks like."""
     from kubeskew.apimachinery import cel
 
     declared = cel.declare(_json_schema(schema, 0), root=True)
@@ -102,7 +102,7 @@ def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Comp
 
 
 def _kinds(services: AdmissionServices, spec: Object) -> list[tuple[GroupVersionKind, Schema]]:
-    """The kinds that the rules name without a wildcard, ten at most."""
+    """Returns the kinds that the rules name without a wildcard, ten at most."""
     found: dict[GroupVersionKind, Schema] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         for resource in _named(services, rule):
@@ -123,7 +123,7 @@ def _named(services: AdmissionServices, rule: Object) -> Iterator[Resource]:
 
 
 def _json_schema(schema: Schema, depth: int) -> dict[str, Any]:
-    """A schema as a definition would write it, as deep as expressions go."""
+    """Returns a schema as a definition would write it, as deep as expressions go."""
     if depth > _MAX_DEPTH or schema.kind in {Kind.ANY, Kind.INT_OR_STRING, Kind.QUANTITY}:
         return dict(_ANYTHING)
     if schema.kind is Kind.OBJECT:

@@ -134,7 +134,7 @@ async def _service(services: RequestServices, namespace: str, wanted: Wanted) ->
 
 
 def _pod_behind(services: RequestServices, namespace: str, address: Object) -> Object | None:
-    """The pod that an endpoint leads to, if it is one of the namespace and has that address.
+    """Returns the pod that an endpoint leads to, if it is one of the namespace and has that address.
 
     Endpoints are written by users: without the check they could send the server anywhere.
     """

@@ -14,7 +14,7 @@ MAX_MANAGER = 128
 
 
 def field_manager(services: RegistryServices, resource: Resource) -> FieldManager:
-    """The field manager of a resource; it knows the schema of every registered version."""
+    """Returns the field manager of a resource; it knows the schema of every registered version."""
 
     def schema_for(api_version: str) -> Schema | None:
         group, _, version = api_version.rpartition("/")
@@ -35,7 +35,7 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
 
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:
-    """The manager of a write: as the client says, else the first word of its user agent."""
+    """Returns the manager of a write: as the client says, else the first word of its user agent."""
     return field_manager_param or _product(user_agent)
 
 

@@ -96,8 +96,8 @@ class Strategy:
             obj.pop("status", None)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Checks the kind's own rules for a new object; metadata and structure are checked by the
-        registry.
+        """Returns the faults of a new object by the kind's own rules; metadata and structure are checked
+        by the registry.
         """
         return []
 

@@ -83,7 +83,7 @@ async def read_other(
 
 
 def delete_options_schema(scope: Scope) -> Schema:
-    """The tree of DeleteOptions."""
+    """Returns the tree of DeleteOptions."""
     found = scope.services.definition(_DELETE_OPTIONS)
     if found is None:
         raise errors.internal(f"there is no {_DELETE_OPTIONS}")

@@ -16,7 +16,7 @@ from kubeskew.apiserver.registry.requests.scope import Scope
 
 
 def patch_type(request: Request, scope: Scope) -> str:
-    """The patch's media type; raises 415. Custom resources have no strategic merge patch."""
+    """Returns the patch's media type; raises 415. Custom resources have no strategic merge patch."""
     known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
     if not scope.resource.custom:
         known.insert(2, STRATEGIC_PATCH)
@@ -36,7 +36,7 @@ class Configuration(NamedTuple):
 
 
 def read_configuration(body: bytes) -> Configuration:
-    """The configuration in the body of an apply; raises 400."""
+    """Returns the configuration in the body of an apply; raises 400."""
     try:
         parsed = decoder.parse(body, APPLY_PATCH)
     except ValueError as error:

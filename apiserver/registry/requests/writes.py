@@ -10,7 +10,7 @@ from kubeskew.apiserver.registry.requests.scope import Scope
 
 
 def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
-    """The write that a request makes."""
+    """Returns the write that a request makes."""
     author = authors.author_of(request, str(scope.services.world.version))
     return Write(
         request.user,
