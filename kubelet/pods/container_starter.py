@@ -14,6 +14,7 @@ from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import interpreter
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
 from kubeskew.kubelet.pods.next_steps import Steps, should_restart
+from kubeskew.kubelet.pods.post_start import PostStartHooks
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.status.container_status import Waiting
 
@@ -34,6 +35,7 @@ class ContainerStarter:
 
     def __init__(self, services: NodeServices) -> None:
         self._services = services
+        self.hooks = PostStartHooks(services)
         self.next_try: datetime | None = None  # when a container that is held back may start
         self._failed: dict[str, tuple[datetime, Waiting]] = {}  # container → when it is tried again, why
         self._announced: dict[str, str] = {}  # container → id of the attempt whose back-off was told
@@ -115,6 +117,7 @@ class ContainerStarter:
                 held_back[name] = Waiting("RunContainerError", failure)
             return True
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
+        self.hooks.run(pod, sandbox, container, spec)
         return True
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:

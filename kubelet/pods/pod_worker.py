@@ -113,6 +113,7 @@ class PodWorker:
                 await self._pause(delay)
         finally:
             self._prober.stop()
+            self._starter.hooks.stop()
         self._services.runtime.remove_sandbox(self.uid)
         self._services.backoff.forget(self.uid)
 
@@ -255,6 +256,7 @@ class PodWorker:
         services = self._services
         self._killed = True
         self._prober.stop()
+        self._starter.hooks.stop()
         sandbox = services.runtime.sandbox(self.uid)
         if sandbox is not None:
             remaining = self._killer.kill(self.pod, sandbox)

@@ -66,3 +66,25 @@ async def test_a_pre_stop_hook_runs_before_sigterm(node):
     ended = looked_into.container
     assert (ended.exit_code, (ended.ends_at - before).total_seconds()) == (0, pytest.approx(4, abs=0.5))
     assert [line.data for line in looked_into.simulation.lines] == [b"told\n"]
+
+
+async def test_a_post_start_hook_runs_in_the_container(node):
+    """Its command sees and changes the container's files."""
+    await node.start()
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo greeting > /tmp/told"]}}}
+    script = "while ! test -f /tmp/told; do sleep 1; done; cat /tmp/told; sleep 3600"
+    await node.create(containers=[container(script, lifecycle=hook)])
+    await node.running()
+    looked_into = container_process(node)
+    await node.until(lambda: [line.data for line in looked_into.simulation.lines] == [b"greeting\n"])
+
+
+async def test_a_post_start_hook_that_fails_ends_its_container(node):
+    """The container is killed and started anew; the event says nothing of the hook's output."""
+    await node.start()
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "sleep 2; echo secret; exit 3"]}}}
+    await node.create(containers=[container("sleep 3600", lifecycle=hook)])
+    await node.until_pod(lambda status: _status(status).get("restartCount") == 1)
+    events = await node.events()
+    assert ("FailedPostStartHook", "PostStartHook failed") in events
+    assert ("Killing", "FailedPostStartHook") in events
