@@ -211,7 +211,7 @@ def _service(services: Services, options: ServerOptions, port: int) -> Iterable[
     """Returns the service `kubernetes`, its address out of the range, and where it leads."""
     network = ipaddress.ip_network(options.service_cluster_ip_range)
     address = str(network[1])
-    if services.world.gates.enabled("MultiCIDRServiceAllocator"):
+    if services.features.services.several_ranges:
         cidr = _object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes")
         yield "/apis/networking.k8s.io/v1/servicecidrs", {**cidr, "spec": {"cidrs": [str(network)]}}
     service = _object("v1", "Service", "kubernetes", {"component": "apiserver", "provider": "kubernetes"})

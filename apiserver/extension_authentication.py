@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.options import ServerOptions
 
 NAME = "extension-apiserver-authentication"
@@ -29,7 +30,7 @@ def data_of(options: ServerOptions, world: World) -> dict[str, str]:
             "requestheader-extra-headers-prefix": options.requestheader_extra_headers_prefix,
             "requestheader-allowed-names": options.requestheader_allowed_names,
         }
-        if world.gates.enabled("RemoteRequestHeaderUID"):
+        if features_of(world.gates).accounts.request_header_uid:
             lists["requestheader-uid-headers"] = options.requestheader_uid_headers
         data |= {name: json.dumps(list(values), separators=(",", ":")) for name, values in lists.items()}
     return data

@@ -37,6 +37,16 @@ def until(minor: int, *, gate: str = "") -> Any:
     return decided(lambda gates: gates.version.minor <= minor or (bool(gate) and gates.enabled(gate)))
 
 
+def unless_off(name: str, *, minor: int = 0) -> Any:
+    """Makes a field that is true from a minor on unless the gate is off.
+
+    Once a release no longer has the gate's name, the feature stays.
+    """
+    return decided(
+        lambda gates: gates.version.minor >= minor and (not gates.knows(name) or gates.enabled(name))
+    )
+
+
 def gate(*names: str) -> Any:
     """Makes a field that is true where all of the gates are on."""
     return decided(lambda gates: all(gates.enabled(name) for name in names))
@@ -267,6 +277,12 @@ class AccountFeatures:
     token_ids: bool = gate("ServiceAccountTokenJTI")
     node_binding: bool = gate("ServiceAccountTokenNodeBinding")
     pod_node_info: bool = gate("ServiceAccountTokenPodNodeInfo")
+    checks_node_binding: bool = gate("ServiceAccountTokenNodeBindingValidation")
+    invalid_label: bool = since(28)  # legacy tokens whose secret is labelled are refused (from memory)
+    certificate_ids: bool = since(32)  # users of certificates have a credential id
+    request_header_uid: bool = gate("RemoteRequestHeaderUID")  # extension servers are told its header
+    node_selectors: bool = gate("AuthorizeNodeWithSelectors")
+    credential_provider_tokens: bool = gate("KubeletServiceAccountTokenForCredentialProviders")
     enforcing_deprecated: bool = since(32)  # annotation kubernetes.io/enforce-mountable-secrets
 
 
@@ -277,6 +293,16 @@ class AdmissionFeatures:
     policy_actions: bool = since(27)  # before, every binding denies
     # Parameters are chosen by selectors, and it is said what is done without any.
     parameter_selectors: bool = since(28)
+    validating_policies: bool = unless_off("ValidatingAdmissionPolicy", minor=26)
+    mutating_policies: bool = unless_off("MutatingAdmissionPolicy", minor=32)
+    mutates: bool = gate("MutatingAdmissionPolicy")
+    exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
+    topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
+    checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
+    checks_kubelet_requests: bool = decided(
+        lambda gates: not gates.enabled("AllowInsecureKubeletCertificateSigningRequests")
+    )
+    pod_security_release: int = decided(lambda gates: gates.version.minor)  # of the standards
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,7 +322,35 @@ class RequestFeatures:
     # To delete a readable object so is a conflict, and there are dry runs.
     readable_is_conflict: bool = since(37)
     tells_first_unreadable: bool = since(37)  # failed lists tell the first error
+    watch_list: bool = gate("WatchList")
+    custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
+    list_snapshots: bool = gate("ListFromCacheSnapshot")
+    unreadable_options_are_bad: bool = since(35)  # 400 instead of 500: the client's fault (133358)
+    constrained_impersonation: bool = gate("ConstrainedImpersonation")
+    fairness: bool = unless_off("APIPriorityAndFairness")
+    # Versions of the aggregated discovery document, best first; may be empty.
+    aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
     exempt_levels: bool = since(28)  # exempt priority levels have shares
+
+
+def _aggregated_versions(gates: FeatureGates) -> tuple[str, ...]:
+    minor = gates.version.minor
+    offered = ["v2"] if minor >= 30 else []
+    endpoint = gates.enabled("AggregatedDiscoveryEndpoint")  # its end, once removed, is "on"
+    removed = gates.spec("AggregatedDiscoveryRemoveBetaType") is not None and minor >= 33
+    if endpoint and not (removed and gates.enabled("AggregatedDiscoveryRemoveBetaType")):
+        offered.append("v2beta1")
+    return tuple(offered)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HookFeatures:
+    """Holds the decisions about the names of post-start hooks; sources in hooks.py."""
+
+    system_namespaces: bool = since(28)
+    local_availability: bool = since(31)  # local and remote APIServices are looked after apart
+    storage_readiness: bool = gate("WatchCacheInitializationPostStartHook")
+    service_ranges: bool = gate("MultiCIDRServiceAllocator")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -313,6 +367,7 @@ class Features:
     accounts: AccountFeatures
     admission: AdmissionFeatures
     requests: RequestFeatures
+    hooks: HookFeatures
 
 
 @lru_cache(maxsize=256)
@@ -329,4 +384,5 @@ def features_of(gates: FeatureGates) -> Features:
         accounts=_build(AccountFeatures, gates),
         admission=_build(AdmissionFeatures, gates),
         requests=_build(RequestFeatures, gates),
+        hooks=_build(HookFeatures, gates),
     )

@@ -4,14 +4,12 @@ Source: recorded answers of /readyz?verbose of 1.29, 1.31 and of a newer release
 a hook hangs on is from memory.
 """
 
-from kubeskew.apimachinery.gates import FeatureGates
-
-_LOCAL_AVAILABILITY = 31  # the first minor that looks after local and remote APIServices apart
+from kubeskew.apiserver.features import HookFeatures
 
 
-def check_names(minor: int, gates: FeatureGates) -> list[str]:
+def check_names(features: HookFeatures) -> list[str]:
     """Returns the checks after `etcd` that all probes share, in upstream's order."""
-    hooks = _before(minor) if minor < _LOCAL_AVAILABILITY else _since(gates)
+    hooks = _since(features) if features.local_availability else _before(features)
     return [name if name == "autoregister-completion" else f"poststarthook/{name}" for name in hooks]
 
 
@@ -28,8 +26,8 @@ def _generic(admission: str) -> list[str]:
     ]
 
 
-def _before(minor: int) -> list[str]:
-    namespaces = ["start-system-namespaces-controller"] if minor >= 28 else []
+def _before(features: HookFeatures) -> list[str]:
+    namespaces = ["start-system-namespaces-controller"] if features.system_namespaces else []
     return [
         *_generic("start-kube-apiserver-admission-initializer"),
         "start-service-ip-repair-controllers",
@@ -55,9 +53,9 @@ def _before(minor: int) -> list[str]:
     ]
 
 
-def _since(gates: FeatureGates) -> list[str]:
-    caches = ["storage-readiness"] if gates.enabled("WatchCacheInitializationPostStartHook") else []
-    cidrs = ["start-kubernetes-service-cidr-controller"] if gates.enabled("MultiCIDRServiceAllocator") else []
+def _since(features: HookFeatures) -> list[str]:
+    caches = ["storage-readiness"] if features.storage_readiness else []
+    cidrs = ["start-kubernetes-service-cidr-controller"] if features.service_ranges else []
     return [
         *_generic("start-apiserver-admission-initializer"),
         "start-system-namespaces-controller",

@@ -108,16 +108,15 @@ class APIServer:
             entropy=services.world.entropy,
             max_reads=options.max_requests_inflight,
             max_writes=options.max_mutating_requests_inflight,
-            constrained_impersonation=services.world.gates.enabled("ConstrainedImpersonation"),
+            constrained_impersonation=services.features.requests.constrained_impersonation,
             fairness=self._fairness(),
         )
 
     def _fairness(self) -> Fairness | None:
         """Priority and fairness; None where the limits or its gate are off, and only the limits count."""
         options, services = self.options, self.services
-        gate = "APIPriorityAndFairness"
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
-        if not total or (services.world.gates.knows(gate) and not services.world.gates.enabled(gate)):
+        if not total or not services.features.requests.fairness:
             return None
         metrics = FlowMetrics(services.metrics.registry)
         return Fairness(services.store, metrics, total, services.codec.current)
@@ -129,8 +128,7 @@ class APIServer:
         health.add("etcd", lambda: event_log.healthy)
         health.add("etcd-readiness", lambda: event_log.healthy, ("readyz",))
         health.add("informer-sync", lambda: self._bootstrapped, ("readyz",))
-        world = self.services.world
-        for name in hooks.check_names(world.version.minor, world.gates):
+        for name in hooks.check_names(self.services.features.hooks):
             health.add(name, lambda: self._bootstrapped)
         health.add("shutdown", lambda: not lifetime.stopping.is_set(), ("readyz",))
 
@@ -220,7 +218,8 @@ def _authenticator(
     options: ServerOptions, keys: AccountKeys, store: Store, world: World
 ) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
-    accounts = AccountTokens(keys, store, world.clock, world.gates)
+    features = features_of(world.gates)
+    accounts = AccountTokens(keys, store, world.clock, features.accounts)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
     authorities = Authorities(
         _content(options.client_ca_file), _content(options.requestheader_client_ca_file)
@@ -229,7 +228,7 @@ def _authenticator(
     if options.requestheader_client_ca_file:
         headers = RequestHeaderAuthenticator(_request_headers(options), authorities, world.clock)
     return UnionAuthenticator(
-        CertificateAuthenticator(world.clock, authorities, tells_id=world.version.minor >= 32),
+        CertificateAuthenticator(world.clock, authorities, tells_id=features.accounts.certificate_ids),
         tokens,
         keys.audiences,
         anonymous=options.anonymous_auth,

@@ -223,6 +223,32 @@ def test_imports_name_the_one_package(folder: str):
     assert found == []
 
 
+# Where the API server may look at minors and gates beside features.py, and why.
+VERSION_TABLES = {
+    "apiserver/admission/podsecurity/evaluating.py",  # a level of the standards names a version of its own
+    "apiserver/authorization/default_roles.py",  # a table of roles with the minors and gates of each
+    "apiserver/bootstrap.py",  # the default flow schemas are such a table, too
+    "apiserver/deprecations.py",  # a table of versions of the API with the minors of their end
+    "apiserver/features.py",
+    "apiserver/openapi/operations.py",  # a table of query parameters with their first minors
+    "apiserver/openapi/v2.py",  # the catalogue's types of a release
+    "apiserver/openapi/v3.py",
+    "apiserver/registry/generic/disabled_fields.py",  # the catalogue names the gates of fields
+    "apiserver/routes/paths.py",  # /version shows the minor
+    "apiserver/structuralschema/embedded.py",  # the catalogue's types of a release
+    "apiserver/structuralschema/rule_compiling.py",  # CEL of a release
+    "apiserver/structuralschema/rule_programs.py",
+    "apiserver/structuralschema/rules.py",  # a value made once, as features.py does
+}
+
+
+def test_versions_and_gates_are_decided_in_one_place():
+    """Modules of the API server read named decisions; they compare no minors and know no gates."""
+    asks = re.compile(r"\.minor\b|gates\.(?:enabled|knows|spec)\(")
+    found = {name_of(path) for path in MODULES if asks.search(path.read_text())}
+    assert {name for name in found if name.startswith("apiserver/")} == VERSION_TABLES
+
+
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "hack")
 # What stands for a name that the reader chooses: GROUP, KIND, NAME.

@@ -6,7 +6,6 @@ nothing more. Which are on without flags is `_ON`.
 
 from collections.abc import Callable, Sequence
 
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apiserver.admission import AdmissionChain, Plugin
 from kubeskew.apiserver.admission.escalation import Escalation
 from kubeskew.apiserver.admission.plugins import optional
@@ -36,6 +35,7 @@ from kubeskew.apiserver.admission.policy.validating import ValidatingAdmissionPo
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
 from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
+from kubeskew.apiserver.features import AdmissionFeatures
 
 Factory = Callable[[AdmissionServices], Plugin]
 
@@ -48,7 +48,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccount,
     "NodeRestriction": lambda services: NodeRestriction(
-        services.store, services.world.gates, services.authorizer
+        services.store, services.features.admission, services.authorizer
     ),
     "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
     "AlwaysPullImages": lambda _: optional.AlwaysPullImages(),
@@ -73,7 +73,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "CertificateSubjectRestriction": lambda _: CertificateSubjectRestriction(),
     "DefaultIngressClass": lambda services: DefaultIngressClass(services.store),
     "DenyServiceExternalIPs": lambda _: optional.DenyServiceExternalIPs(),
-    "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.world.gates),
+    "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.features.admission),
     "NodeDeclaredFeatureValidator": None,
     # What calls out, counts or denies comes last.
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
@@ -83,7 +83,6 @@ _PLUGINS: dict[str, Factory | None] = {
     "ResourceQuota": ResourceQuota,
     "AlwaysDeny": lambda _: optional.AlwaysDeny(),
 }
-_POLICIES_SINCE = {"ValidatingAdmissionPolicy": 26, "MutatingAdmissionPolicy": 32}  # named as their gates
 _ON = frozenset(
     {
         "NamespaceLifecycle", "LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity",
@@ -103,18 +102,18 @@ def admission_chain(
     """Returns the chain of one server: what is on by default, more and less by the flags (which were
     checked).
     """
-    wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.world.gates)
+    wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.features.admission)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
     return AdmissionChain([*plugins, Escalation(services.authorizer)])
 
 
-def _switched_off(gates: FeatureGates) -> set[str]:
-    """Policies whose gate is off, or not there yet; once it is locked and gone they are always there."""
-    return {
-        name
-        for name, since in _POLICIES_SINCE.items()
-        if gates.version.minor < since or (gates.knows(name) and not gates.enabled(name))
+def _switched_off(features: AdmissionFeatures) -> set[str]:
+    """Returns the policy plugins that this server does not have."""
+    policies = {
+        "ValidatingAdmissionPolicy": features.validating_policies,
+        "MutatingAdmissionPolicy": features.mutating_policies,
     }
+    return {name for name, on in policies.items() if not on}
 
 
 def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.webhooks.client import WebhookClient
@@ -41,6 +42,7 @@ class AdmissionServices(Protocol):
     """Gives what plugins look things up with, and call out by."""
 
     world: World
+    features: Features
     table: ComposedTable
     store: Store
     authorizer: Access

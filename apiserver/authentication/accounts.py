@@ -11,11 +11,11 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
 from kubeskew.apimachinery.errors import GroupResource, not_found
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.web_tokens import Token, WrongTokenError, verified
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.features import AccountFeatures
 from kubeskew.apiserver.serviceaccount import group_names, user_name
 from kubeskew.apiserver.serviceaccount.issuing import PRIVATE
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
@@ -29,7 +29,6 @@ _LEGACY = "kubernetes.io/serviceaccount/"
 _LEEWAY = timedelta(minutes=1)
 _EXTRA = "authentication.kubernetes.io/"
 _INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
-_LABEL_SINCE = 28  # (from memory)
 _REMEMBERED = 5_000
 _INVALIDATED = "service account token has been invalidated"
 
@@ -37,14 +36,14 @@ _INVALIDATED = "service account token has been invalidated"
 class AccountTokens:
     """Knows the tokens that were issued for this cluster, for as long as what they are bound to is there."""
 
-    def __init__(self, keys: AccountKeys, store: Store, clock: Clock, gates: FeatureGates) -> None:
+    def __init__(self, keys: AccountKeys, store: Store, clock: Clock, features: AccountFeatures) -> None:
         self._keys = keys
         self._store = store
         self._clock = clock
-        self._tells_id = gates.enabled("ServiceAccountTokenJTI")
-        self._tells_node = gates.enabled("ServiceAccountTokenPodNodeInfo")
-        self._checks_node = gates.enabled("ServiceAccountTokenNodeBindingValidation")
-        self._heeds_label = gates.version.minor >= _LABEL_SINCE
+        self._tells_id = features.token_ids
+        self._tells_node = features.pod_node_info
+        self._checks_node = features.checks_node_binding
+        self._heeds_label = features.invalid_label
         self._verified: Generations[str, Token] = Generations(_REMEMBERED)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:

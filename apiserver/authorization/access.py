@@ -9,6 +9,7 @@ from kubeskew.apiserver.authorization.node import NodeAuthorizer
 from kubeskew.apiserver.authorization.rbac import RBACAuthorizer
 from kubeskew.apiserver.authorization.rules import Rule
 from kubeskew.apiserver.authorization.union import UnionAuthorizer
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.storage.interfaces import Store
 
 
@@ -20,5 +21,5 @@ class Access(UnionAuthorizer):
     def __init__(self, store: Store, world: World) -> None:
         rules = map(Rule.of, DefaultRoles(world.version, world.gates).rules_of("system:node"))
         self.rbac = RBACAuthorizer(Bindings(store))
-        node = NodeAuthorizer(Graph(store), world.gates, tuple(rules))
+        node = NodeAuthorizer(Graph(store), features_of(world.gates).accounts, tuple(rules))
         super().__init__([node, self.rbac, AnnouncerAuthorizer()])

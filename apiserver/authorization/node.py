@@ -6,11 +6,11 @@ pkg/auth/nodeidentifier/default.go, 1.36.
 
 from collections.abc import Callable, Sequence
 
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.labels import SelectorError
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, SLICES, VOLUMES, Graph
 from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.features import AccountFeatures
 from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
@@ -34,11 +34,11 @@ def node_of(user: User) -> str | None:
 class NodeAuthorizer:
     """Allows nodes what they need, has no opinion on others. `rules` are those of system:node."""
 
-    def __init__(self, graph: Graph, gates: FeatureGates, rules: Sequence[Rule]) -> None:
+    def __init__(self, graph: Graph, features: AccountFeatures, rules: Sequence[Rule]) -> None:
         self._graph = graph
         self._rules = tuple(rules)
-        self._by_selector = gates.enabled("AuthorizeNodeWithSelectors")
-        self._reads_accounts = gates.enabled("KubeletServiceAccountTokenForCredentialProviders")
+        self._by_selector = features.node_selectors
+        self._reads_accounts = features.credential_provider_tokens
         self._kinds: dict[tuple[str, str], Callable[[str, RequestInfo], Decision]] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,

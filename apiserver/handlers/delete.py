@@ -23,7 +23,6 @@ from kubeskew.apiserver.registry.requests.writes import write_of
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
-_BAD_SINCE = 35  # the first minor that takes options it cannot read for the client's fault (133358)
 # What upstream's scheme for options knows in every version, without a way to DeleteOptions.
 _UNVERSIONED = frozenset(
     {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
@@ -84,7 +83,7 @@ async def _body(request: Request, scope: Scope) -> Object | None:
     try:
         return _decoded(scope, body, content_type, schema)
     except ValueError as error:
-        if scope.services.world.version.minor < _BAD_SINCE:
+        if not scope.services.features.requests.unreadable_options_are_bad:
             raise errors.StatusError(500, "", str(error)) from None
         raise errors.bad_request(str(error)) from None
 
@@ -116,7 +115,7 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
 async def delete_collection(request: Request, scope: Scope) -> Response:
     """Delete every selected object; answers the list of them as they were."""
     form = rendering.form_of(request)
-    watch_list = scope.services.world.gates.enabled("WatchList")
+    watch_list = scope.services.features.requests.watch_list
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
     unsafe = scope.registry.tells_corruption

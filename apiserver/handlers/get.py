@@ -13,14 +13,12 @@ from kubeskew.apiserver.registry.requests import rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.unreadable import UnreadableError
 
-_NO_EXPORT_SINCE = 21  # the first minor
-
 
 async def get(request: Request, scope: Scope) -> Response:
     """Returns the object, as it is now; `resourceVersion=0` or older ones are always satisfied by that."""
     info, store = request.info, scope.services.store
     form = rendering.form_of(request)
-    if scope.services.world.version.minor >= _NO_EXPORT_SINCE and parameters.boolean(request, "export"):
+    if parameters.boolean(request, "export"):
         why = "the export parameter, deprecated since v1.14, is no longer supported"
         raise errors.bad_request(why)
     asked = request.param("resourceVersion")

@@ -31,7 +31,7 @@ _CHECKS = 1_000  # of objects against conditions in one go
 async def list_objects(request: Request, scope: Scope) -> Response:
     """Returns a list, or one chunk of it."""
     form = rendering.form_of(request)
-    watch_list = scope.services.world.gates.enabled("WatchList")
+    watch_list = scope.services.features.requests.watch_list
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
     namespace = request.info.namespace or None
@@ -174,7 +174,7 @@ async def _continued(scope: Scope, namespace: str | None, options: ListOptions, 
     if options.resource_version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     revision = where.revision if where.revision > 0 else await scope.services.store.refresh()
-    snapshots = scope.services.world.gates.enabled("ListFromCacheSnapshot")
+    snapshots = scope.services.features.requests.list_snapshots
     limit = 0 if snapshots and _is_unlimited(scope, options) else options.limit
     try:
         return await _at(scope, namespace, revision, limit, wanted, where.after)

@@ -55,7 +55,7 @@ class Change(NamedTuple):
 async def watch(request: Request, scope: Scope) -> Response:
     """Everything that can be wrong with the request is said before the stream begins."""
     form = rendering.form_of(request)
-    watch_list = scope.services.world.gates.enabled("WatchList")
+    watch_list = scope.services.features.requests.watch_list
     options = parameters.list_options(request, watch=True, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
     revision = parse_cached_revision(options.resource_version)

@@ -24,7 +24,7 @@ class Discovery:
 
     def __init__(self, services: RouteServices) -> None:
         self._services = services
-        versions = discovery_documents.aggregated_versions(services.world.gates)
+        versions = services.features.requests.aggregated_discovery
         self._aggregates = {(discovery_documents.AGGREGATED_GROUP, version, _KIND) for version in versions}
 
     async def serve(self, request: Request) -> Response | None:

@@ -8,7 +8,6 @@ import hashlib
 from typing import Any
 
 from kubeskew.apimachinery.errors import unknown_path
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource, ResourceTable, Subresource
 
 Document = dict[str, Any]
@@ -120,22 +119,6 @@ _CUSTOM_ORDER = ("delete", "deletecollection", "get", "list", "patch", "create",
 
 def _verbs(verbs: frozenset[str], custom: bool) -> list[str]:
     return [verb for verb in _CUSTOM_ORDER if verb in verbs] if custom else sorted(verbs)
-
-
-def aggregated_versions(gates: FeatureGates) -> tuple[str, ...]:
-    """Returns the versions of the aggregated document that a server offers, best first; may be empty."""
-    minor = gates.version.minor
-    offered = []
-    if minor >= _V2_SINCE:
-        offered.append("v2")
-    endpoint = gates.enabled("AggregatedDiscoveryEndpoint")  # its end, once removed, is "on"
-    removed = gates.spec("AggregatedDiscoveryRemoveBetaType") is not None and minor >= _BETA_GATE_SINCE
-    if endpoint and not (removed and gates.enabled("AggregatedDiscoveryRemoveBetaType")):
-        offered.append("v2beta1")
-    return tuple(offered)
-
-
-_V2_SINCE, _BETA_GATE_SINCE = 30, 33
 
 
 def aggregated(table: ResourceTable, legacy: bool, beta: bool) -> Document:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from kubeskew.apiserver.aggregation.services import AggregationServices
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
@@ -12,6 +13,7 @@ from kubeskew.apiserver.storage.interfaces import Log
 class RouteServices(AggregationServices, Protocol):
     """Gives what discovery, OpenAPI, health and metrics tell of."""
 
+    features: Features
     log: Log
     health: HealthChecks
     metrics: RequestMetrics

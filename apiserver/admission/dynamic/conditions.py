@@ -35,7 +35,7 @@ class Conditions:
         if listed:
             from kubeskew.apimachinery.cel import types
 
-            minor = services.world.version.minor
+            minor = services.features.expressions
             environment = expressions.environment(minor, params=params)
             self._expressions = [
                 Expression(one.get("expression") or "", environment, (types.BOOL,)) for one in listed

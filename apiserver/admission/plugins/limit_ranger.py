@@ -27,8 +27,7 @@ class LimitRanger(Plugin):
 
     def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
-        gates = services.world.gates
-        self._sums = PodResources(pod_level=gates.enabled("PodLevelResources"), overhead=False)
+        self._sums = PodResources(pod_level=services.features.pods.pod_resources, overhead=False)
         self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
 
     async def admit(self, attributes: Attributes) -> None:

@@ -7,7 +7,6 @@ import copy
 from typing import Any
 
 from kubeskew.apimachinery.errors import GroupResource, not_found
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.token_audiences import token_audiences
@@ -15,6 +14,7 @@ from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.authorization.node import LEASES, node_of
 from kubeskew.apiserver.authorization.pod_secrets import secret_names
 from kubeskew.apiserver.authorization.references import MIRROR, config_map_names
+from kubeskew.apiserver.features import AdmissionFeatures
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
@@ -39,11 +39,11 @@ class NodeRestriction(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
 
-    def __init__(self, store: Store, gates: FeatureGates, authorizer: Authorizer) -> None:
+    def __init__(self, store: Store, features: AdmissionFeatures, authorizer: Authorizer) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._checks_audiences = gates.enabled("ServiceAccountNodeAudienceRestriction")
-        self._checks_requests = gates.enabled("AllowInsecureKubeletCertificateSigningRequests") is False
+        self._checks_audiences = features.checks_node_audiences
+        self._checks_requests = features.checks_kubelet_requests
         self._kinds = {
             "pods": self._pod,
             "nodes": _node,

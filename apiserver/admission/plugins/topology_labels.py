@@ -3,9 +3,9 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels/admission.go, 1.36.
 """
 
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
+from kubeskew.apiserver.features import AdmissionFeatures
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
@@ -20,9 +20,9 @@ class PodTopologyLabels(Plugin):
     resources = frozenset({"pods"})
     subresources = frozenset({"", "binding"})
 
-    def __init__(self, store: Store, gates: FeatureGates) -> None:
+    def __init__(self, store: Store, features: AdmissionFeatures) -> None:
         self._store = store
-        self._on = gates.enabled("PodTopologyLabelsAdmission")
+        self._on = features.topology_labels
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object

@@ -49,7 +49,7 @@ class PodSecurity(Plugin):
 
     def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
-        self._evaluator = Evaluator(services.world.version.minor)
+        self._evaluator = Evaluator(services.features.admission.pod_security_release)
         self._read: Generations[str, _Read] = Generations(_REMEMBERED)
 
     async def validate(self, attributes: Attributes) -> None:

@@ -59,7 +59,7 @@ class Evaluator:
         self._conditions = Conditions(
             services, spec.get("matchConditions") or (), fails=self._fails, params=params
         )
-        self._compiler = Compiler(services.world.version.minor, params=params)
+        self._compiler = Compiler(services.features.expressions, params=params)
         declare_all(self._compiler, spec.get("variables") or [])
         self._validations = [self._validation(one) for one in spec.get("validations") or ()]
         self._annotations = [

@@ -33,7 +33,7 @@ class _Evaluator:
         fails = spec.get("failurePolicy") != "Ignore"
         listed = spec.get("matchConditions") or ()
         self.conditions = Conditions(services, listed, fails=fails, params=params)
-        self.compiler = Compiler(services.world.version.minor, params=params)
+        self.compiler = Compiler(services.features.expressions, params=params)
         declare_all(self.compiler, spec.get("variables") or [])
         self.mutations = [Mutation(self.compiler, one) for one in spec.get("mutations") or ()]
 
@@ -80,7 +80,7 @@ class MutatingAdmissionPolicy(Plugin):
         )
 
     async def admit(self, attributes: Attributes) -> None:
-        if not self._services.world.gates.enabled(_NAME):
+        if not self._services.features.admission.mutates:
             return
         policies = self._policies.all()
         if not policies or attributes.resource.storage_resource in EXEMPT:

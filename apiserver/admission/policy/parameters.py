@@ -12,8 +12,6 @@ from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apiserver.admission.dynamic.versions import convert
 from kubeskew.apiserver.admission.services import AdmissionServices
 
-_ACTION_SINCE = 28  # before, parameters that are not there are what failurePolicy is for
-
 
 class ConfigurationError(Exception):
     """A policy or a binding that cannot be used as it is; failurePolicy decides what follows."""
@@ -42,7 +40,7 @@ async def collect(
     found = [
         await convert(services, obj, resource) for obj in _selected(services, resource, reference, within)
     ]
-    if not found and services.world.version.minor < _ACTION_SINCE:
+    if not found and not services.features.admission.parameter_selectors:
         raise ConfigurationError(not_found(resource.group_resource, reference.get("name") or "").message)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")

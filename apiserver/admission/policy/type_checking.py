@@ -95,7 +95,7 @@ def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Comp
 
     declared = cel.declare(_json_schema(schema, 0), root=True)
     variables = {"object": declared, "oldObject": declared} if declared is not None else {}
-    minor, params = services.world.version.minor, spec.get("paramKind") is not None
+    minor, params = services.features.expressions, spec.get("paramKind") is not None
     compiler = Compiler(minor, params=params, declared=variables)
     declare_all(compiler, spec.get("variables") or [])
     return compiler

@@ -20,7 +20,6 @@ from kubeskew.apiserver.storage.encoding import dumps
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_ANNOTATION = 10 * 1024
-_ACTIONS_SINCE = 27
 
 
 class Denial(NamedTuple):
@@ -43,7 +42,7 @@ class ValidatingAdmissionPolicy(Plugin):
     def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         # 1.26 has no actions; from then on a binding stored without any does nothing.
-        self._implied = ("Deny",) if services.world.version.minor < _ACTIONS_SINCE else ()
+        self._implied = () if services.features.admission.policy_actions else ("Deny",)
         self._policies: Policies[Evaluator] = Policies(
             services, "validatingadmissionpolicies", lambda spec: Evaluator(services, spec)
         )

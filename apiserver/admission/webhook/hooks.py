@@ -51,7 +51,7 @@ class Hooks:
     def __init__(self, services: AdmissionServices, plural: str, *, mutating: bool) -> None:
         self._services = services
         self._mutating = mutating
-        virtual = services.world.gates.enabled("ExcludeAdmissionWebhookVirtualResources")
+        virtual = services.features.admission.exempts_reviews
         self._exempt = EXEMPT | REVIEWS if virtual else EXEMPT
         self._hooks = Derived(services.store, [f"{plural}.{_GROUP}"], self._make, services.codec.current)
 

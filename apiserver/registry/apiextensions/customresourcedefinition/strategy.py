@@ -93,7 +93,7 @@ class DefinitionStrategy(Strategy):
 
 def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> None:
     """Selectable fields belong to a gate; they stay if the definition had some."""
-    if ctx.gates.enabled("CustomResourceFieldSelectors"):
+    if ctx.features.requests.custom_field_selectors:
         return
     if not any(version.get("selectableFields") for version in _versions(old or {})):
         for version in _versions(new):
