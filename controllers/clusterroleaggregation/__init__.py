@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Makes cluster roles of others, as their aggregation rules say."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Keeps EndpointSlices of services: at most 100 endpoints in a slice."""

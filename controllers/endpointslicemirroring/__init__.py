@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Mirrors Endpoints that somebody keeps by hand into EndpointSlices."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Holds what the controllers share: queues and workers, expectations, owner references, pods, revisions."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Empties namespaces that are being deleted, then lets them go."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Annotates nodes with the time for which kubelets may keep secrets and config maps."""

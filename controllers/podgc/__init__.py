@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Removes pods of nodes that are gone, and terminated pods beyond a threshold."""

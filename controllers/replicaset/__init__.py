@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Keeps as many pods as replica sets and replication controllers ask for."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Measures what is used of quotas and writes it into their status."""

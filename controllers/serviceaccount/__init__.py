@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Makes the default service account of each namespace, its CA config map, and tokens in secrets."""

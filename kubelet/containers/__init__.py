@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The fake container runtime: sandboxes, containers, their programs, files and logs."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Keeps the Node object, its status, its lease and its directories."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Derives the status of pods from their containers, and writes it to the API server."""

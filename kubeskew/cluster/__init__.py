@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The local cluster: its processes, their versions and gates, planning and readiness."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Holds what differs between releases and gates in the scheduler, as values made at construction."""

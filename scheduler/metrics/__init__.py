@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The scheduler's metrics, with upstream's names."""

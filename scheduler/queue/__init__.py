@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The scheduling queue: pods that are active, backing off, or wait for something to change."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Reads and answers the cases of `kubeskew allocate`."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The DynamicResources plugin, with all that is its own: claims, classes, taints, binding."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The InterPodAffinity plugin and its queueing hints."""

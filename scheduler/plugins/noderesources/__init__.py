@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The NodeResourcesFit and NodeResourcesBalancedAllocation plugins, and their scoring strategies."""

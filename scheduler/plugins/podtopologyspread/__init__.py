@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The PodTopologySpread plugin and its constraints."""
