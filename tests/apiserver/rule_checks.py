@@ -5,9 +5,10 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.features import features_of
@@ -29,6 +30,21 @@ def merged(base: Any, patch: Any) -> Any:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def context_of(catalogue: Catalogue, resource: Resource) -> StrategyContext:
+    """The context of a write to a server that has stored nothing."""
+    return StrategyContext(
+        gates=catalogue.gates,
+        features=features_of(catalogue.gates),
+        now=NOW,
+        entropy=SeededEntropy(1),
+        catalogue=catalogue,
+        resource=resource,
+        user=SERVER,
+        list_entries=lambda *_: (),
+        get_entry=lambda *_: None,
+    )
+
+
 class Rules:
     """The rules of one kind at one minor."""
 
@@ -38,17 +54,7 @@ class Rules:
         assert found is not None
         self.resource, self.catalogue = found, catalogue
         self.strategy: Strategy = strategy_of(found.group_resource)()
-        self.context = StrategyContext(
-            gates=catalogue.gates,
-            features=features_of(catalogue.gates),
-            now=NOW,
-            entropy=SeededEntropy(1),
-            catalogue=catalogue,
-            resource=found,
-            user=SERVER,
-            list_entries=lambda *_: (),
-            get_entry=lambda *_: None,
-        )
+        self.context = context_of(catalogue, found)
 
     def read(self, body: Any) -> Any:
         """An object as the server has it before its rules."""

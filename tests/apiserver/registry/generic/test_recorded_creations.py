@@ -3,14 +3,13 @@
 import copy
 import json
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from recorded import DATA
+from rule_checks import NOW, context_of
 
-from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
-from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError, invalid
 from kubeskew.apimachinery.versions import Version
@@ -19,13 +18,10 @@ from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.index import strategy_of
-from kubeskew.apiserver.user import SERVER
 
 DATA = DATA / "core-1.20"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 # Made by admission, by later minors or at random.
 _ELSEWHERE = {
     "tolerations", "priority", "preemptionPolicy", "serviceAccount", "serviceAccountName", "resizePolicy",
@@ -70,20 +66,6 @@ def _cases() -> list[Any]:
     return found
 
 
-def _context(catalogue: Catalogue, resource: Any) -> StrategyContext:
-    return StrategyContext(
-        gates=catalogue.gates,
-        features=features_of(catalogue.gates),
-        now=NOW,
-        entropy=SeededEntropy(1),
-        catalogue=catalogue,
-        resource=resource,
-        user=SERVER,
-        list_entries=lambda *_: (),
-        get_entry=lambda *_: None,
-    )
-
-
 def _create(path: list[str], body: Any) -> dict[str, Any]:
     """The object that a POST makes, as the registry would; raises StatusError."""
     catalogue = catalogue_for(Version(36))
@@ -101,7 +83,7 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     served, resource = resource, catalogue.by_kind(*resource.storage) or resource
     obj = convert(obj, resource.gvk, catalogue)
     strategy = strategy_of(resource.group_resource)()
-    ctx = _context(catalogue, resource)
+    ctx = context_of(catalogue, resource)
     strategy.prepare_for_create(obj, ctx)
     drop_disabled(obj, None, resource.schema, catalogue.gates)
     errors = strategy.check_new(obj, ctx, strategy.metadata_errors(obj, ctx))
