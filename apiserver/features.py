@@ -58,7 +58,9 @@ def of_minor(values: Mapping[int, T]) -> Any:
 
 
 def _build(cls: type[T], gates: FeatureGates) -> T:
-    return cls(**{each.name: each.metadata[_DECISION](gates) for each in fields(cls)})  # type: ignore[arg-type]
+    group: Any = cls  # a dataclass, which no type variable can be bound to
+    made: T = group(**{each.name: each.metadata[_DECISION](gates) for each in fields(group)})
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

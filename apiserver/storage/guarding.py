@@ -7,6 +7,7 @@ microseconds each; once one is missed, nothing is written any more.
 
 import os
 from contextlib import suppress
+from pathlib import Path
 
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
 from kubeskew.apiserver.storage.high_water import HighWaterMark, read
@@ -25,7 +26,7 @@ class FileGuard:
 
     def check_there(self) -> None:
         """Raise DamageError if there has been a database, and there is none now."""
-        if self._path and not os.path.exists(self._path) and (mark := read(self._path)):  # noqa: PTH110
+        if self._path and not Path(self._path).exists() and (mark := read(self._path)):
             damage = f"{self._path} is gone, though revision {mark} was committed to it"
             raise DamageError(damage, "Put it back, or remove the cluster with `kubeskew down --purge`")
 

@@ -111,7 +111,7 @@ async def test_nobody_else_does(cluster):
 
 
 async def test_a_resumed_connection_is_no_other(cluster):
-    """Who asks again and again, each time on a new connection, stays who it is."""
+    """A resumed TLS connection authenticates the same client as the first one."""
     pair = cluster.proxies.client("front-proxy-client")
     found = [await cluster.ask(pair) for _ in range(3)]
     assert {status for status, _ in found} == {201}

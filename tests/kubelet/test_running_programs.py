@@ -48,7 +48,7 @@ async def test_a_command_sees_what_the_program_wrote(node):
 
 
 async def test_init_containers_leave_files_for_the_next(node):
-    """What an init container wrote to an emptyDir is there for the main container, and for a command."""
+    """The main container, and a command in it, see the files that an init container wrote to an emptyDir."""
     await node.start()
     await node.create(
         initContainers=[container("sleep 2; hostname > /shared/from-init", "first", **SHARED)],
@@ -163,7 +163,7 @@ async def test_a_crashing_program_backs_off(node):
 
 
 async def test_the_sides_of_a_pipe_run_at_once(node):
-    """What one writes the other has before the first has ended."""
+    """One side of a pipe reads lines before the other side has ended."""
     await node.start()
     await node.create(containers=[container("while true; do echo tick; sleep 1; done | tee /tmp/log")])
     await node.running()

@@ -117,7 +117,7 @@ async def test_a_component_whose_server_never_answers_stops(kind, number, tmp_pa
 
 @pytest.mark.parametrize("kind", REFUSED)
 async def test_a_component_that_may_nothing_says_so_and_stops(kind, tmp_path):
-    """What the server forbids stands in the log as client-go says it, and SIGTERM is obeyed at once."""
+    """A component logs what the server forbids in client-go's words, and obeys SIGTERM at once."""
     async with component(kind, tmp_path, forbidding) as process:
         for text in REFUSED[kind]:
             await until(lambda text=text: said(tmp_path, f"{text}: things is forbidden"), SECONDS, every=0.05)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 _TOKEN = re.compile(
     r"\s*(0[xX][0-9a-fA-F]+|\d+|\$?[A-Za-z_]\w*|<<=|>>=|\*\*|\+\+|--|==|!=|<=|>=|<<|>>|&&|\|\||[-+*/%&|^]=|[-+*/%()<>!=&|^~?:,])"
@@ -118,7 +119,7 @@ class _Expression:
             operator = self._tokens.pop(0)
             decided = (operator == "||" and value) or (operator == "&&" and not value)
             right = level if operator == "**" else level + 1
-            other = self._taken(lambda: self._binary(right), taken=not decided)  # noqa: B023 - called at once
+            other = self._taken(partial(self._binary, right), taken=not decided)
             value = self._apply(operator, value, other)
         return value
 

@@ -42,13 +42,13 @@ def _with_braces(words: list[Word]) -> list[Word]:
     """`a{b,c}` and `{1..3}` as several words, which is bash's own."""
     found: list[Word] = []
     for word in words:
-        at = next((n for n, part in enumerate(word) if part.kind == "literal" and not part.quoted
-                   and _BRACES.search(part.text)), None)  # fmt: skip
-        if at is None:
+        literals = ((n, part) for n, part in enumerate(word) if part.kind == "literal" and not part.quoted)
+        matches = ((n, match) for n, part in literals if (match := _BRACES.search(part.text)))
+        first = next(matches, None)
+        if first is None:
             found.append(word)
             continue
-        match = _BRACES.search(word[at].text)
-        assert match is not None  # noqa: S101 - it was found above
+        at, match = first
         head, tail = word[at].text[: match.start()], word[at].text[match.end() :]
         for choice in _choices(match[1]):
             part = word[at]._replace(text=head + choice + tail)

@@ -41,7 +41,7 @@ def _redirect(inner: Process, redirect: Redirect, target: str) -> None:
 
 def _duplicate(inner: Process, descriptor: str, target: str) -> None:
     if target == "-":
-        output: Callable[[bytes], None] = lambda _: None  # noqa: E731
+        output: Callable[[bytes], None] = _discard
     elif target == "0":
         return
     else:
@@ -52,6 +52,10 @@ def _duplicate(inner: Process, descriptor: str, target: str) -> None:
         inner.stderr = output
     else:
         inner.stdout = output
+
+
+def _discard(_: bytes) -> None:
+    """Forgets what is written, as /dev/null and a closed descriptor do."""
 
 
 def _read(process: Process, target: str) -> bytes:
@@ -70,7 +74,7 @@ def _read(process: Process, target: str) -> bytes:
 def _writer(process: Process, target: str, *, append: bool) -> Callable[[bytes], None]:
     path, files = process.path(target), process.machine.files
     if path == "/dev/null":
-        return lambda _: None
+        return _discard
     if path in _TO_STDOUT:
         return process.stdout
     if path in _TO_STDERR:

@@ -207,7 +207,7 @@ async def asked() -> AsyncIterator[tuple[int, list[str]]]:
 async def test_nothing_is_done_behind_the_last_answer(
     asked: tuple[int, list[str]], last: str, status: bytes, handled: int, together: bool
 ) -> None:
-    """What comes behind a request whose answer closes the connection is not read, as in Go's server."""
+    """Nothing is read behind a request whose answer closes the connection, as in Go's server."""
     port, paths = asked
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /before HTTP/1.1\r\n{HEAD}\r\n{last}{POST if together else ''}".encode())

@@ -151,7 +151,7 @@ async def test_a_cut_write_ahead_log_is_told(tmp_path: Path, share: float) -> No
 
 
 async def test_a_lost_database_is_not_made_anew(tmp_path: Path) -> None:
-    """Where a log has been there is no empty one afterwards, nor anything to repair from."""
+    """Opening a store whose database is gone fails, and makes no empty one in its place."""
     await fill(tmp_path)
     (tmp_path / "events.db").unlink()
 
@@ -234,7 +234,7 @@ async def test_an_object_that_is_damaged_twice_cannot_be_read(tmp_path: Path) ->
 
 
 async def test_a_damaged_event_reaches_nobody_as_what_it_is_not(tmp_path: Path) -> None:
-    """Who reads it from the log gets a value that is no object, at every place that reads the log."""
+    """Every reader of the log gets the mark of damage instead of the event's object."""
     await fill(tmp_path)
     sql(tmp_path, "UPDATE events SET value = CAST(replace(value, 'p0', 'q0') AS BLOB) WHERE revision = 2")
 

@@ -234,7 +234,7 @@ async def test_an_old_database_that_is_damaged_is_told(tmp_path: Path):
 
 
 async def test_an_old_database_is_not_migrated_by_who_only_reads(tmp_path: Path):
-    """Who looks at the log of a cluster that is down is told to start it first."""
+    """Reading the log of an older schema says that the cluster has to be started first."""
     await fill(tmp_path)
     taken_back(tmp_path / "events.db")
     with pytest.raises(StorageError, match="schema 0001 is older than 0002: starting the cluster"):
