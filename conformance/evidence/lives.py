@@ -62,7 +62,7 @@ def _happened(before: Object, write: Write) -> Iterator[str]:
         yield f"unschedulable: {_unschedulable(status)}"
     mapped = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     if mapped and not old_status.get("extendedResourceClaimStatus"):
-        yield f"special claim {mapped}"
+        yield f"extended-resource claim {mapped}"
     if status.get("phase") != old_status.get("phase") and before:
         yield " ".join(filter(None, (status.get("phase"), status.get("reason"))))
     yield from _containers(status, old_status)
