@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.matching import mismatches
-from kubeskew.conformance.operations.objects import POLL_SECONDS, describe, find
+from kubeskew.conformance.operations.objects import describe
 from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.operations.waiting import Selection, until
 from kubeskew.conformance.scenario import Operation
 
 
@@ -29,50 +29,48 @@ async def _until(ctx: CellContext, operation: Operation, kind: str, *, wanted: b
     if not isinstance(expected, dict):
         raise ScenarioError(f"{operation.where}: expected `resource`")
     count = bind(operation.body.get("count"), ctx.bindings)
-    deadline = ctx.clock.monotonic() + _seconds(ctx, operation, kind)
-    while True:
-        try:
-            matching, closest = await _matching(ctx, expected)
-        except CONNECTION_ERRORS as failure:  # it may be starting again; what it would say is not known
-            matching, closest = None, [f"no answer: {failure}"]
-        if matching is not None and (bool(matching) == wanted if count is None else len(matching) == count):
-            if matching:
-                bind_outputs(ctx, operation, matching[0])
-            return
-        if ctx.clock.monotonic() > deadline:
-            break
-        await ctx.clock.sleep(POLL_SECONDS)
+    matching: list[Object] = []
+
+    def lacking(candidates: list[Object]) -> str:
+        nonlocal matching
+        matching, closest = _matching(ctx, expected, candidates)
+        if bool(matching) == wanted if count is None else len(matching) == count:
+            return ""
+        names = ", ".join(map(describe, matching))
+        if count is not None:
+            return f"{len(matching)}: {names}" if matching or not closest else f"0: {'; '.join(closest)}"
+        return names or "; ".join(closest) or f"no {expected['kind']} at all"
+
+    left = await until(ctx, _selection(ctx, expected), lacking, _seconds(ctx, operation, kind))
     kind_name = expected.get("kind")
-    if count is not None and matching is not None:
-        raise StepError(
-            f"{count} {kind_name} as asserted", f"{len(matching)}: {', '.join(map(describe, matching))}"
-        )
-    if wanted:
-        raise StepError(f"a {kind_name} as asserted", "; ".join(closest) or f"no {kind_name} at all")
-    names = ", ".join(map(describe, matching)) if matching else "; ".join(closest)
-    raise StepError(f"no {kind_name} of this kind", names)
+    if left and count is not None:
+        raise StepError(f"{count} {kind_name} as asserted", left)
+    if left:
+        raise StepError(f"a {kind_name} as asserted" if wanted else f"no {kind_name} of this kind", left)
+    if matching:
+        bind_outputs(ctx, operation, matching[0])
 
 
-async def _matching(ctx: CellContext, expected: Object) -> tuple[list[Object], list[str]]:
-    """The objects that match, and what the closest of the others lacks."""
-    identity = bind(
-        {
-            "apiVersion": expected["apiVersion"],
-            "kind": expected["kind"],
-            "name": (expected.get("metadata") or {}).get("name", ""),
-            "namespace": (expected.get("metadata") or {}).get("namespace", ""),
-            "labels": (expected.get("metadata") or {}).get("labels", {}),
-        },
+def _selection(ctx: CellContext, expected: Object) -> Selection:
+    """Returns the objects that an assertion is of, as far as its metadata says."""
+    metadata = expected.get("metadata") or {}
+    bound = bind(
+        [
+            *(expected.get("apiVersion"), expected.get("kind"), metadata.get("namespace", "")),
+            *(metadata.get("name", ""), metadata.get("labels", {})),
+        ],
         ctx.bindings,
     )
-    ref = await ctx.kinds.ref(identity["apiVersion"], identity["kind"])
-    namespace = (identity["namespace"] or ctx.namespace) if ref.namespaced else ""
-    candidates = await find(ctx, ref, identity["name"], namespace, identity["labels"])
-    lacking = [(list(mismatches(expected, obj, ctx.bindings)), obj) for obj in candidates]
-    matching = [obj for missing, obj in lacking if not missing]
-    if matching or not lacking:
+    return Selection(bound[0], bound[1], bound[2] or ctx.namespace, *bound[3:])
+
+
+def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> tuple[list[Object], list[str]]:
+    """The objects that match, and what the closest of the others lacks."""
+    differing = [(list(mismatches(expected, obj, ctx.bindings)), obj) for obj in candidates]
+    matching = [obj for missing, obj in differing if not missing]
+    if matching or not differing:
         return matching, []
-    missing, obj = min(lacking, key=lambda pair: len(pair[0]))
+    missing, obj = min(differing, key=lambda pair: len(pair[0]))
     return [], [f"{describe(obj)}: {text}" for text in missing]
 
 
@@ -80,21 +78,17 @@ async def wait(ctx: CellContext, operation: Operation) -> None:
     """Until a condition holds, a JSON path has a value, or the objects are deleted."""
     body = bind(dict(operation.body), ctx.bindings)
     condition = body.get("for") or {}
-    ref = await ctx.kinds.ref(body["apiVersion"], body["kind"])
-    namespace = body.get("namespace", ctx.namespace) if ref.namespaced else ""
+    if not {"condition", "deletion"} & condition.keys():
+        raise ScenarioError(f"{operation.where}.for: expected `condition` or `deletion`")
     labels = dict(pair.split("=", 1) for pair in body.get("selector", "").split(",") if pair)
-    deadline = ctx.clock.monotonic() + _seconds(ctx, operation, "assert")
-    while True:
-        try:
-            found = await find(ctx, ref, body.get("name", ""), namespace, labels)
-            lacking = _waiting_for(condition, found, body["kind"], operation)
-        except CONNECTION_ERRORS as failure:
-            lacking = f"no answer: {failure}"
-        if not lacking:
-            return
-        if ctx.clock.monotonic() > deadline:
-            raise StepError(_wanted(condition, body), lacking)
-        await ctx.clock.sleep(POLL_SECONDS)
+    namespace = body.get("namespace", ctx.namespace)
+    selection = Selection(body["apiVersion"], body["kind"], namespace, body.get("name", ""), labels)
+
+    def lacking(found: list[Object]) -> str:
+        return _waiting_for(condition, found, body["kind"])
+
+    if left := await until(ctx, selection, lacking, _seconds(ctx, operation, "assert")):
+        raise StepError(_wanted(condition, body), left)
 
 
 def _wanted(condition: Any, body: Object) -> str:
@@ -104,12 +98,10 @@ def _wanted(condition: Any, body: Object) -> str:
     return f"{what} to be {condition['condition']['name']}={condition['condition'].get('value', 'true')}"
 
 
-def _waiting_for(condition: Any, found: list[Object], kind: str, operation: Operation) -> str:
+def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
     """Returns what keeps the wait from ending; empty if nothing."""
     if "deletion" in condition:
         return ", ".join(describe(obj) for obj in found)
-    if "condition" not in condition:
-        raise ScenarioError(f"{operation.where}.for: expected `condition` or `deletion`")
     if not found:
         return f"no {kind}"
     name, value = condition["condition"]["name"], str(condition["condition"].get("value", "true"))

@@ -10,7 +10,8 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
-from kubeskew.conformance.operations.objects import POLL_SECONDS, describe, find
+from kubeskew.conformance.operations.objects import describe
+from kubeskew.conformance.operations.waiting import POLL_SECONDS, Selection, find
 from kubeskew.conformance.scenario import Operation
 
 
@@ -32,7 +33,7 @@ async def undisturbed(ctx: CellContext, operation: Operation) -> None:
     body = bind(dict(operation.body), ctx.bindings)
     namespace = body.get("namespace", ctx.namespace)
     name, labels = body.get("name", ""), body.get("labels") or {}
-    pods = await find(ctx, PODS, name, namespace, labels)
+    pods = await find(ctx, PODS, Selection("v1", "Pod", namespace, name, labels))
     for pod in _gone(ctx, pods, name, namespace, labels):
         raise StepError(f"{describe(pod)} undisturbed", "it is gone")
     known = [pod for pod in pods if pod["metadata"]["uid"] in ctx.baseline]

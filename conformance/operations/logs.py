@@ -8,8 +8,8 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
-from kubeskew.conformance.operations.objects import POLL_SECONDS
 from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.operations.waiting import POLL_SECONDS
 from kubeskew.conformance.scenario import Operation
 
 

@@ -9,8 +9,8 @@ from kubeskew.conformance.bindings import bind, evaluate, expression
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
-from kubeskew.conformance.operations.objects import POLL_SECONDS, find
 from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.operations.waiting import POLL_SECONDS, Selection, find
 from kubeskew.conformance.scenario import Operation
 
 
@@ -31,9 +31,14 @@ async def observe(ctx: CellContext, operation: Operation) -> None:
         found = list((await ctx.control.prepared()).get(target["node"], []))
     elif "kind" in target:
         ref = await ctx.kinds.ref(target["apiVersion"], target["kind"])
-        namespace = target.get("namespace", ctx.namespace) if ref.namespaced else ""
-        found = await find(ctx, ref, target.get("object", ""), namespace, target.get("selector") or {})
+        found = await find(ctx, ref, _selection(ctx, target))
     ctx.observations[target["name"]] = evaluate(text, ctx.bindings, found)
+
+
+def _selection(ctx: CellContext, target: dict[str, Any]) -> Selection:
+    name, labels = target.get("object", ""), target.get("selector") or {}
+    namespace = target.get("namespace", ctx.namespace)
+    return Selection(target["apiVersion"], target["kind"], namespace, name, labels)
 
 
 async def metric(ctx: CellContext, operation: Operation) -> None:

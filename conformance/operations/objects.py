@@ -13,10 +13,9 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.operations.waiting import Selection, find, until
 from kubeskew.conformance.operations.writing import write
 from kubeskew.conformance.scenario import Operation
-
-POLL_SECONDS = 0.05
 
 
 def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
@@ -102,8 +101,11 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         raise ScenarioError(f"{operation.where}.ref: expected apiVersion and kind")
     ref = await ctx.kinds.ref(target["apiVersion"], target["kind"])
     namespace = target.get("namespace", ctx.namespace) if ref.namespaced else ""
-    found = await find(ctx, ref, target.get("name", ""), namespace, target.get("labels") or {})
-    for obj in found:
+    selection = Selection(
+        target["apiVersion"], target["kind"], namespace, target.get("name", ""), target.get("labels") or {}
+    )
+    doomed = await find(ctx, ref, selection)
+    for obj in doomed:
         try:
             await ctx.client.delete(
                 ref,
@@ -115,31 +117,13 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         except StatusError as error:
             if error.reason != "NotFound":
                 raise StepError(f"delete of {describe(obj)} to succeed", error.message) from error
-    deadline = ctx.clock.monotonic() + _timeout(ctx, operation, "delete")
-    uids = {obj["metadata"]["uid"] for obj in found}
-    while left := [
-        obj
-        for obj in await find(ctx, ref, target.get("name", ""), namespace, target.get("labels") or {})
-        if obj["metadata"]["uid"] in uids
-    ]:
-        if ctx.clock.monotonic() > deadline:
-            names = ", ".join(describe(obj) for obj in left)
-            raise StepError(f"{target['kind']} to be gone", f"still there: {names}")
-        await ctx.clock.sleep(POLL_SECONDS)
+    uids = {obj["metadata"]["uid"] for obj in doomed}
 
+    def left(found: list[Object]) -> str:
+        return ", ".join(describe(obj) for obj in found if obj["metadata"]["uid"] in uids)
 
-async def find(ctx: CellContext, ref: Ref, name: str, namespace: str, labels: dict[str, str]) -> list[Object]:
-    """The object of that name, or all with the labels."""
-    if name:
-        try:
-            return [await ctx.client.get(ref, name, namespace)]
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
-            return []
-    selector = ",".join(f"{key}={value}" for key, value in labels.items())
-    items: list[Object] = (await ctx.client.list(ref, namespace, selector))["items"]
-    return items
+    if names := await until(ctx, selection, left, _timeout(ctx, operation, "delete")):
+        raise StepError(f"{target['kind']} to be gone", f"still there: {names}")
 
 
 def describe(obj: Object) -> str:

@@ -1,0 +1,134 @@
+"""Waits until the objects that a name or labels select are as wanted: a watch where the server allows one.
+
+Only lists, reads and watches are used, as any Kubernetes API server has them: a scenario waits on somebody
+else's cluster as on our own.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.conformance.context import CellContext
+
+POLL_SECONDS = 0.05
+_EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
+
+# Tells what keeps a wait from ending; empty if nothing.
+Lacking = Callable[[list[Object]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects of a kind that are meant: the one of a name, or all with the labels."""
+
+    api_version: str
+    kind: str
+    namespace: str  # none for kinds without
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label_selector(self) -> str:
+        """Returns the labels for the server; a name finds its object whatever its labels are."""
+        return "" if self.name else ",".join(f"{key}={value}" for key, value in self.labels.items())
+
+    @property
+    def field_selector(self) -> str:
+        return f"metadata.name={self.name}" if self.name else ""
+
+
+async def until(ctx: CellContext, selection: Selection, lacking: Lacking, limit: float) -> str:
+    """Returns "" once nothing is lacking, after `limit` seconds what is.
+
+    While no API server answers, it may be starting again: what it would say is not known. Raises StatusError
+    for any other refusal to read, StepError for a kind that is not served.
+    """
+    deadline = ctx.clock.monotonic() + limit
+    while True:
+        try:
+            left = await _judged(ctx, selection, lacking, deadline)
+        except CONNECTION_ERRORS as failure:
+            left = f"no answer: {failure}"
+        if not left or ctx.clock.monotonic() > deadline:
+            return left
+        await ctx.clock.sleep(POLL_SECONDS)
+
+
+async def _judged(ctx: CellContext, selection: Selection, lacking: Lacking, deadline: float) -> str:
+    """Reads once; if that is not enough, follows the objects by a watch until it ends or time is over."""
+    ref = await ctx.kinds.ref(selection.api_version, selection.kind)
+    left = lacking(await find(ctx, ref, selection))
+    if left and ctx.clock.monotonic() < deadline:
+        with suppress(StatusError):  # no right to list or watch, or history that is gone: reading goes on
+            left = await _followed(ctx, ref, selection, lacking, deadline, left)
+    return left
+
+
+async def _followed(
+    ctx: CellContext, ref: Ref, selection: Selection, lacking: Lacking, deadline: float, left: str
+) -> str:
+    scope = (ref, _namespace(ref, selection), selection.label_selector, selection.field_selector)
+    listed = await ctx.client.list(*scope)
+    objects = {_key(obj): obj for obj in listed["items"]}
+    left = lacking([*objects.values()])
+    version = listed["metadata"]["resourceVersion"]
+    watch = ctx.client.watch(*scope, resource_version=version, bookmarks=False)
+    async with aclosing(_until_deadline(ctx, watch, deadline)) as events:
+        while left and (event := await anext(events, None)):
+            kind, obj = event
+            if kind == "DELETED":
+                objects.pop(_key(obj), None)
+            elif kind in _EVENTS:
+                objects[_key(obj)] = obj
+            left = lacking([objects[key] for key in sorted(objects)])
+    return left
+
+
+async def _until_deadline(
+    ctx: CellContext, events: AsyncIterator[Any], deadline: float
+) -> AsyncGenerator[tuple[str, Object], None]:
+    """Yields what comes before the deadline."""
+    end = asyncio.ensure_future(ctx.clock.sleep(deadline - ctx.clock.monotonic()))
+    coming: asyncio.Future[Any] | None = None
+    try:
+        while not end.done():
+            coming = asyncio.ensure_future(anext(events, None))
+            await asyncio.wait({coming, end}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done() or (event := coming.result()) is None:
+                return
+            yield event
+    finally:
+        waits = [wait for wait in (coming, end) if wait is not None]
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+async def find(ctx: CellContext, ref: Ref, selection: Selection) -> list[Object]:
+    """Reads the object of that name, or all with the labels, once."""
+    namespace = _namespace(ref, selection)
+    if selection.name:
+        try:
+            return [await ctx.client.get(ref, selection.name, namespace)]
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+            return []
+    items: list[Object] = (await ctx.client.list(ref, namespace, selection.label_selector))["items"]
+    return items
+
+
+def _namespace(ref: Ref, selection: Selection) -> str:
+    return selection.namespace if ref.namespaced else ""
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]

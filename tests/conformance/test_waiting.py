@@ -1,0 +1,94 @@
+"""Waiting for objects by a watch, against an API server in memory, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from cell_in_memory import Control, run
+
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.transport import Request
+from kubeskew.apimachinery.errors import StatusError
+
+pytestmark = pytest.mark.looptime
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "a"}}, "spec": {}}
+WAITS = {
+    "assert by name": "assert: {resource: {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {b: x}}}}",
+    "assert by labels": "assert: {resource: {apiVersion: v1, kind: Pod, metadata: {labels: {b: x}}}}",
+    "a number": "assert: {resource: {apiVersion: v1, kind: Pod, metadata: {labels: {b: x}}}, count: 1}",
+    "error": "error: {resource: {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: a}}}}",
+    "wait": "wait: {apiVersion: v1, kind: Pod, name: a, for: {condition: {name: Ready}}}",
+}
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+async def late(control: Control, operation: str, then: Callable[[], Awaitable[None]] | None = None) -> str:
+    """The failure of an operation that waits for a change after 1.5 s; `then` happens after 1 s."""
+    await control.client().create(PODS, POD, "t")
+
+    async def change() -> None:
+        await asyncio.sleep(1)
+        if then is not None:
+            await then()
+        await asyncio.sleep(0.5)
+        await control.client().patch(PODS, "a", "t", {"metadata": {"labels": {"app": "b", "b": "x"}}})
+        await control.client().patch(PODS, "a", "t", READY, subresource="status")
+
+    changing = asyncio.ensure_future(change())
+    result = await run(f"\n  - name: one\n    try: [{{{operation}}}]\n", control)
+    await changing
+    return result.failure
+
+
+def reads(control: Control) -> list[Request]:
+    """The requests that read pods, without watches."""
+    return [seen for seen in control.server.seen if "/pods" in seen.target and "watch=" not in seen.target]
+
+
+@pytest.mark.parametrize("operation", WAITS.values(), ids=WAITS.keys())
+async def test_a_wait_reads_twice_and_then_watches(operation: str):
+    """A change is found as it comes: the objects are read once, listed once and watched."""
+    control = Control()
+    assert await late(control, operation) == ""
+
+    waiting = [seen for seen in reads(control) if seen.method == "GET"]
+    assert len(waiting) == 2
+
+
+@pytest.mark.parametrize("operation", WAITS.values(), ids=WAITS.keys())
+async def test_a_wait_reads_again_and_again_where_no_watch_is_allowed(operation: str):
+    """A server that forbids the watch is asked until the change is there."""
+    control = Control()
+
+    def forbid(request: Request) -> BaseException | None:
+        return StatusError(403, "Forbidden", "no watch") if "watch=" in request.target else None
+
+    control.server.outage = forbid
+    assert await late(control, operation) == ""
+
+
+async def test_a_wait_outlives_a_watch_that_breaks():
+    """A watch that the server ends is begun again, also when history is gone."""
+
+    async def cut(control: Control) -> None:
+        control.server.compact()
+        await control.server.disconnect()
+
+    for operation in WAITS.values():
+        control = Control()
+        assert await late(control, operation, lambda control=control: cut(control)) == ""
+
+
+async def test_a_wait_says_what_was_lacking_at_its_end():
+    """A watch without news ends in time, with what the last look found."""
+    control = Control()
+    await control.client().create(PODS, POD, "t")
+    operation = "assert: {resource: {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {b: x}}}}"
+    result = await run(f"\n  - name: one\n    try: [{{{operation}}}]\n", control)
+
+    assert result.failure == (
+        "one: assert: expected a Pod as asserted; found "
+        "Pod t/a: metadata.labels.b: expected 'x', found nothing"
+    )
+    assert 2 <= result.seconds < 3
