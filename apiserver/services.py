@@ -18,7 +18,7 @@ from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Background
 from kubeskew.apiserver.caching.generations import Generations
-from kubeskew.apiserver.caching.list_cache import Listed
+from kubeskew.apiserver.caching.list_cache import ListCache
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health import HealthChecks
@@ -73,7 +73,7 @@ class Services:
     encoded_events: Generations[tuple[int, str, Form], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )
-    listed: Listed = field(default_factory=Listed)
+    listed: ListCache = field(default_factory=ListCache)
     registries: dict[tuple[str, str], Registry] = field(default_factory=dict)
 
     def definition(self, name: str) -> Schema | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from kubeskew.apimachinery.errors import StatusError, forbidden
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
@@ -132,7 +132,7 @@ class _Round:
 
 
 async def _aside(step: Step, attributes: Attributes) -> None:
-    await beside(attributes.size, lambda: _finished(step(attributes)))
+    await offload(attributes.size, lambda: _finished(step(attributes)))
 
 
 def _finished(step: Awaitable[None]) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.rules import Rule, rules_of
-from kubeskew.apiserver.caching.change_tracker import Following
+from kubeskew.apiserver.caching.change_tracker import ChangeTracker
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import known_object
@@ -42,7 +42,7 @@ class Bindings:
     """Keeps the roles and bindings of a store, up to date with it."""
 
     def __init__(self, store: Store) -> None:
-        self._following = Following(store, _RESOURCES)
+        self._following = ChangeTracker(store, _RESOURCES)
         self._roles: dict[Key, tuple[Rule, ...]] = {}
         self._bindings: dict[Key, _Binding] = {}
         self._of: dict[tuple[str, _Who], dict[Key, None]] = {}  # (namespace, who) -> bindings

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.references import Reference, references, volume_secrets
-from kubeskew.apiserver.caching.change_tracker import Following
+from kubeskew.apiserver.caching.change_tracker import ChangeTracker
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import known_object
@@ -24,7 +24,7 @@ class Graph:
     """The relations between nodes and what their pods need."""
 
     def __init__(self, store: Store) -> None:
-        self._following = Following(store, (PODS, VOLUMES, ATTACHMENTS, SLICES, CERTIFICATES))
+        self._following = ChangeTracker(store, (PODS, VOLUMES, ATTACHMENTS, SLICES, CERTIFICATES))
         self._held: dict[Key, tuple[str, tuple[Reference, ...]]] = {}  # by pod, attachment, slice
         self._nodes: dict[Reference, Counter[str]] = {}
         self._volumes: dict[Key, tuple[Reference, ...]] = {}  # the claim first, then secrets

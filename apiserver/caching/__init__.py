@@ -1,1 +1,1 @@
-"""Holds what is kept to be fast, work off the event loop, and the control of garbage collection."""
+"""Keeps values to be fast, each module with a rule that forgets; runs long work off the event loop."""

@@ -1,4 +1,4 @@
-"""Collects the changes among the objects of some resources since they were last taken."""
+"""Keeps the keys of the objects of some resources that changed; forgets them when they are taken."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 
 
-class Following:
+class ChangeTracker:
     """Keeps the keys of objects that came, changed or went; at first, of all there are.
 
     What is made of many objects can so be kept up to date at the cost of what changes.

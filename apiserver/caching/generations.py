@@ -1,4 +1,8 @@
-"""Keeps a bounded number of values: those unused for two generations are forgotten."""
+"""Keeps a bounded number of values under their keys; forgets those that nobody asked for in two generations.
+
+Nothing else is forgotten: what a key stands for must never change, as with revisions, digests and immutable
+values.
+"""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar

@@ -1,7 +1,9 @@
 """Keeps the items of lists as bytes, from one list to the next.
 
 Of a long list most is what it was when somebody asked for it last. So it is put together from runs of items,
-and only runs in which something has changed are made again: the objects of the others are not touched.
+and only runs in which something has changed are made again: the objects of the others are not touched. A run
+is forgotten when two generations of others have pushed it out; one whose entries are no longer those of the
+list is never served, for it is compared with them.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +43,7 @@ class _Run(NamedTuple):
     size: int
 
 
-class Listed:
+class ListCache:
     """Makes the items of lists, and remembers runs of them by the revision of their first entry."""
 
     def __init__(self) -> None:

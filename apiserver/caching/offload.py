@@ -1,4 +1,4 @@
-"""Runs long work beside the event loop, so that other requests are served meanwhile."""
+"""Runs long work beside the event loop, so that other requests are served meanwhile; keeps nothing."""
 
 import asyncio
 import concurrent.futures
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
-from kubeskew.apiserver.caching.gc_control import LARGE, garbage
+from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
 
 _Made = TypeVar("_Made")
 
 
-async def beside(size: int, work: Callable[[], _Made]) -> _Made:
+async def offload(size: int, work: Callable[[], _Made]) -> _Made:
     """Returns the result of `work`, done in a thread if `size`, that of the objects, is more than a few
     bytes.
 
@@ -20,17 +20,14 @@ async def beside(size: int, work: Callable[[], _Made]) -> _Made:
     """
     if size <= LARGE:
         return work()
-    garbage.begin(size)
-    try:
+    with collection_paused(size):
         return await asyncio.to_thread(work)
-    finally:
-        garbage.end(size)
 
 
 _PATIENCE = 50_000  # units of CEL's cost: some ten milliseconds
 
 
-async def patiently(work: Callable[[], _Made]) -> _Made:
+async def offload_if_costly(work: Callable[[], _Made]) -> _Made:
     """Returns the result of `work`, which evaluates expressions and changes nothing.
 
     It begins on the event loop; what takes long is begun again in a thread.
@@ -46,7 +43,7 @@ _WAIT_SECONDS = 10.0
 _TURN_SECONDS = 0.01
 
 
-def at_home(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
+def on_event_loop(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
     """Runs `work` on the event loop of thread `home`, from any thread, and returns its result."""
     if threading.get_ident() == home:
         return work()

@@ -1,4 +1,7 @@
-"""Keeps values derived from stored objects (webhooks, policies, flow schemas) until those objects change."""
+"""Keeps values derived from stored objects: webhooks, policies, flow schemas.
+
+Any change to an object of their resources, of this server or another, makes the value be forgotten.
+"""
 
 import logging
 from collections.abc import Callable, Sequence

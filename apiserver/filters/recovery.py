@@ -3,7 +3,6 @@
 import logging
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver.caching.gc_control import garbage
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
 
@@ -22,6 +21,6 @@ def with_panic_recovery(handler: Handler) -> Handler:
             log.exception("%s %r", request.method, request.path)
             return statuses.panic(request)
         finally:
-            garbage.end(request.size)  # it began when the body had been read
+            request.release()
 
     return recover

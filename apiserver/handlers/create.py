@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import create as generic_create
@@ -29,5 +29,5 @@ async def create(request: Request, scope: Scope) -> Response:
         new = managed(request, scope, None, obj, write, options.field_manager)
         return scope.services.codec.convert(new, scope.registry.resource)
 
-    result = await generic_create.create(scope.registry, await beside(write.size, made), write)
-    return await beside(write.size, lambda: rendering.written(request, scope, result, form))
+    result = await generic_create.create(scope.registry, await offload(write.size, made), write)
+    return await offload(write.size, lambda: rendering.written(request, scope, result, form))

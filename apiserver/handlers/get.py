@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 """
 
 from kubeskew.apimachinery import errors
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, wait
@@ -34,6 +34,6 @@ async def get(request: Request, scope: Scope) -> Response:
     try:
         if form == rendering.PLAIN:
             return rendering.current(request, scope, value, revision, form)
-        return await beside(len(value), lambda: rendering.current(request, scope, value, revision, form))
+        return await offload(len(value), lambda: rendering.current(request, scope, value, revision, form))
     except UnreadableError as error:
         raise scope.registry.unreadable(entry, error) from None

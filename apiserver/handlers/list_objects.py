@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.offload import Turn, beside
+from kubeskew.apiserver.caching.offload import Turn, offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import EXACT, ListOptions
@@ -42,7 +42,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
             response = Response(200, await _body(scope, page, metadata, wanted))
         else:
             size = sum(len(one.value) for one in page.entries)
-            response = await beside(size, lambda: _converted(request, scope, page.entries, metadata, form))
+            response = await offload(size, lambda: _converted(request, scope, page.entries, metadata, form))
     except UnreadableError as error:
         raise unreadable_list(scope, namespace, error) from None
     return await rendering.compressed(request, response)

@@ -10,7 +10,7 @@ from kubeskew.apimachinery import errors, go_decode_errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.go_roundtrip import WrongShape
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.parameters import WriteOptions
@@ -52,7 +52,7 @@ async def patch(request: Request, scope: Scope) -> Response:
         entry = scope.services.store.get(registry.key(request.info.namespace, request.info.name))
         stored = len(entry.value) if entry is not None else 0
         grown = _COPIED if content_type == JSON_PATCH and b"copy" in body else 0
-        return await beside(max(write.size, stored, grown), lambda: made(current))
+        return await offload(max(write.size, stored, grown), lambda: made(current))
 
     def made(current: Object | None) -> Object:
         live = codec.convert(current, scope.resource) if current is not None else None
@@ -65,7 +65,7 @@ async def patch(request: Request, scope: Scope) -> Response:
     name = request.info.name
     result = await generic_update.update(registry, name, transform, write, force_create=apply)
     size = len(result.value or b"")
-    return await beside(size, lambda: rendering.written(request, scope, result, form))
+    return await offload(size, lambda: rendering.written(request, scope, result, form))
 
 
 # --- the three patches -------------------------------------------------------------------------------------

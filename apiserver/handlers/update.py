@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
@@ -23,7 +23,7 @@ async def update(request: Request, scope: Scope) -> Response:
     bodies.check_namespace(obj, scope, request.info.namespace)
     bodies.check_name(obj, request.info.name)
     write = write_of(request, scope, dry_run=options.dry_run)
-    await beside(write.size, lambda: deduplicate(obj, write.warnings))
+    await offload(write.size, lambda: deduplicate(obj, write.warnings))
     codec, registry = scope.services.codec, scope.registry
 
     def made(current: Object | None) -> Object:
@@ -36,8 +36,8 @@ async def update(request: Request, scope: Scope) -> Response:
         )
 
     async def transform(current: Object | None) -> Object:
-        return await beside(write.size, lambda: made(current))
+        return await offload(write.size, lambda: made(current))
 
     uid = obj["metadata"].get("uid") or ""
     result = await generic_update.update(registry, request.info.name, transform, write, uid=uid)
-    return await beside(write.size, lambda: rendering.written(request, scope, result, form))
+    return await offload(write.size, lambda: rendering.written(request, scope, result, form))

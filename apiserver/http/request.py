@@ -4,6 +4,7 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
@@ -82,6 +83,18 @@ class Request:
     request_id: str = ""
     size: int = 0  # of the body, in bytes, once it has been read
     warnings: list[str] = field(default_factory=list)
+    _held: ExitStack | None = None
+
+    def hold(self, context: AbstractContextManager[None]) -> None:
+        """Enters a context that is left once the request has been answered."""
+        if self._held is None:
+            self._held = ExitStack()
+        self._held.enter_context(context)
+
+    def release(self) -> None:
+        """Leaves the contexts that the request holds: the outermost filter calls this behind the answer."""
+        if self._held is not None:
+            self._held.close()
 
     @classmethod
     def of(

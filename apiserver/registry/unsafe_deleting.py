@@ -9,10 +9,11 @@ from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.registry.generic.guaranteed_update import settle
+from kubeskew.apiserver.registry.generic.commit import commit_removal
+from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import Write, Written
-from kubeskew.apiserver.storage.records import Change, Entry, Verb
+from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 VERB = "unsafe-delete-ignore-read-errors"
@@ -30,12 +31,11 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
         if _is_readable(registry, entry):
             raise _refusal(registry, name, write)
         if not write.dry_run:
-            now = registry.services.world.clock.now()
-            change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
-            await registry.services.store.write(change)
+            await commit_removal(registry, entry, write)
         return Written({}, entry.revision, None, deleted=True)
 
-    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
+    key = registry.requested_key(write.namespace, name)
+    return await guaranteed_update(registry.services.store, key, attempt)
 
 
 def check_permission(registry: Registry, name: str, options: Object, write: Write) -> None:

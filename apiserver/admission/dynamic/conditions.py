@@ -13,7 +13,7 @@ from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, E
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.offload import patiently
+from kubeskew.apiserver.caching.offload import offload_if_costly
 
 
 class Conditions:
@@ -47,7 +47,7 @@ class Conditions:
             return True
         objects = await versioned.object(invocation), await versioned.old(invocation)
         bound = expressions.bindings(self._services, attributes, invocation, objects)
-        holds, error = await patiently(lambda: self.decide(bound))
+        holds, error = await offload_if_costly(lambda: self.decide(bound))
         if error:
             resource = (attributes.requested or attributes.resource).group_resource
             raise forbidden(resource, attributes.name, error)

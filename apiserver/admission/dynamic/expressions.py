@@ -16,7 +16,7 @@ from kubeskew.apiserver.admission.dynamic import admission_requests
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.caching.offload import at_home
+from kubeskew.apiserver.caching.offload import on_event_loop
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import AUTHENTICATED_GROUP, User
 
@@ -222,7 +222,7 @@ def _checker(authorizer: Authorizer, user: User) -> Any:
             asked.get("namespace") or "",
             asked.get("name") or "",
         )
-        decision = at_home(loop, home, lambda: authorizer.authorize(subject, info))
+        decision = on_event_loop(loop, home, lambda: authorizer.authorize(subject, info))
         return "allow" if decision.allowed else "no opinion", decision.reason
 
     return check

@@ -20,7 +20,7 @@ from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
 from kubeskew.apiserver.admission.policy.mutations import JSON_PATCH, Mutation, MutationError, schema_of
 from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.offload import patiently
+from kubeskew.apiserver.caching.offload import offload_if_costly
 
 _NAME = "MutatingAdmissionPolicy"
 
@@ -141,8 +141,8 @@ class MutatingAdmissionPolicy(Plugin):
     async def _holds(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
         """Decides whether the policy's conditions hold; their faults are added to `faults`."""
         bound = await self._bindings(call, versioned)
-        evaluator = await patiently(lambda: call.policy.evaluator)
-        holds, error = await patiently(lambda: evaluator.conditions.decide(bound))
+        evaluator = await offload_if_costly(lambda: call.policy.evaluator)
+        holds, error = await offload_if_costly(lambda: evaluator.conditions.decide(bound))
         if error:
             faults.append(_Fault(call.policy, call.binding.name, error, "Invalid"))
         return holds
@@ -164,7 +164,8 @@ class MutatingAdmissionPolicy(Plugin):
             return False
         schema = schema_of(self._services, call.invocation.kind)
         bound, bind = await self._bindings(call, versioned), call.policy.evaluator.compiler.bind
-        outcome, _ = await patiently(lambda: mutation.expression.evaluate(bind(bound), expressions.BUDGET))
+        expression = mutation.expression
+        outcome, _ = await offload_if_costly(lambda: expression.evaluate(bind(bound), expressions.BUDGET))
         if outcome.error:
             raise MutationError(outcome.error)
         changed = mutation.apply(outcome.value, current, schema)

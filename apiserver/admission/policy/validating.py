@@ -15,7 +15,7 @@ from kubeskew.apiserver.admission.policy.decisions import INVALID, Decision, Eva
 from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
 from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.offload import patiently
+from kubeskew.apiserver.caching.offload import offload_if_costly
 from kubeskew.apiserver.storage.encoding import dumps
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
@@ -102,7 +102,7 @@ class ValidatingAdmissionPolicy(Plugin):
 
 
 async def _decided(policy: Policy[Evaluator], bound: dict[str, Any]) -> Result:
-    return await patiently(lambda: policy.evaluator.decide(bound))
+    return await offload_if_costly(lambda: policy.evaluator.decide(bound))
 
 
 def _misconfigured(policy: Policy[Evaluator], binding: str, message: str) -> list[Denial]:

@@ -12,15 +12,16 @@ from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.authorization import refusal
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import checks
+from kubeskew.apiserver.registry.generic.commit import commit
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.failures import ConflictError
-from kubeskew.apiserver.storage.records import Change, Entry, Verb
+from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 
 _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
@@ -36,7 +37,7 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
     services = registry.services
     name = obj["metadata"].get("name") or ""
     await services.admission.admit(registry.attributes(admission.CREATE, write, name, obj, None))
-    await beside(write.size, partial(deduplicate, obj, write.warnings, mutated=True))
+    await offload(write.size, partial(deduplicate, obj, write.warnings, mutated=True))
     metadata = obj["metadata"]  # admission may have made it anew
     if metadata.get("name") or not metadata.get("generateName"):
         return await _create(registry, obj, write)
@@ -68,25 +69,10 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
         _check_no_revision(metadata)
     checks.as_stored(registry, obj)
     key = registry.key(write.namespace, metadata["name"])
-    value, stored_as = await services.codec.stored(registry.resource, obj)
-    if write.dry_run:
-        await services.store.refresh()
-        current = services.store.get(key)
-        if current is not None:
-            raise _exists(registry, current, metadata, write)
-        return Written(await services.codec.returned(registry.resource, obj, value), 0, None, created=True)
-    now = services.world.clock.now()
-    change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
-    services.codec.expect(value, stored_as)
     try:
-        event = await services.store.write(change)
+        return await commit(registry, key, obj, write, None)
     except ConflictError as conflict:
         raise _exists(registry, conflict.current, metadata, write) from None
-    services.codec.remember(event.revision, stored_as)
-    obj = await services.codec.returned(registry.resource, obj, value)
-    registry.learn(obj, event.revision)
-    obj["metadata"]["resourceVersion"] = str(event.revision)
-    return Written(obj, event.revision, value, created=True)
 
 
 def _check_right(registry: Registry, write: Write, name: str) -> None:

@@ -8,8 +8,8 @@ from kubeskew.apimachinery.clock import later, parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, settle
+from kubeskew.apiserver.registry.generic.commit import commit, commit_removal
+from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guaranteed_update
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.generic.writes import Write, Written
@@ -29,7 +29,8 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
         await registry.prepare(entry)
         return await _delete(registry, entry, options, write)
 
-    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
+    key = registry.requested_key(write.namespace, name)
+    return await guaranteed_update(registry.services.store, key, attempt)
 
 
 async def _delete(registry: Registry, entry: Entry, options: Object, write: Write) -> Written:
@@ -174,7 +175,7 @@ async def _store_marked(registry: Registry, entry: Entry, new: Object, write: Wr
     registry.strategy.mark_deleted(new, registry.context(write))
     if new == registry.object(entry):
         return await _unchanged(registry, entry, new)
-    return await generic_update.store(registry, entry, new, write)
+    return await commit(registry, entry.key, new, write, entry)
 
 
 async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> Written:
@@ -198,6 +199,6 @@ async def _remove_marked(registry: Registry, entry: Entry, marked: Written, writ
 async def _remove(registry: Registry, entry: Entry, last: Object, write: Write) -> Written:
     """Delete for good; `last` is the object as the client sees it go."""
     if not write.dry_run:
-        await generic_update.remove(registry, entry, write)
+        await commit_removal(registry, entry, write)
     last["metadata"]["resourceVersion"] = str(entry.revision)
     return Written(last, entry.revision, None, deleted=True)

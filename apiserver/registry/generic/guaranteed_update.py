@@ -15,7 +15,7 @@ from kubeskew.apiserver.storage.records import Entry, Key
 Attempt = Callable[[Entry | None], Awaitable[Written]]
 
 
-async def settle(store: Store, key: Key, attempt: Attempt) -> Written:
+async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> Written:
     """Returns the result of `attempt` on the current object (None: there is none); raises its StatusError."""
     while True:
         entry = store.get(key)

@@ -1,6 +1,7 @@
 """Holds the registry of one resource, of any kind: keys, strategies, contexts, and reads from the store.
 
-The verbs that write are functions in `creating`, `updating` and `deleting`.
+The verbs that write are functions in `create`, `update` and `delete`; `commit` hands what they make to the
+store.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.generations import Generations
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
@@ -174,12 +175,12 @@ class Registry:
         Others see an object of an exclusive kind from then on.
         """
         if not self.strategy.exclusive:
-            await beside(effort, work)
+            await offload(effort, work)
             return await store()
         async with self._preparing:
             if self.services.log.shared:
                 await self.services.store.refresh()
-            await beside(effort, work)
+            await offload(effort, work)
             uid = obj["metadata"]["uid"]
             self._under_way[uid] = obj
         try:

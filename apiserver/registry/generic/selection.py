@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.parameters import ListOptions, selectors
 from kubeskew.apiserver.http.request import Request
@@ -52,7 +52,7 @@ async def selection(request: Request, registry: Registry, options: ListOptions) 
     take a second.
     """
     size = len(options.label_selector) + len(options.field_selector)
-    return await beside(size, lambda: _parsed(request, registry, options))
+    return await offload(size, lambda: _parsed(request, registry, options))
 
 
 def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selection:

@@ -12,15 +12,16 @@ from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.registry.generic import checks, manager_versions
 from kubeskew.apiserver.registry.generic import create as generic_create
-from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, settle
+from kubeskew.apiserver.registry.generic.commit import commit, commit_removal
+from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guaranteed_update
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.generic.writes import Write, Written
-from kubeskew.apiserver.storage.records import Change, Entry, Key, Verb
+from kubeskew.apiserver.storage.records import Entry, Key
 
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
@@ -52,7 +53,8 @@ async def update(
         await registry.prepare(entry)
         return await _update(registry, entry, transform, write)
 
-    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
+    key = registry.requested_key(write.namespace, name)
+    return await guaranteed_update(registry.services.store, key, attempt)
 
 
 async def _create(
@@ -73,7 +75,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     strategy = registry.strategy_of(write.subresource)
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
-        await beside(write.size, partial(deduplicate, new, write.warnings, mutated=True))
+        await offload(write.size, partial(deduplicate, new, write.warnings, mutated=True))
     _check_revision(registry, new, entry, write)
     effort = registry.effort(write, len(entry.value))
     work = partial(prepare, registry, strategy, new, old, write)
@@ -93,7 +95,7 @@ async def _store(registry: Registry, entry: Entry, new: Object, old: Object, wri
     if new == old and services.codec.is_stored(registry.resource, entry.value, entry.revision):
         await confirm(services.store, entry)
         return Written(old, entry.revision, entry.value)
-    return await store(registry, entry, new, write)
+    return await commit(registry, entry.key, new, write, entry)
 
 
 def _check_revision(registry: Registry, new: Object, entry: Entry, write: Write) -> None:
@@ -153,40 +155,8 @@ def ends(registry: Registry, new: Object, old: Object) -> bool:
 async def _delete(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
     """The object goes with this change; what the client sees is the change at the revision before."""
     if not write.dry_run:
-        await remove(registry, entry, write)
+        await commit_removal(registry, entry, write)
     return Written(new, entry.revision, None, deleted=True)
-
-
-async def remove(registry: Registry, entry: Entry, write: Write) -> None:
-    """Delete `entry` for good; log and watchers see it go as it last was stored. Raises ConflictError."""
-    services = registry.services
-    as_stored = services.codec.served(registry.resource, entry.value, entry.revision) is entry.value
-    if as_stored:
-        services.codec.expect(entry.value, registry.resource)
-    now = services.world.clock.now()
-    change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
-    event = await services.store.write(change)
-    if as_stored:
-        services.codec.remember(event.revision, registry.resource)
-
-
-async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
-    """Write `new` over `entry`; raises ConflictError."""
-    services = registry.services
-    value, stored_as = await services.codec.stored(registry.resource, new)
-    if write.dry_run:
-        new = await services.codec.returned(registry.resource, new, value)
-        new["metadata"]["resourceVersion"] = str(entry.revision)
-        return Written(new, entry.revision)
-    now = services.world.clock.now()
-    change = Change(Verb.UPDATE, entry.key, entry.uid, value, entry.revision, write.author, now)
-    services.codec.expect(value, stored_as)
-    event = await services.store.write(change)
-    services.codec.remember(event.revision, stored_as)
-    new = await services.codec.returned(registry.resource, new, value)
-    registry.learn(new, event.revision)
-    new["metadata"]["resourceVersion"] = str(event.revision)
-    return Written(new, event.revision, value)
 
 
 def precondition_failed(registry: Registry, key: Key, what: str, wanted: str, found: str) -> StatusError:

@@ -7,8 +7,8 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.caching.gc_control import garbage
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
+from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.decoding import decoder, protobuf
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Request
@@ -31,13 +31,14 @@ async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
     except BodyBrokenError as error:
         raise errors.bad_request(f"the body cannot be read: {error}") from None
     request.size = len(body)
-    garbage.begin(request.size)
+    if request.size > LARGE:
+        request.hold(collection_paused(request.size))
     return body
 
 
 async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
     """Returns the result of `work` on `body`; if that takes long, other requests are served meanwhile."""
-    return await beside(len(body), work)
+    return await offload(len(body), work)
 
 
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:

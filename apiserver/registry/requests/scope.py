@@ -8,7 +8,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.caching.generations import Generations
-from kubeskew.apiserver.caching.list_cache import Listed
+from kubeskew.apiserver.caching.list_cache import ListCache
 from kubeskew.apiserver.http.request import Lifetime
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Form
@@ -24,7 +24,7 @@ class RequestServices(RegistryServices, Protocol):
     account_keys: AccountKeys
     lifetime: Lifetime
     nodes: NodeConnections
-    listed: Listed
+    listed: ListCache
     encoded_events: Generations[tuple[int, str, Form], bytes]
 
     def definition(self, name: str) -> Schema | None:

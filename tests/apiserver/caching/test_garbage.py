@@ -6,8 +6,8 @@ import pytest
 from server_in_process import MAPS, config_map
 
 from kubeskew.apiserver.caching import gc_control as module
-from kubeskew.apiserver.caching.gc_control import LARGE, Garbage
-from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
+from kubeskew.apiserver.caching.offload import offload
 
 
 @pytest.fixture
@@ -15,42 +15,48 @@ def collected(monkeypatch):
     """A list that has an item for every time that garbage was looked for."""
     found = []
     monkeypatch.setattr(module.gc, "collect", found.append)
+    monkeypatch.setattr(module, "_large", module._LargeObjects())
     return found
 
 
 def test_rest_and_work(collected):
     """Off from the first large thing to the end of the last; small ones change nothing."""
-    garbage = Garbage()
-    garbage.begin(LARGE)
-    assert gc.isenabled()
-    garbage.begin(LARGE + 1)
-    garbage.begin(20 << 20)
-    assert not gc.isenabled()
-    garbage.end(20 << 20)
-    garbage.end(LARGE)
-    assert not gc.isenabled()
-    garbage.end(LARGE + 1)
+    with collection_paused(LARGE):
+        assert gc.isenabled()
+    first, second = collection_paused(LARGE + 1), collection_paused(20 << 20)
+    with first:
+        with second, collection_paused(LARGE):
+            assert not gc.isenabled()
+        assert not gc.isenabled()
     assert gc.isenabled()
     assert not collected
 
 
+def test_pauses_that_overlap(collected):
+    """The first to begin may be the first to end: the collector rests until the last one ends."""
+    first, second = collection_paused(LARGE + 1), collection_paused(LARGE + 1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
 def test_looked_for_afterwards(collected):
     """After so many bytes it is looked for, without large things around if there is such a moment."""
-    garbage = Garbage()
     for _ in range(2):
-        garbage.begin(40 << 20)
-        garbage.begin(40 << 20)
-        garbage.end(40 << 20)
-        assert not collected
-        garbage.end(40 << 20)
+        with collection_paused(40 << 20):
+            with collection_paused(40 << 20):
+                pass
+            assert not collected
         assert collected == [1]
         collected.clear()
-    garbage.begin(LARGE + 1)
-    for _ in range(4):
-        garbage.begin(40 << 20)
-        garbage.end(40 << 20)
-    assert collected == [1]
-    garbage.end(LARGE + 1)
+    with collection_paused(LARGE + 1):
+        for _ in range(4):
+            with collection_paused(40 << 20):
+                pass
+        assert collected == [1]
 
 
 @pytest.mark.parametrize("body", [config_map("a", data={"k": "x" * 70_000}), b"{" * 70_000])
@@ -70,6 +76,6 @@ async def test_work_that_fails():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await beside(LARGE + 1, fail)
+        await offload(LARGE + 1, fail)
 
     assert gc.isenabled()

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.caching import list_cache
-from kubeskew.apiserver.caching.list_cache import Listed
+from kubeskew.apiserver.caching.list_cache import ListCache
 from kubeskew.apiserver.storage.records import Entry, Key
 
 
@@ -39,7 +39,7 @@ class Lists:
         table = Catalogue(DEFAULT_VERSION, FeatureGates(DEFAULT_VERSION))
         self._pods = cast("Resource", table.by_kind("", "v1", "Pod"))
         self.forms = StoredForms()
-        self._listed = Listed()
+        self._listed = ListCache()
         self.pods: dict[str, Entry] = {}
         self._revision = 0
 

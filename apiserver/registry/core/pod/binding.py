@@ -11,7 +11,8 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.guaranteed_update import settle
+from kubeskew.apiserver.registry.generic.commit import commit
+from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
 from kubeskew.apiserver.registry.generic.writes import Written
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import admit_posted
@@ -74,9 +75,9 @@ async def _assign(request: Request, scope: Scope, name: str, binding: Object, dr
                 raise generic_update.precondition_failed(registry, entry.key, what, asked, found)
         pod = registry.object(entry)
         _set_host(scope, pod, binding, name)
-        return await generic_update.store(registry, entry, pod, write)
+        return await commit(registry, entry.key, pod, write, entry)
 
-    await settle(scope.services.store, registry.key(request.info.namespace, name), attempt)
+    await guaranteed_update(scope.services.store, registry.key(request.info.namespace, name), attempt)
 
 
 def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:

@@ -15,8 +15,8 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.core.pod.binding import SUCCESS
 from kubeskew.apiserver.registry.core.pod.disruption_budgets import Budgets, still_processed
 from kubeskew.apiserver.registry.generic import delete as generic_delete
-from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.guaranteed_update import settle
+from kubeskew.apiserver.registry.generic.commit import commit
+from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
 from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import attributes_of
@@ -154,9 +154,9 @@ class Eviction:
             pod = registry.object(entry)
             if not _set_target(pod, now, tracked=tracked):
                 return Written(pod, entry.revision, entry.value)
-            return await generic_update.store(registry, entry, pod, self._write())
+            return await commit(registry, entry.key, pod, self._write(), entry)
 
-        return await settle(registry.services.store, registry.key(namespace, self._name), attempt)
+        return await guaranteed_update(registry.services.store, registry.key(namespace, self._name), attempt)
 
     def _write(self) -> Write:
         write = write_of(self._request, self._scope, dry_run=self._dry_run)

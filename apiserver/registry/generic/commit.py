@@ -1,0 +1,78 @@
+"""Hands the store what a request has made of an object: every write of this server goes this way.
+
+What the server keeps of the objects it serves (`Codec`: in which form; `Registry`: labels and fields) learns
+of each write here, so that no writer can forget to tell it, and watchers get the bytes without decoding them.
+
+Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (Create, GuaranteedUpdate, Delete) and
+registry/generic/registry/dryrun.go, 1.36.
+"""
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
+from kubeskew.apiserver.unreadable import UnreadableError
+
+
+async def commit(registry: Registry, key: Key, obj: Object, write: Write, over: Entry | None) -> Written:
+    """Stores `obj` over the entry `over` (None: as a new one), and returns it as its writer gets to see it.
+
+    A dry run stores nothing. Raises ConflictError if something else than `over` stands there; of a dry run
+    only if the object is new.
+    """
+    services, codec = registry.services, registry.services.codec
+    value, stored_as = await codec.stored(registry.resource, obj)
+    expected = over.revision if over is not None else 0
+    if write.dry_run:
+        if over is None:
+            await _check_absence(registry, key)
+        revision, stored = expected, None
+    else:
+        verb = Verb.CREATE if over is None else Verb.UPDATE
+        uid = obj["metadata"]["uid"] if over is None else over.uid
+        now = services.world.clock.now()
+        event = await _write(registry, Change(verb, key, uid, value, expected, write.author, now), stored_as)
+        revision, stored = event.revision, value
+    obj = await codec.returned(registry.resource, obj, value)
+    if stored is not None:
+        registry.learn(obj, revision)
+    if revision:
+        obj["metadata"]["resourceVersion"] = str(revision)
+    return Written(obj, revision, stored, created=over is None)
+
+
+async def commit_removal(registry: Registry, entry: Entry, write: Write) -> None:
+    """Deletes `entry` for good; log and watchers see it go as it last was stored. Raises ConflictError."""
+    now = registry.services.world.clock.now()
+    change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
+    served_as_stored = _is_served_as_stored(registry, entry)
+    await _write(registry, change, registry.resource if served_as_stored else None)
+
+
+async def _write(registry: Registry, change: Change, form: Resource | None) -> Event:
+    """Writes `change`, whose value this server serves as it is in the version of `form`, if in any."""
+    services = registry.services
+    if form is None:
+        return await services.store.write(change)
+    services.codec.expect(change.value, form)
+    event = await services.store.write(change)
+    services.codec.remember(event.revision, form)
+    return event
+
+
+async def _check_absence(registry: Registry, key: Key) -> None:
+    store = registry.services.store
+    await store.refresh()
+    current = store.get(key)
+    if current is not None:
+        raise ConflictError(key, current)
+
+
+def _is_served_as_stored(registry: Registry, entry: Entry) -> bool:
+    try:
+        served = registry.services.codec.served(registry.resource, entry.value, entry.revision)
+    except UnreadableError:  # an unsafe deletion takes what nobody can serve
+        return False
+    return served is entry.value
