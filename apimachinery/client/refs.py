@@ -124,6 +124,23 @@ def dra_refs(version: Version) -> DRARefs:
     )
 
 
+def scheduling_context_ref(version: Version) -> Ref:
+    """Returns what scheduler and drivers' controllers of classic DRA talk through, 1.26 to 1.31."""
+    plural, kind = ("podschedulings", "PodScheduling")
+    if version.minor >= 27:
+        plural, kind = ("podschedulingcontexts", "PodSchedulingContext")
+    return Ref(_GROUP, dra_refs(version).version, plural, True, kind)
+
+
+def parameters_refs(version: Version) -> tuple[Ref, Ref]:
+    """Returns where the structured parameters of classes and of claims are kept (1.30 only)."""
+    spoken = dra_refs(version).version
+    return (
+        Ref(_GROUP, spoken, "resourceclassparameters", True, "ResourceClassParameters"),
+        Ref(_GROUP, spoken, "resourceclaimparameters", True, "ResourceClaimParameters"),
+    )
+
+
 def taint_rules_ref(version: Version) -> Ref:
     """Taint rules in the version that the components of a release speak (1.33 and later)."""
     spoken = "v1alpha3" if version.minor <= 35 else "v1beta2" if version.minor == 36 else "v1"

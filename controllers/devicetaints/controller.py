@@ -47,7 +47,7 @@ class DeviceTaintEvictionController(Controller):
         super().__init__(context)
         version, gates = context.world.version, context.world.gates
         refs = dra_refs(version)
-        self._features = ResourceClaimFeatures.of(version)
+        self._features = ResourceClaimFeatures.of(version, gates)
         self._groups = gates.enabled("DRAWorkloadResourceClaims")
         self._due: dict[Work, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that are done with, oldest first

@@ -12,14 +12,14 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim.bound_pods import BoundPods
+from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
 from kubeskew.controllers.resourceclaim.releasing import Releaser
 from kubeskew.controllers.resourceclaim.users import ReservedFor
 
-_MAX_RESERVATIONS = 256
 _REMEMBERED_DELETIONS = 5000
 
 
@@ -42,7 +42,7 @@ class ResourceClaimController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         version = context.world.version
-        self._features = ResourceClaimFeatures.of(version)
+        self._features = ResourceClaimFeatures.of(version, context.world.gates)
         self._refs = dra_refs(version)
         admin_access = context.world.gates.enabled("DRAAdminAccess")
         admin_access |= not self._features.gated_admin_access
@@ -55,6 +55,7 @@ class ResourceClaimController(Controller):
         self._maker = ClaimMaker(
             self.client, self._refs, self._features, informers, self._metrics, admin_access=admin_access
         )
+        self._bound = BoundPods(context, self._features, self._claims, self._groups)
         users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)
         self._releaser = Releaser(self.client, self._refs.claims, self._features, self._pods, users)
         self._pods.add_index("resourceclaim", self._keys_of_claims)
@@ -80,7 +81,8 @@ class ResourceClaimController(Controller):
 
     def _pod_changed(self, pod: Object) -> None:
         if resourceclaim_features.is_done(pod):
-            self._enqueue_claims_of(pod)
+            if self._features.releases_done:
+                self._enqueue_claims_of(pod)
         elif pod["spec"].get("resourceClaims"):
             self.queue.add(Task("pod", key_of(pod)))
 
@@ -154,8 +156,8 @@ class ResourceClaimController(Controller):
         if pod is None or pods.is_terminating(pod):
             return
         await self._provide_all(Owner(PODS, pod), self._provide)
-        if pod["spec"].get("nodeName"):
-            await self._reserve_all(pod)
+        if pod["spec"].get("nodeName") and self._features.serves_bound:
+            await self._bound.sync(pod)
 
     async def _sync_group(self, key: Key) -> None:
         group = self._groups.informer.get(*key) if self._groups.informer is not None else None
@@ -186,32 +188,6 @@ class ResourceClaimController(Controller):
         name = claim["metadata"]["name"] if claim is not None else ""
         known = (owner.obj.get("status") or {}).get("resourceClaimStatuses") or ()
         return "" if {"name": entry["name"], "resourceClaimName": name} in known else str(name)
-
-    async def _reserve_all(self, pod: Object) -> None:
-        """For a pod that got its node without the scheduler, which would have reserved for it."""
-        for pod_claim in pod["spec"].get("resourceClaims") or ():
-            try:
-                name, owned = self._features.claim_name(pod, pod_claim)
-            except ClaimNotCreated:
-                return
-            claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
-            if name is None:
-                continue
-            if claim is None:
-                return
-            if owned:
-                resourceclaim_features.check_owner(pod, claim, groups=self._groups.enabled)
-            await self._reserve(pod, pod_claim, claim)
-
-    async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
-        reserved, status = resourceclaim_features.consumers(claim), claim.get("status") or {}
-        if not status.get("allocation") or len(reserved) >= _MAX_RESERVATIONS:
-            return
-        if resourceclaim_features.is_reserved_for(pod, claim, groups=self._groups.enabled):
-            return
-        consumer = self._groups.consumer(pod, pod_claim)
-        changed = {**claim, "status": {**status, "reservedFor": [*reserved, consumer]}}
-        await self.client.update(self._refs.claims, changed, "status")
 
 
 def _consumer_uids(claim: Object) -> list[str]:

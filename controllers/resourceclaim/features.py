@@ -4,6 +4,7 @@ at the version."""
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework import pods
@@ -12,6 +13,7 @@ from kubeskew.controllers.framework.base import SyncError
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
+_MAX_RESERVATIONS = 256
 _NAME_BASE_LIMIT = 57  # leaves room for a hyphen and five random characters within 63
 
 
@@ -29,24 +31,37 @@ class ResourceClaimFeatures:
 
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     generated_names: bool  # since 1.28, recorded in status.resourceClaimStatuses
+    dashed_names: bool  # since 1.29 a hyphen stands before the random part (pull request 120336)
     finalizer: str  # of claims that the scheduler allocates; empty before structured parameters
-    classic: bool  # until 1.31 drivers allocate, and are asked to deallocate
+    keeps_immediate: bool  # 1.30: an immediate claim stays allocated when its last user is gone
+    releases_done: bool  # since 1.28 pods that are done lose reservations and their own claims (118817)
+    asks_to_deallocate: bool  # 1.28 to 1.31: drivers, after the last user of a delayed claim (118936)
+    serves_bound: bool  # since 1.28 pods that got a node without the scheduler are helped (118209)
+    scheduling_contexts: bool  # 1.28 to 1.31: by telling drivers which node the pod has
+    shareable_flag: bool  # until 1.30 the driver says whether a claim may have several users
     pod_groups: bool  # since 1.36 groups may hold reservations
     gated_admin_access: bool  # 1.31 had the field without a gate
     blocks_owner_deletion: bool  # claims do, before pull request 134956
     frees_extended: bool  # devices of extended resources when their pod is done (pull request 134312)
 
     @classmethod
-    def of(cls, version: Version) -> "ResourceClaimFeatures":
+    def of(cls, version: Version, gates: FeatureGates) -> "ResourceClaimFeatures":
         minor = version.minor
+        controllers = minor <= 30 or (minor == 31 and gates.enabled("DRAControlPlaneController"))
         finalizer = "resource.kubernetes.io/delete-protection"
         if minor < 31:
             finalizer = "dra.k8s.io/delete-protection" if minor == 30 else ""
         return cls(
             nested_source=minor <= 30,
             generated_names=minor >= 28,
+            dashed_names=minor >= 29,
             finalizer=finalizer,
-            classic=minor <= 31,
+            keeps_immediate=minor == 30,
+            releases_done=minor >= 28,
+            asks_to_deallocate=28 <= minor <= 31,
+            serves_bound=minor >= 28,
+            scheduling_contexts=minor >= 28 and controllers,
+            shareable_flag=minor <= 30,
             pod_groups=minor >= 36,
             gated_admin_access=minor >= 32,
             blocks_owner_deletion=minor < 35,
@@ -100,16 +115,42 @@ class ResourceClaimFeatures:
         """The name part of a new claim's metadata."""
         if not self.generated_names:
             return {"name": f"{pod_name}-{claim_name}"}
-        return {"generateName": generate_name(pod_name, claim_name)}
+        return {"generateName": generate_name(pod_name, claim_name, dashed=self.dashed_names)}
+
+    def can_be_reserved(self, claim: Object) -> bool:
+        """Returns whether an allocated claim may have one more user."""
+        reserved = consumers(claim)
+        if self.shareable_flag:
+            # The server refuses more users than it allows; nobody counts them before.
+            return not reserved or bool(claim["status"]["allocation"].get("shareable"))
+        return len(reserved) < _MAX_RESERVATIONS
+
+    def is_delayed(self, claim: Object) -> bool:
+        """Returns whether a driver's controller allocates the claim when a pod needs it."""
+        spec, status = claim["spec"], claim.get("status") or {}
+        if self.nested_source:
+            return bool(spec.get("allocationMode") == "WaitForFirstConsumer")
+        return bool(spec.get("controller") or (status.get("allocation") or {}).get("controller"))
 
 
-def generate_name(pod_name: str, claim_name: str) -> str:
+def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str:
     """`<pod>-<claim>-`; if too long, both parts are cut in proportion, so that something of both is left."""
-    whole = f"{pod_name}-{claim_name}-"
+    whole = f"{pod_name}-{claim_name}" + ("-" if dashed else "")
     if len(whole) <= _NAME_BASE_LIMIT:
         return whole
     cut = (len(part) * _NAME_BASE_LIMIT // len(whole) for part in (pod_name, claim_name))
     return f"{pod_name[: next(cut)]}-{claim_name[: next(cut)]}"
+
+
+def is_made_for(claim: Object, owner_name: str, entry_name: str) -> bool:
+    """Returns whether a claim of the owner is that of the entry.
+
+    Claims of 1.27 and before have no annotation, but a name that tells.
+    """
+    entry = (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION)
+    if entry is None:
+        return bool(claim["metadata"]["name"] == f"{owner_name}-{entry_name}")
+    return bool(entry == entry_name)
 
 
 def owning_pod(claim: Object) -> tuple[str, str] | None:

@@ -67,12 +67,17 @@ class ClaimMaker:
 
     def seen(self, claim: Object) -> None:
         """The informer has it now."""
+        name = claim["metadata"]["name"]
         for uid in _owner_uids(claim):
-            annotations = claim["metadata"].get("annotations") or {}
-            self._made.get(uid, {}).pop(annotations.get(POD_CLAIM_ANNOTATION, ""), None)
+            made = self._made.get(uid, {})
+            for entry in [entry for entry, own in made.items() if own["metadata"]["name"] == name]:
+                del made[entry]
 
     async def provide(self, owner: Owner, entry: Object) -> str:
-        """Make the claim of a template if it is missing; gives its name if the owner's status must say it."""
+        """Make the claim of a template if it is missing; gives its name if the owner's status must say it.
+
+        Raises ClaimError, before 1.28 also if somebody else has a claim of that name.
+        """
         namespace = owner.obj["metadata"]["namespace"]
         try:
             name, owned = self._features.claim_name(owner.obj, entry)
@@ -82,6 +87,8 @@ class ClaimMaker:
             raise ClaimError(f"checking for claim before creating it: {error}") from error
         else:
             claim = self._claims.get(namespace, name) if name else None
+            if claim is not None and owned and not self._features.generated_names:
+                resourceclaim_features.check_owner(owner.obj, claim)
             if name is None or (claim is not None and (not owned or owner.uid in _owner_uids(claim))):
                 return ""
         template_name = self._features.template_name(entry)
@@ -93,9 +100,9 @@ class ClaimMaker:
 
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
         """A claim made for the owner before, which its status does not tell of (yet)."""
+        name = owner.obj["metadata"]["name"]
         for claim in self._claims.by_index("owner", owner.uid):
-            annotations = claim["metadata"].get("annotations") or {}
-            if annotations.get(POD_CLAIM_ANNOTATION) == entry_name:
+            if resourceclaim_features.is_made_for(claim, name, entry_name):
                 return claim
         return self._made.get(owner.uid, {}).get(entry_name)
 
@@ -120,10 +127,13 @@ class ClaimMaker:
 
     def _claim_from(self, template: Object, owner: Owner, entry_name: str) -> Object:
         wanted, metadata = template["spec"].get("metadata") or {}, owner.obj["metadata"]
+        annotations: Object = dict(wanted.get("annotations") or {})
+        if self._features.generated_names:
+            annotations[POD_CLAIM_ANNOTATION] = entry_name
         claim_metadata: Object = {
             **self._features.metadata_name(metadata["name"], entry_name),
             "namespace": metadata["namespace"],
-            "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry_name},
+            **({"annotations": annotations} if annotations else {}),
             "ownerReferences": [
                 {
                     "apiVersion": owner.ref.api_version,

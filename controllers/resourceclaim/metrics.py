@@ -17,6 +17,7 @@ from kubeskew.controllers.resourceclaim.features import EXTENDED_RESOURCE_ANNOTA
 # (dra-facts, and from memory).
 _BY_STATUS_SINCE, _LONG_PREFIX_SINCE = 34, 37
 _BY_SOURCE_SINCE = 35  # pull request 134523
+_CLAIMS_SINCE = 32  # pull request 127661: before, creations alone are counted
 _CREATION = ("status", "admin_access", "owner_api_group", "owner_api_kind")  # owners since 1.37 (140422)
 
 
@@ -75,6 +76,8 @@ class ClaimMetrics(Collector):
         failures = sum(count for (status, *_), count in self._creations.items() if status == "failure")
         yield CounterMetricFamily(f"{prefix}create_attempts", "Attempts to create a claim.", value=attempts)
         yield CounterMetricFamily(f"{prefix}create_failures", "Failed attempts.", value=failures)
+        if self._minor < _CLAIMS_SINCE:
+            return
         claims = [*self._claims()]
         allocated = sum(_is_allocated(claim) for claim in claims)
         yield GaugeMetricFamily(f"{prefix}resource_claims", "Number of claims.", value=len(claims))

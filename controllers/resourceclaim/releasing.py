@@ -37,7 +37,7 @@ class Releaser:
             await self._release(claim, valid, protected=protected)
         elif protected and deleting and not valid:
             await self._deallocate_for_deletion(claim)
-        if not valid:
+        if not valid and self._features.releases_done:
             await self._delete_if_unused(claim)
 
     async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
@@ -47,13 +47,21 @@ class Releaser:
         status["reservedFor"] = valid
         if not valid:
             del status["reservedFor"]
-            if protected:
-                status.pop("allocation", None)
-            elif self._features.classic and _deallocates_when_unused(changed):
-                status["deallocationRequested"] = True
+            self._deallocate(changed, protected=protected)
         updated = await self._client.update(self._ref, changed, "status")
         if not (updated.get("status") or {}).get("allocation"):
             await self._unprotect(updated)
+
+    def _deallocate(self, claim: Object, *, protected: bool) -> None:
+        """Change the status of a claim that lost its last user, not one that never had any: drivers need
+        not reserve what they allocate."""
+        status = claim["status"]
+        delayed = self._features.is_delayed(claim)
+        if protected:
+            if delayed or claim["metadata"].get("deletionTimestamp") or not self._features.keeps_immediate:
+                status.pop("allocation", None)
+        elif self._features.asks_to_deallocate and delayed:
+            status["deallocationRequested"] = True
 
     async def _deallocate_for_deletion(self, claim: Object) -> None:
         if (claim.get("status") or {}).get("allocation"):
@@ -84,10 +92,3 @@ class Releaser:
         except StatusError as error:
             if error.code != 404:
                 raise
-
-
-def _deallocates_when_unused(claim: Object) -> bool:
-    """Classic claims: allocated by a driver, and only for as long as they are used."""
-    spec = claim["spec"]
-    delayed = spec.get("allocationMode") == "WaitForFirstConsumer" or bool(spec.get("controller"))
-    return delayed and bool(claim["status"].get("allocation"))

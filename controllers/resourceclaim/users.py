@@ -38,7 +38,7 @@ class ReservedFor:
         namespace = claim["metadata"]["namespace"]
         if resourceclaim_features.is_pod_reference(consumer):
             pod = self._pods.get(namespace, consumer["name"])
-            if pod is not None and resourceclaim_features.is_done(pod):
+            if pod is not None and self._features.releases_done and resourceclaim_features.is_done(pod):
                 return False
             return await self._is_there(PODS, pod, namespace, consumer)
         if not self._features.pod_groups:

@@ -285,23 +285,6 @@ async def test_a_pod_bound_by_hand_gets_its_reservation(cluster):
     ]
 
 
-async def test_classic_claims_are_asked_to_be_deallocated(make_cluster):
-    """Until 1.31 a driver allocates; the controller only asks it to take the allocation back."""
-    version = Version(30)
-    refs, cluster = dra_refs(version), make_cluster(version)
-    made = await cluster.client.create(PODS, pod(source={"source": {"resourceClaimName": "c"}}))
-    classic = claim([made], finalizers=("driver.example.com/deletion-protection",))
-    classic["spec"] = {"allocationMode": "WaitForFirstConsumer"}
-    await cluster.client.create(refs.claims, classic)
-    await cluster.start(ResourceClaimController)
-    await cluster.client.delete(PODS, "p", "ns")
-    await cluster.quiet()
-    found = await the_claim(cluster, refs)
-
-    assert found["status"]["deallocationRequested"] is True
-    assert found["status"]["allocation"]
-
-
 async def test_a_rejected_claim_is_told_with_the_reason(cluster):
     """The server's refusal reaches the pod's events and the metric."""
 

@@ -1,0 +1,90 @@
+"""Helps pods that got their node without the scheduler: tells drivers the node, reserves allocated claims.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncPod), 1.28 … 1.37.
+"""
+
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import dra_refs, scheduling_context_ref
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework.base import ControllerContext
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim.groups import PodGroups
+
+
+class BoundPods:
+    """Does what the scheduler would have done for the claims of a pod."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        features: ResourceClaimFeatures,
+        claims: Informer,
+        groups: PodGroups,
+    ) -> None:
+        self._client = context.client
+        self._features = features
+        self._claims = claims
+        self._groups = groups
+        self._claims_ref = dra_refs(context.world.version).claims
+        self._contexts_ref = scheduling_context_ref(context.world.version)
+        self._contexts = context.informer(self._contexts_ref) if features.scheduling_contexts else None
+
+    async def sync(self, pod: Object) -> None:
+        """Look at the pod's claims in their order, as far as they are there. Raises ClaimError."""
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, owned = self._features.claim_name(pod, pod_claim)
+            except ClaimNotCreated:
+                return
+            if name is None:
+                continue
+            claim = self._claims.get(pod["metadata"]["namespace"], name)
+            if claim is None:
+                return
+            if owned:
+                resourceclaim_features.check_owner(pod, claim, groups=self._groups.enabled)
+            if (claim.get("status") or {}).get("allocation"):
+                await self._reserve(pod, pod_claim, claim)
+            elif self._contexts is not None and self._features.is_delayed(claim):
+                await self._select_node(pod, self._contexts)
+                return  # the driver allocates all claims of the pod for that node
+
+    async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
+        if resourceclaim_features.is_reserved_for(pod, claim, groups=self._groups.enabled):
+            return
+        if not self._features.can_be_reserved(claim):
+            return
+        reserved = [*resourceclaim_features.consumers(claim), self._groups.consumer(pod, pod_claim)]
+        changed = {**claim, "status": {**claim["status"], "reservedFor": reserved}}
+        try:
+            await self._client.update(self._claims_ref, changed, "status")
+        except StatusError as error:
+            raise ClaimError(f"reserve claim for pod: {error}") from error
+
+    async def _select_node(self, pod: Object, contexts: Informer) -> None:
+        """Say which node the pod has. Potential nodes need not be given: nothing is left to negotiate.
+
+        Nobody deletes the context but the garbage collector, with the pod.
+        """
+        metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+        context = contexts.get(metadata["namespace"], metadata["name"])
+        if context is None:
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+            named = {"name": metadata["name"], "namespace": metadata["namespace"]}
+            made = {
+                "metadata": {**named, "ownerReferences": [{**owner, "controller": True}]},
+                "spec": {"selectedNode": node},
+            }
+            try:
+                await self._client.create(self._contexts_ref, made)
+            except StatusError as error:
+                raise ClaimError(f"create PodSchedulingContext: {error}") from error
+        elif context["spec"].get("selectedNode") != node:
+            changed = {**context, "spec": {**context["spec"], "selectedNode": node}}
+            try:
+                await self._client.update(self._contexts_ref, changed)
+            except StatusError as error:
+                text = f"update spec.selectedNode in PodSchedulingContext: {error}"
+                raise ClaimError(text) from error
