@@ -1,6 +1,7 @@
 """Reading a pod: small questions about its spec and status that several modules ask."""
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
@@ -61,11 +62,6 @@ def restart_policy(pod: Object) -> str:
     return pod["spec"].get("restartPolicy") or "Always"
 
 
-def is_sidecar(container: Object) -> bool:
-    """Returns whether an init container is restartable, that is, goes on beside the regular ones."""
-    return container.get("restartPolicy") == "Always"
-
-
 def is_deleted(pod: Object) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
@@ -84,42 +80,24 @@ def requests_of(container: Object) -> dict[str, Quantity]:
 
 
 def pod_requests(pod: Object) -> dict[str, int]:
-    """Computes what the pod takes from its node, in thousandths (k8s.io/component-helpers/resource,
-    PodRequests)."""
-    regular: dict[str, int] = {}
-    for container in containers(pod):
-        _add(regular, _milli(container))
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in init_containers(pod):
-        wanted = _milli(container)
-        if is_sidecar(container):
-            _add(regular, wanted)
-            _add(sidecars, wanted)
-            _raise_to(peak, sidecars)
-        else:
-            _add(wanted, sidecars)
-            _raise_to(peak, wanted)
-    _raise_to(regular, peak)
-    total = (pod["spec"].get("resources") or {}).get("requests") or {}  # pod-level resources
-    regular.update({name: Quantity.parse(str(amount)).milli_value() for name, amount in total.items()})
-    overhead = pod["spec"].get("overhead") or {}
-    _add(regular, {name: Quantity.parse(str(amount)).milli_value() for name, amount in overhead.items()})
-    return regular
-
-
-def _milli(container: Object) -> dict[str, int]:
-    return {name: amount.milli_value() for name, amount in requests_of(container).items()}
-
-
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, amount in more.items():
+    """Computes what the pod takes from its node, in thousandths, with pod-level requests and overhead."""
+    total = needed_at_once(
+        map(_requests_in_thousandths, containers(pod)),
+        ((is_sidecar(container), _requests_in_thousandths(container)) for container in init_containers(pod)),
+    )
+    total.update(_requests_in_thousandths(pod["spec"]))
+    for name, amount in _thousandths(pod["spec"].get("overhead")).items():
         total[name] = total.get(name, 0) + amount
+    return total
 
 
-def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
-    for name, amount in least.items():
-        total[name] = max(total.get(name, 0), amount)
+def _requests_in_thousandths(container: Object) -> dict[str, int]:
+    """Returns the requests of a container, or of a pod's spec as a whole."""
+    return _thousandths((container.get("resources") or {}).get("requests"))
+
+
+def _thousandths(quantities: Object | None) -> dict[str, int]:
+    return {name: Quantity.parse(str(text)).milli_value() for name, text in (quantities or {}).items()}
 
 
 def qos_class(pod: Object) -> str:

@@ -1,11 +1,16 @@
 """Fixtures and settings of every test."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from fake_server import FakeServer
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from loop_clock import LoopClock
 from randomness import examples
+
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SeededEntropy
 
 # Everybody's `make test` tries the same examples, however slow the machine; `make test-random` others.
 settings.register_profile(
@@ -39,3 +44,22 @@ def outer_loop() -> Iterator[None]:
     yield
     asyncio.set_event_loop(None)
     loop.close()
+
+
+@pytest.fixture
+def clock() -> LoopClock:
+    """A clock in virtual time."""
+    return LoopClock()
+
+
+@pytest.fixture
+def entropy() -> SeededEntropy:
+    return SeededEntropy(1)
+
+
+@pytest.fixture
+async def client(server: FakeServer) -> AsyncIterator[APIClient]:
+    """A client of the fake server that a folder's conftest makes."""
+    client = server.client()
+    yield client
+    await client.close()

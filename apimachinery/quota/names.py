@@ -1,13 +1,12 @@
 """The names that quotas know resources by.
 
-Source: k8s.io/kubernetes/pkg/apis/core/v1/helper and scheduler/util (IsDRAExtendedResourceName), 1.36.
+Source: k8s.io/kubernetes/pkg/apis/core/v1/helper, 1.36.
 """
 
 from kubeskew.apimachinery.errors import GroupResource
-from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.resource_names import IMPLICIT, REQUESTS, is_native
 
-REQUESTS, LIMITS, HUGEPAGES = "requests.", "limits.", "hugepages-"
-IMPLICIT = "deviceclass.resource.kubernetes.io/"  # and a class: an extended resource of its own
+LIMITS, HUGEPAGES = "limits.", "hugepages-"
 DEVICES = ".deviceclass.resource.k8s.io/devices"  # after a class
 STORAGE_CLASS = ".storageclass.storage.k8s.io/"  # after a class, before a resource
 
@@ -15,20 +14,6 @@ STORAGE_CLASS = ".storageclass.storage.k8s.io/"  # after a class, before a resou
 def object_count(resource: GroupResource) -> str:
     """`count/deployments.apps`."""
     return f"count/{resource}"
-
-
-def is_native(name: str) -> bool:
-    """Returns whether a resource is Kubernetes' own: unprefixed, or of a domain below kubernetes.io."""
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def is_extended(name: str) -> bool:
-    """Returns whether a container's resource is one that a device plugin or DRA provides."""
-    if name.startswith(IMPLICIT):
-        return True
-    if is_native(name) or name.startswith(REQUESTS):
-        return False
-    return not names.qualified_name(f"{REQUESTS}{name}")
 
 
 def is_extended_in_quota(name: str) -> bool:

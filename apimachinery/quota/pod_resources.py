@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quota.amounts import Amounts, add, amounts, raised
 
 _POD_LEVEL = ("cpu", "memory")
@@ -57,20 +58,17 @@ class PodResources:
         spec = pod["spec"]
         running = self._running(pod)
         infeasible = bool(running) and is_infeasible(pod)
-        total: Amounts = {}
-        for container in spec.get("containers") or ():
-            total = add(total, _counted(container, running, field, infeasible=infeasible))
-        sidecars: Amounts = {}
-        peak: Amounts = {}
-        for container in spec.get("initContainers") or ():
-            if container.get("restartPolicy") == "Always":
-                asked = _counted(container, running, field, infeasible=infeasible)
-                total = add(total, asked)
-                sidecars = step = add(sidecars, asked)
-            else:
-                step = add(amounts((container.get("resources") or {}).get(field)), sidecars)
-            peak = raised(peak, step)
-        total = raised(total, peak)
+
+        def counted(container: Object) -> Amounts:
+            return _counted(container, running, field, infeasible=infeasible)
+
+        total = needed_at_once(
+            map(counted, spec.get("containers") or ()),
+            (
+                (True, counted(container)) if is_sidecar(container) else (False, _asked(container, field))
+                for container in spec.get("initContainers") or ()
+            ),
+        )
         return {**total, **self._own(pod, field)} if self.pod_level else total
 
     def _running(self, pod: Object) -> dict[str, Object]:
@@ -96,7 +94,7 @@ class PodResources:
 
 def _counted(container: Object, running: dict[str, Object], field: str, *, infeasible: bool) -> Amounts:
     """Returns what one container counts with: the most of what it wants, was promised and has."""
-    asked = amounts((container.get("resources") or {}).get(field))
+    asked = _asked(container, field)
     found = running.get(container.get("name") or "")
     if found is None or found.get("resources") is None:
         return asked
@@ -104,6 +102,10 @@ def _counted(container: Object, running: dict[str, Object], field: str, *, infea
     if field == "requests":
         has = raised(has, amounts(found.get("allocatedResources")))
     return has if infeasible else raised(asked, has)
+
+
+def _asked(container: Object, field: str) -> Amounts:
+    return amounts((container.get("resources") or {}).get(field))
 
 
 def is_infeasible(pod: Object) -> bool:

@@ -12,9 +12,10 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, amounts
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from kubeskew.apimachinery.quota.names import HUGEPAGES, LIMITS, REQUESTS, is_extended, is_extended_in_quota
+from kubeskew.apimachinery.quota.names import HUGEPAGES, LIMITS, is_extended_in_quota
 from kubeskew.apimachinery.quota.pod_resources import PodResources, is_pod_level
 from kubeskew.apimachinery.quota.scopes import is_terminating, pod_in_scope
+from kubeskew.apimachinery.resource_names import REQUESTS, is_dra_extended_resource
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _NAMES = frozenset(
@@ -113,6 +114,6 @@ def _compute(requests: Amounts, limits: Amounts) -> Amounts:
     for name, quantity in requests.items():
         if name.startswith(HUGEPAGES):
             found[name] = found[REQUESTS + name] = quantity
-        elif is_extended(name):
+        elif is_dra_extended_resource(name):
             found[REQUESTS + name] = quantity
     return found

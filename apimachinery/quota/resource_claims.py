@@ -15,7 +15,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, count, raised
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from kubeskew.apimachinery.quota.names import DEVICES, IMPLICIT, REQUESTS, is_extended_in_quota
+from kubeskew.apimachinery.quota.names import DEVICES, is_extended_in_quota
+from kubeskew.apimachinery.resource_names import IMPLICIT, REQUESTS
 
 MAX_DEVICES = 32  # what a request for all devices counts as
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

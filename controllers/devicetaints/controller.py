@@ -7,6 +7,7 @@ have to go; the work is their deletion, and the status of rules.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reservation, reserved_for
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
 from kubeskew.apimachinery.errors import StatusError
@@ -82,18 +83,18 @@ class DeviceTaintEvictionController(Controller):
     # -- what is told
 
     def _claim_updated(self, old: Object, new: Object) -> None:
-        if resourceclaim_features.consumers(old) != resourceclaim_features.consumers(new):
+        if reserved_for(old) != reserved_for(new):
             self._handle_users(old)
         self._handle_users(new)
 
     def _handle_users(self, claim: Object) -> None:
         namespace = claim["metadata"]["namespace"]
-        for consumer in resourceclaim_features.consumers(claim):
+        for consumer in reserved_for(claim):
             if resourceclaim_features.is_pod_reference(consumer):
                 pod = self._pods.get(namespace, consumer["name"])
                 if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                     self._handle_pod(pod)
-            elif self._groups and resourceclaim_features.is_group_reference(consumer):
+            elif self._groups and is_pod_group(consumer):
                 for pod in self._pods.by_index("pod group", f"{namespace}/{consumer['name']}"):
                     self._handle_pod(pod)
 
@@ -187,7 +188,7 @@ class DeviceTaintEvictionController(Controller):
                     resourceclaim_features.check_owner(pod, claim)
             except (ClaimNotCreated, ClaimError):
                 continue
-            if resourceclaim_features.is_reserved_for(pod, claim, groups=self._groups):
+            if reservation(claim, pod, groups=self._groups) is not None:
                 yield claim
 
     def _claim_evictions(self, claim: Object, rules: Sequence[Object]) -> Iterator[Eviction]:
@@ -290,5 +291,5 @@ def _relevant(pod: Object) -> tuple[object, object]:
 
 
 def _group_keys(pod: Object) -> list[str]:
-    group = resourceclaim_features.pod_group_of(pod)
+    group = pod_group_of(pod)
     return [f"{pod['metadata']['namespace']}/{group}"] if group else []

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.controllers.framework import pods
 
 
@@ -104,9 +105,7 @@ def _number(port: Object, protocol: str, pod: Object) -> int | None:
         return target
     if not target:
         return int(port["port"])
-    sidecars = [
-        one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"
-    ]
+    sidecars = filter(is_sidecar, pod["spec"].get("initContainers") or ())
     for container in [*pod["spec"]["containers"], *sidecars]:
         for one in container.get("ports") or ():
             if one.get("name") == target and one.get("protocol", "TCP") == protocol:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -112,9 +113,7 @@ def _restarts(pod: Object, *, sidecars: bool) -> int:
             (found.get("restartCount", 0) for found in status.get("containerStatuses") or ()), default=0
         )
     names = {
-        container["name"]
-        for container in pod["spec"].get("initContainers") or ()
-        if container.get("restartPolicy") == "Always"
+        container["name"] for container in pod["spec"].get("initContainers") or () if is_sidecar(container)
     }
     return max(
         (

@@ -3,6 +3,7 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncPod), 1.28 … 1.37.
 """
 
+from kubeskew.apimachinery.claim_users import reservation, reserved_for
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.errors import StatusError
@@ -52,11 +53,11 @@ class BoundPods:
                 return  # the driver allocates all claims of the pod for that node
 
     async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
-        if resourceclaim_features.is_reserved_for(pod, claim, groups=self._groups.enabled):
+        if reservation(claim, pod, groups=self._groups.enabled) is not None:
             return
         if not self._features.can_be_reserved(claim):
             return
-        reserved = [*resourceclaim_features.consumers(claim), self._groups.consumer(pod, pod_claim)]
+        reserved = [*reserved_for(claim), self._groups.consumer(pod, pod_claim)]
         changed = {**claim, "status": {**claim["status"], "reservedFor": reserved}}
         try:
             await self._client.update(self._claims_ref, changed, "status")

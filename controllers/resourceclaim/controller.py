@@ -6,6 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from kubeskew.apimachinery.claim_users import pod_group_of, reserved_for
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -191,9 +192,9 @@ class ResourceClaimController(Controller):
 
 
 def _consumer_uids(claim: Object) -> list[str]:
-    return [one["uid"] for one in resourceclaim_features.consumers(claim)]
+    return [one["uid"] for one in reserved_for(claim)]
 
 
 def _group_keys(pod: Object) -> list[str]:
-    group = resourceclaim_features.pod_group_of(pod)
+    group = pod_group_of(pod)
     return [f"{pod['metadata']['namespace']}/{group}"] if group else []

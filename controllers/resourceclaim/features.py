@@ -4,6 +4,7 @@ at the version."""
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.claim_users import controller_of, is_for_pod, reserved_for
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
@@ -119,7 +120,7 @@ class ResourceClaimFeatures:
 
     def can_be_reserved(self, claim: Object) -> bool:
         """Returns whether an allocated claim may have one more user."""
-        reserved = consumers(claim)
+        reserved = reserved_for(claim)
         if self.shareable_flag:
             # The server refuses more users than it allows; nobody counts them before.
             return not reserved or bool(claim["status"]["allocation"].get("shareable"))
@@ -155,28 +156,23 @@ def is_made_for(claim: Object, owner_name: str, entry_name: str) -> bool:
 
 def owning_pod(claim: Object) -> tuple[str, str] | None:
     """Name and uid of the pod for which the claim was made."""
-    for reference in claim["metadata"].get("ownerReferences") or ():
-        if reference.get("controller") and (reference["apiVersion"], reference["kind"]) == ("v1", "Pod"):
-            return reference["name"], reference["uid"]
+    owner = controller_of(claim)
+    if owner is not None and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod"):
+        return owner["name"], owner["uid"]
     return None
 
 
 def check_owner(pod: Object, claim: Object, *, groups: bool = False) -> None:
     """Raises ClaimError if the claim was made for another pod (or, with `groups`, group of pods)."""
-    owner = owning_pod(claim)
-    if groups and owning_group(claim) in {pod_group_of(pod)} - {""}:
-        return
-    if owner is None or owner[1] != pod["metadata"]["uid"]:
+    if not is_for_pod(claim, pod, groups=groups):
         names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in (claim, pod)]
         raise ClaimError(f"ResourceClaim {names[0]} was not created for pod {names[1]} (pod is not owner)")
 
 
 def owning_group(claim: Object) -> str:
     """The name of the group of pods for which the claim was made."""
-    for reference in claim["metadata"].get("ownerReferences") or ():
-        if reference.get("controller") and reference["kind"] == "PodGroup":
-            return str(reference["name"])
-    return ""
+    owner = controller_of(claim)
+    return str(owner["name"]) if owner is not None and owner["kind"] == "PodGroup" else ""
 
 
 def is_done(pod: Object) -> bool:
@@ -184,32 +180,8 @@ def is_done(pod: Object) -> bool:
     return pods.is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
 
 
-def consumers(claim: Object) -> list[Object]:
-    found: list[Object] = (claim.get("status") or {}).get("reservedFor") or []
-    return found
-
-
 def is_pod_reference(consumer: Object) -> bool:
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
-
-
-def is_group_reference(consumer: Object) -> bool:
-    return (consumer.get("apiGroup"), consumer.get("resource")) == ("scheduling.k8s.io", "podgroups")
-
-
-def pod_group_of(pod: Object) -> str:
-    """The name of the group that a pod is scheduled with, empty if there is none."""
-    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
-
-
-def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
-    """Returns whether a claim is reserved for the pod, or (with `groups`) for the group that it belongs
-    to."""
-    group, uid = pod_group_of(pod), pod["metadata"]["uid"]
-    return any(
-        one["uid"] == uid or (groups and group and is_group_reference(one) and one["name"] == group)
-        for one in consumers(claim)
-    )
 
 
 def asks_admin_access(template: Object) -> bool:

@@ -4,12 +4,12 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate
 What 1.36 does with its gates off is from memory.
 """
 
+from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import pod_groups_ref
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import ControllerContext
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
 from kubeskew.controllers.resourceclaim.features import ClaimError
 from kubeskew.controllers.resourceclaim.making import Owner
 
@@ -37,7 +37,7 @@ class PodGroups:
 
         Raises ClaimError if that cannot be told, or if a gate forbids what the group wants.
         """
-        name = resourceclaim_features.pod_group_of(pod)
+        name = pod_group_of(pod)
         if not name or (self.informer is None and not self._strict):
             return None
         if self.informer is None:

@@ -5,6 +5,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 
 import copy
 
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
@@ -29,7 +30,7 @@ class Releaser:
 
     async def sync(self, claim: Object) -> None:
         """End the reservations of pods that are done, and what hangs on the last of them."""
-        reserved = resourceclaim_features.consumers(claim)
+        reserved = reserved_for(claim)
         valid = [one for one in reserved if await self._users.still_uses(claim, one)]
         protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))

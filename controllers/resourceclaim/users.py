@@ -6,6 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncClaim), 1.26 â€
 
 from collections.abc import Container
 
+from kubeskew.apimachinery.claim_users import is_pod_group
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
@@ -43,11 +44,7 @@ class ReservedFor:
             return await self._is_there(PODS, pod, namespace, consumer)
         if not self._features.pod_groups:
             raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
-        if (
-            resourceclaim_features.is_group_reference(consumer)
-            and self._groups.enabled
-            and self._groups.informer is not None
-        ):
+        if is_pod_group(consumer) and self._groups.enabled and self._groups.informer is not None:
             group = self._groups.informer.get(namespace, consumer["name"])
             return await self._is_there(self._groups.ref, group, namespace, consumer)
         return True

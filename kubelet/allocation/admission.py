@@ -8,11 +8,11 @@ from typing import NamedTuple
 from kubeskew.apimachinery.node_affinity import affinity_matches
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.resource_names import is_dra_extended_resource, is_extended_resource
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.kubelet import pod_spec
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-_IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 class LeftToDRA(Enum):
@@ -93,8 +93,8 @@ def _for_node(pod: Object, allocatable: Mapping[str, int], left_to_dra: LeftToDR
         requests = {
             name: amount
             for name, amount in (resources.get("requests") or {}).items()
-            if not (is_extended(name) and (container["name"], name) in mapped)
-            and not (_is_cluster_level(name) and name not in allocatable)
+            if not (is_dra_extended_resource(name) and (container["name"], name) in mapped)
+            and not (is_extended_resource(name) and name not in allocatable)
         }
         return {**container, "resources": {**resources, "requests": requests}}
 
@@ -110,17 +110,6 @@ def _is_left(name: str, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) 
     if left_to_dra is LeftToDRA.UNNAMED:
         return name not in allocatable
     return left_to_dra is LeftToDRA.ABSENT and allocatable.get(name, 0) <= 0
-
-
-def _is_cluster_level(name: str) -> bool:
-    return is_extended(name) and not name.startswith(_IMPLICIT)
-
-
-def is_extended(name: str) -> bool:
-    """Returns whether a device plugin or DRA may provide it (schedutil.IsDRAExtendedResourceName)."""
-    if name in _NATIVE or "/" not in name or name.startswith("requests."):
-        return False
-    return "kubernetes.io/" not in name or name.startswith(_IMPLICIT)
 
 
 def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import DeviceError
@@ -59,7 +60,7 @@ class Allocator:
         if pod_uid != self._reusable_of:
             self._reusable_of, self._reusable = pod_uid, {}
         given = await self._allocate(pod_uid, container)
-        leaves = not pod_spec.is_sidecar(container) and name in map(_name, pod_spec.init_containers(pod))
+        leaves = not is_sidecar(container) and name in map(_name, pod_spec.init_containers(pod))
         for resource, allocation in self.allocations.of_container(pod_uid, name).items():
             before = self._reusable.get(resource, set())
             self._reusable[resource] = before | allocation.ids if leaves else before - allocation.ids

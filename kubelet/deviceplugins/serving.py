@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc
 
-from kubeskew.apimachinery.quota.names import is_extended, is_native
+from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
@@ -92,7 +92,7 @@ class DevicePluginServer:
                 f'requested API version "{request.version}" is not supported by kubelet. '
                 f'Supported version is ["{VERSION}"]'
             )
-        if not _is_extended(resource):
+        if not is_extended_resource(resource):
             raise _refusal(f'the ResourceName "{resource}" is invalid')
         try:
             await self._connect(resource, self._directory / request.endpoint)
@@ -108,7 +108,7 @@ class DevicePluginServer:
             raise PluginRefusedError(
                 f"manager version, {VERSION}, is not among plugin supported versions [{known}]"
             )
-        if not _is_extended(name):
+        if not is_extended_resource(name):
             raise PluginRefusedError(
                 f'invalid name of device plugin socket: the ResourceName "{name}" is invalid'
             )
@@ -171,11 +171,6 @@ async def _dial(channel: Channel) -> None:
             await channel.channel_ready()
     except TimeoutError as error:
         raise DeviceError("failed to dial device plugin: context deadline exceeded") from error
-
-
-def _is_extended(name: str) -> bool:
-    """Returns whether plugins may offer the resource: those that are named after device classes are DRA's."""
-    return not is_native(name) and is_extended(name)
 
 
 def _refusal(text: str) -> RpcError:

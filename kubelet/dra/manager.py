@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
+from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
@@ -28,7 +29,6 @@ from kubeskew.kubelet.dra.pod_claims import (
     container_requests,
     drivers_of,
     extended_claim,
-    is_reserved_for,
     pod_claims,
     skipped_operations,
 )
@@ -120,7 +120,7 @@ class DRAManager:
         if claim.owned:
             check_owner(pod, found, groups=self._groups)
         uid = found["metadata"]["uid"]
-        if not is_reserved_for(pod, found, groups=self._groups):
+        if reservation(found, pod, groups=self._groups) is None:
             raise DeviceError(
                 self._texts.not_allowed.format(
                     pod=pod_spec.name_of(pod), pod_uid=pod_spec.uid_of(pod), claim=claim.claim, claim_uid=uid

@@ -4,13 +4,13 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kubeskew.apimachinery.claim_users import is_for_pod
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resource_names import is_dra_extended_resource
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.allocation.admission import is_extended
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE
 
-_GROUPS = "scheduling.k8s.io"
 _BOTH = frozenset({PREPARE, UNPREPARE})
 
 
@@ -71,7 +71,7 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
     resources = {
         name
         for name, amount in pod_spec.requests_of(container).items()
-        if is_extended(name) and not amount.is_zero()
+        if is_dra_extended_resource(name) and not amount.is_zero()
     }
     for mapping in claim_status.get("requestMappings") or []:
         if mapping["containerName"] == container["name"] and mapping["resourceName"] in resources:
@@ -80,34 +80,13 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
 
 def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
     """A claim made from a template must be the pod's own, or (`groups`) its group's; raises DeviceError."""
+    if is_for_pod(claim, pod, groups=groups):
+        return
     metadata = claim["metadata"]
-    for owner in metadata.get("ownerReferences") or []:
-        if not owner.get("controller"):
-            continue
-        of_group = groups and owner.get("kind") == "PodGroup" and owner.get("name") == _group_of(pod)
-        if of_group or owner.get("uid") == pod_spec.uid_of(pod):
-            return
     raise DeviceError(
         f"ResourceClaim {metadata['namespace']}/{metadata['name']} was not created for pod "
         f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)} (pod is not owner)"
     )
-
-
-def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
-    """Returns whether the claim's reservations name the pod, or (`groups`) its group."""
-    reserved = (claim.get("status") or {}).get("reservedFor") or []
-    if any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved):
-        return True
-    group = (_GROUPS, "podgroups", _group_of(pod))
-    return groups and any(
-        (consumer.get("apiGroup"), consumer.get("resource"), consumer.get("name")) == group
-        for consumer in reserved
-    )
-
-
-def _group_of(pod: Object) -> str | None:
-    name: str | None = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-    return name
 
 
 def drivers_of(claim: Object) -> list[str]:

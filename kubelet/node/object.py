@@ -13,7 +13,7 @@ from typing import Any
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.quota.names import is_extended
+from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.kubelet.device_managers import PluginCapacity
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
@@ -102,13 +102,13 @@ def node_status(
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:
     """Returns what is allocatable without being there: nothing of extended resources."""
     known = (present.get("allocatable") or {}).items()
-    return {name: amount for name, amount in known if name not in capacity and not is_extended(name)}
+    return {name: amount for name, amount in known if name not in capacity and not is_extended_resource(name)}
 
 
 def without_extended_resources(node: Object) -> Object:
     """The status of a node that was made anew: without plugins (reconcileExtendedResource)."""
     status = node.get("status") or {}
-    zeros = {name: "0" for name in status.get("capacity") or {} if is_extended(name)}
+    zeros = {name: "0" for name in status.get("capacity") or {} if is_extended_resource(name)}
     return {
         **status,
         **{field: {**(status.get(field) or {}), **zeros} for field in ("capacity", "allocatable") if zeros},

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE, Allocation
@@ -63,7 +64,7 @@ class Lister:
 
     def _containers(self, pod: Object) -> Iterator[Object]:
         if self._features.pod_resources_of_sidecars:
-            yield from filter(pod_spec.is_sidecar, pod_spec.init_containers(pod))
+            yield from filter(is_sidecar, pod_spec.init_containers(pod))
         yield from pod_spec.containers(pod)
 
     def _container(self, pod: Object, container: Object) -> v1.ContainerResources:

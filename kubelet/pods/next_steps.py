@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
 from kubeskew.kubelet.features import KubeletFeatures
@@ -31,7 +32,7 @@ def next_steps(
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     begun = any(sandbox.latest(spec["name"]) is not None for spec in pod_spec.containers(pod))
     for spec in pod_spec.init_containers(pod):
-        sidecar = features.sidecars and pod_spec.is_sidecar(spec)
+        sidecar = features.sidecars and is_sidecar(spec)
         if begun and not sidecar:
             continue
         if not _init_step(pod, spec, sandbox, now, steps, sidecar=sidecar):

@@ -4,6 +4,7 @@ import asyncio
 from datetime import datetime
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.pods.probing import command_of, run_in_container
@@ -52,7 +53,7 @@ class PodKiller:
     def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
         """Groups that stop together, in order."""
         order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}
-        sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if pod_spec.is_sidecar(spec)}
+        sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if is_sidecar(spec)}
         regular = [container for container in sandbox.containers if container.name not in sidecars]
         late = [container for container in sandbox.containers if container.name in sidecars]
         late.sort(key=lambda container: -order[container.name])

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import Pending
 from kubeskew.kubelet.features import KubeletFeatures
@@ -69,7 +70,7 @@ def _terminal(phase: str) -> dict[str, str]:
 
 
 def _containers_ready(pod: Object, statuses: Mapping[str, Object], phase: str) -> dict[str, str]:
-    watched = [c for c in pod_spec.init_containers(pod) if pod_spec.is_sidecar(c)] + pod_spec.containers(pod)
+    watched = [c for c in pod_spec.init_containers(pod) if is_sidecar(c)] + pod_spec.containers(pod)
     names = [container["name"] for container in watched]
     unknown = [name for name in names if name not in statuses]
     unready = [name for name in names if name in statuses and not statuses[name]["ready"]]
@@ -113,7 +114,7 @@ def _initialized(pod: Object, statuses: Mapping[str, Object], phase: str) -> dic
     incomplete = [
         c["name"]
         for c in inits
-        if c["name"] in statuses and not statuses[c["name"]]["started" if pod_spec.is_sidecar(c) else "ready"]
+        if c["name"] in statuses and not statuses[c["name"]]["started" if is_sidecar(c) else "ready"]
     ]
     if phase == "Succeeded" and not unknown:
         return {"status": "True", "reason": "PodCompleted"}

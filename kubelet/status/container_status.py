@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
 
@@ -50,7 +51,7 @@ def container_status(
         status["lastState"] = status["state"]
         status["state"] = held_back.state()
     running = "running" in status["state"]
-    sidecar = init and spec.get("restartPolicy") == "Always"
+    sidecar = init and is_sidecar(spec)
     done = not running and latest.exit_code == 0 and "terminated" in status["state"]
     status["ready"] = done if init and not sidecar else running and not not_ready
     status["restartCount"] = latest.attempt

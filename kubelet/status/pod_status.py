@@ -9,6 +9,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import Pending
 from kubeskew.kubelet.containers.program import PREFIX
@@ -185,7 +186,7 @@ def _initialisation(pod: Object, inits: Sequence[Object], *, begun: bool) -> tup
     """(whether init containers are still to be done, whether one failed)."""
     pending = failed = False
     for spec, status in zip(pod_spec.init_containers(pod), inits, strict=True):
-        if pod_spec.is_sidecar(spec):
+        if is_sidecar(spec):
             pending |= not begun and not status["started"]
             continue
         ending = status["state"].get("terminated") or (status.get("lastState") or {}).get("terminated")

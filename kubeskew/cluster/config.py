@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.quota.names import is_extended, is_native
+from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.drivers.profiles import PROFILES
@@ -219,7 +219,7 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
 def _device_plugin(value: Any, where: str) -> dict[str, Any]:
     plugin = _mapping(value, where, _PLUGIN_KEYS)
     resource = plugin.get("resource")
-    if not isinstance(resource, str) or is_native(resource) or not is_extended(resource):
+    if not isinstance(resource, str) or not is_extended_resource(resource):
         raise UserError(
             f"{where}: a device plugin needs a resource such as example.com/gpu, not {resource!r}"
         )

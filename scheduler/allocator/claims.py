@@ -6,6 +6,7 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import Amounts, DeviceID
@@ -48,17 +49,6 @@ def claim_names(pod: Object) -> Iterator[tuple[str, bool]]:
                 yield status["resourceClaimName"], True
 
 
-def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    references = obj["metadata"].get("ownerReferences") or ()
-    return next((each for each in references if each.get("controller")), None)
-
-
-def is_for_pod(claim: Mapping[str, Any], pod: Object) -> bool:
-    """Returns whether the claim was made for this very pod."""
-    owner = controller_of(claim)
-    return owner is not None and owner.get("uid") == pod["metadata"].get("uid")
-
-
 def is_extended_resource_claim(claim: Mapping[str, Any]) -> bool:
     """Returns whether the scheduler made the claim for extended resources."""
     return (claim["metadata"].get("annotations") or {}).get(EXTENDED_ANNOTATION) == "true"
@@ -67,10 +57,6 @@ def is_extended_resource_claim(claim: Mapping[str, Any]) -> bool:
 def allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
     found: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
     return found
-
-
-def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
-    return (claim.get("status") or {}).get("reservedFor") or []
 
 
 def can_be_reserved(claim: Mapping[str, Any]) -> bool:

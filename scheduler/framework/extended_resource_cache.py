@@ -7,26 +7,19 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resource_names import IMPLICIT, is_dra_extended_resource, is_extended_resource
 
-IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def implicit_name(class_name: str) -> str:
-    return IMPLICIT_PREFIX + class_name
+    return IMPLICIT + class_name
 
 
 def explicit_name(device_class: Mapping[str, Any] | None) -> str:
     """The name in the class's spec, or ""."""
     spec = (device_class or {}).get("spec") or {}
     return str(spec.get("extendedResourceName") or "")
-
-
-def is_extended_resource(name: str) -> bool:
-    """Returns whether DRA may back a resource of that name: qualified, and not Kubernetes' own."""
-    if name.startswith(IMPLICIT_PREFIX):
-        return True
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 class ExtendedResources(Protocol):
@@ -103,7 +96,7 @@ class IndexedExtendedResources:
         return self._by_resource.get(resource)
 
     def may_back(self, resource: str) -> bool:
-        return is_extended_resource(resource)
+        return is_dra_extended_resource(resource)
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
         """None at all, or what a device plugin that is gone left behind."""
@@ -151,7 +144,7 @@ class ListedExtendedResources:
         return self._by_resource.get(resource)
 
     def may_back(self, resource: str) -> bool:
-        return is_extended_resource(resource) and not resource.startswith(IMPLICIT_PREFIX)
+        return is_extended_resource(resource)
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
         """Not even named: what a device plugin left behind is the plugin's (before pull request 133784)."""

@@ -5,6 +5,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.framework.affinity_terms import NO_AFFINITY, PodAffinity
 
@@ -30,22 +31,8 @@ def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
         total[name] = total.get(name, 0) + sign * number
 
 
-def at_least(total: Amounts, other: Mapping[str, int]) -> None:
-    """Raise `total` to `other` where that is larger."""
-    for name, number in other.items():
-        if number > total.get(name, 0):
-            total[name] = number
-
-
-def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """An init container that keeps running beside the others."""
-    return bool(container.get("restartPolicy") == "Always")
-
-
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """Computes what the pod needs at once: regular containers and sidecars together, or the hungriest init
-    container with the sidecars started before it; then pod-level requests and overhead
-    (k8s.io/component-helpers/resource, PodRequests)."""
+    """Computes what the pod needs at once, with pod-level requests and overhead."""
     total = _at_once(spec, "requests")
     total.update(amounts((spec.get("resources") or {}).get("requests")))
     add(total, amounts(spec.get("overhead")))
@@ -62,23 +49,13 @@ def pod_limits(spec: Mapping[str, Any]) -> Amounts:
 
 
 def _at_once(spec: Mapping[str, Any], kind: str) -> Amounts:
-    total: Amounts = {}
-    for container in spec.get("containers") or ():
-        add(total, _resources(container, kind))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        asked = _resources(container, kind)
-        if is_sidecar(container):
-            add(total, asked)
-            add(sidecars, asked)
-            at_least(peak, sidecars)
-        else:
-            step = dict(sidecars)
-            add(step, asked)
-            at_least(peak, step)
-    at_least(total, peak)
-    return total
+    return needed_at_once(
+        (_resources(container, kind) for container in spec.get("containers") or ()),
+        (
+            (is_sidecar(container), _resources(container, kind))
+            for container in spec.get("initContainers") or ()
+        ),
+    )
 
 
 def container_requests(container: Mapping[str, Any]) -> Amounts:
@@ -109,7 +86,7 @@ HostPort = tuple[str, str, int]  # address, protocol, port
 def host_ports(spec: Mapping[str, Any]) -> frozenset[HostPort]:
     """The ports that the pod takes of its node."""
     containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
-    sidecars = [each for each in spec.get("initContainers") or () if is_sidecar(each)]
+    sidecars = filter(is_sidecar, spec.get("initContainers") or ())
     return frozenset(
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])  # noqa: S104 - upstream's wildcard
         for container in (*containers, *sidecars)

@@ -1,18 +1,31 @@
 """The scheduler's metrics, with upstream's names (k8s.io/kubernetes/pkg/scheduler/metrics, 1.36)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.status import Status
 from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Counter, Histogram
 
+_M = TypeVar("_M", "Histogram", "Counter")
 _SECONDS = [0.001 * 2**step for step in range(15)]
 _EXTENSION_SECONDS = [0.0001 * 2**step for step in range(12)]
 _PLUGIN_SECONDS = [0.00001 * 1.5**step for step in range(20)]
 _SLI_SECONDS = [0.01 * 2**step for step in range(20)]
+
+
+class _Children(dict[tuple[str, str, str], _M]):
+    """A metric's children by their labels' values, kept because `labels` is slow."""
+
+    def __init__(self, metric: _M) -> None:
+        self._child: Callable[..., _M] = metric.labels
+
+    def __missing__(self, key: tuple[str, str, str]) -> _M:
+        child = self[key] = self._child(*key)
+        return child
 
 
 class Metrics:
@@ -58,13 +71,14 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._points: dict[tuple[str, str, str], Histogram] = {}  # spares finding the labels each time
-        self._point_seconds = Histogram(
-            "scheduler_framework_extension_point_duration_seconds",
-            "Seconds of all plugins of an extension point.",
-            ["extension_point", "status", "profile"],
-            buckets=_EXTENSION_SECONDS,
-            registry=registry,
+        self._points = _Children(
+            Histogram(
+                "scheduler_framework_extension_point_duration_seconds",
+                "Seconds of all plugins of an extension point.",
+                ["extension_point", "status", "profile"],
+                buckets=_EXTENSION_SECONDS,
+                registry=registry,
+            )
         )
         self.permit_seconds = Histogram(
             "scheduler_permit_wait_duration_seconds",
@@ -84,20 +98,22 @@ class Metrics:
     def _time_plugins(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram
 
-        self._plugins: dict[tuple[str, str, str], Histogram] = {}
-        self._plugin_seconds = Histogram(
-            "scheduler_plugin_execution_duration_seconds",
-            "Seconds of a plugin at an extension point, in some of the attempts.",
-            ["plugin", "extension_point", "status"],
-            buckets=_PLUGIN_SECONDS,
-            registry=registry,
+        self._plugins = _Children(
+            Histogram(
+                "scheduler_plugin_execution_duration_seconds",
+                "Seconds of a plugin at an extension point, in some of the attempts.",
+                ["plugin", "extension_point", "status"],
+                buckets=_PLUGIN_SECONDS,
+                registry=registry,
+            )
         )
-        self._evaluated: dict[tuple[str, str, str], Counter] = {}
-        self._evaluations = Counter(
-            "scheduler_plugin_evaluation",
-            "Attempts that asked a plugin, by extension point.",
-            ["plugin", "extension_point", "profile"],
-            registry=registry,
+        self._evaluated = _Children(
+            Counter(
+                "scheduler_plugin_evaluation",
+                "Attempts that asked a plugin, by extension point.",
+                ["plugin", "extension_point", "profile"],
+                registry=registry,
+            )
         )
 
     def _count_preemption(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
@@ -157,27 +173,15 @@ class Metrics:
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         """All plugins of an extension point have run."""
-        key = (point, status, profile)
-        child = self._points.get(key)
-        if child is None:
-            child = self._points[key] = self._point_seconds.labels(*key)
-        child.observe(seconds)
+        self._points[point, status, profile].observe(seconds)
 
     def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
         """One plugin has run."""
-        key = (plugin, point, status.code.value)
-        child = self._plugins.get(key)
-        if child is None:
-            child = self._plugins[key] = self._plugin_seconds.labels(*key)
-        child.observe(seconds)
+        self._plugins[plugin, point, status.code.value].observe(seconds)
 
     def count_evaluations(self, profile: str, plugin: str, point: str, number: int) -> None:
         """A plugin has been asked so many times."""
-        key = (plugin, point, profile)
-        child = self._evaluated.get(key)
-        if child is None:
-            child = self._evaluated[key] = self._evaluations.labels(*key)
-        child.inc(number)
+        self._evaluated[plugin, point, profile].inc(number)
 
     def observe_preemption(self, result: str, seconds: float) -> None:
         """The victims of a pod have been evicted in the background."""

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 from fake_server import FakeServer
-from loop_clock import LoopClock
 from managed_claims import ManagedClaims
 from prometheus_client import CollectorRegistry
 from until import until
@@ -16,7 +15,7 @@ from until import until
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
-from kubeskew.apimachinery.clock import SeededEntropy, timestamp
+from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
@@ -69,25 +68,8 @@ class KubeletServer(FakeServer):
 
 
 @pytest.fixture
-def clock():
-    return LoopClock()
-
-
-@pytest.fixture
-def entropy():
-    return SeededEntropy(1)
-
-
-@pytest.fixture
 def server(clock, entropy):
     return KubeletServer(clock, entropy)
-
-
-@pytest.fixture
-async def client(server):
-    client = server.client()
-    yield client
-    await client.close()
 
 
 class Node:

@@ -9,7 +9,6 @@ from kubeskew.scheduler.framework.extended_resource_cache import (
     IndexedExtendedResources,
     ListedExtendedResources,
     class_may_help,
-    is_extended_resource,
 )
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
@@ -151,24 +150,6 @@ def test_first_release_has_implicit_names_without_explicit_ones_only():
 
     assert listed.class_for("deviceclass.resource.kubernetes.io/gpu") is None
     assert _name(listed.class_for("deviceclass.resource.kubernetes.io/plain")) == "plain"
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("example.com/gpu", True),
-        ("deviceclass.resource.kubernetes.io/gpu", True),
-        ("cpu", False),
-        ("kubernetes.io/gpu", False),
-        ("node.kubernetes.io/gpu", False),
-        ("my-kubernetes.io/gpu", False),
-        ("kubernetes.io.example.com/gpu", True),
-        ("requests.example.com/gpu", False),
-    ],
-)
-def test_extended_resource_names(name, expected):
-    """A domain that is not Kubernetes' own makes a resource an extended one."""
-    assert is_extended_resource(name) is expected
 
 
 def _spec(init, containers):

@@ -21,6 +21,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.resource_names import is_extended_resource, is_native
 from kubeskew.apimachinery.validation import names
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -56,17 +57,6 @@ QUOTA_PAGES = (HUGEPAGES, f"requests.{HUGEPAGES}")  # as quotas name them
 NameCheck = Callable[[str, str], Iterator[FieldError]]
 
 
-def is_native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def is_extended(name: str) -> bool:
-    """`domain/name`, not of kubernetes.io and usable after `requests.` (IsExtendedResourceName)."""
-    if is_native(name) or name.startswith("requests."):
-        return False
-    return not names.qualified_name(f"requests.{name}")
-
-
 def name_errors(name: str, path: str) -> Iterator[FieldError]:
     """Checks the name of a resource anywhere: qualified; without a prefix it must be a standard one."""
     texts = names.qualified_name(name)
@@ -80,7 +70,7 @@ def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
     yield from name_errors(name, path)
     if "/" not in name and name not in _CONTAINER and not name.startswith(HUGEPAGES):
         yield invalid(path, name, "must be a standard resource for containers")
-    elif "/" in name and not is_native(name) and not is_extended(name):
+    elif "/" in name and not is_native(name) and not is_extended_resource(name):
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
@@ -96,7 +86,7 @@ def amount_errors(name: str, text: str, path: str) -> list[FieldError]:
 
 def is_counted(name: str) -> bool:
     """Decides whether only whole numbers of it make sense."""
-    return name in _COUNTED or is_extended(name) or name.startswith("count/")
+    return name in _COUNTED or is_extended_resource(name) or name.startswith("count/")
 
 
 def is_overcommitable(name: str) -> bool:

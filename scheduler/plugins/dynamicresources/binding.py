@@ -4,17 +4,18 @@ the server has, and whatever happens nothing stays in flight."""
 import logging
 from collections.abc import Callable
 
+from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reserved_for
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.binding_conditions import BindingError
-from kubeskew.scheduler.allocator.claims import allocation, display, reserved_for
+from kubeskew.scheduler.allocator.claims import allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unschedulable
 from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of, is_group
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError, ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceClaim, PodClaim, PodState
 
@@ -109,7 +110,7 @@ class ClaimBinder:
 
     async def _unreserve(self, each: PodClaim, pod: PodInfo) -> None:
         reservation = self._users.reservation(each.claim, pod.pod)
-        if reservation is None or (is_group(reservation) and self._group_has_pods(pod, beside=1)):
+        if reservation is None or (is_pod_group(reservation) and self._group_has_pods(pod, beside=1)):
             return
         try:
             each.claim = await self._writer.unreserve(each.claim, reservation["uid"])
@@ -128,7 +129,7 @@ class ClaimBinder:
 
     def _group_has_pods(self, pod: PodInfo, *, beside: int) -> bool:
         """Returns whether more pods of the pod's group than these have a node."""
-        return self._pods_of_group(pod.namespace, group_of(pod.pod)) > beside
+        return self._pods_of_group(pod.namespace, pod_group_of(pod.pod)) > beside
 
     async def free_one(self, own: PodState, pod: PodInfo) -> Status | None:
         """Give up one claim that keeps the pod from every node; None if there is none to give up."""

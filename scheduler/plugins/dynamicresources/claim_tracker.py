@@ -4,13 +4,13 @@ that it has decided on but not written yet."""
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
 from kubeskew.scheduler.allocator.claims import (
     AllocatedDevice,
     allocated_devices,
     allocation,
-    controller_of,
     is_extended_resource_claim,
 )
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource

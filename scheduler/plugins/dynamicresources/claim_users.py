@@ -1,4 +1,4 @@
-"""For whom claims are made and reserved: pods, or the groups that they are scheduled with (KEP-5729).
+"""Checks for whom claims are made and reserved: pods, or the groups that they are scheduled with (KEP-5729).
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsReservedForPod, BindTo).
 """
@@ -6,17 +6,11 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsRese
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubeskew.apimachinery.claim_users import POD_GROUPS, is_for_pod, pod_group_of, reservation
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.claims import ClaimNotUsable, controller_of, display, reserved_for
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
 
 GetGroup = Callable[[str, str], Object | None]  # namespace, name
-
-_GROUPS = ("scheduling.k8s.io", "podgroups")
-
-
-def group_of(pod: Object) -> str:
-    """The name of the group that the pod is scheduled with, empty if there is none."""
-    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
 
 
 class ClaimUsers:
@@ -29,12 +23,10 @@ class ClaimUsers:
 
     def check_owner(self, claim: Mapping[str, Any], pod: Object) -> None:
         """Raises ClaimNotUsable for a claim that was made for somebody else."""
-        owner, metadata = controller_of(claim) or {}, pod["metadata"]
-        if owner.get("uid") == metadata.get("uid"):
+        groups = self._get_group is not None
+        if is_for_pod(claim, pod, groups=groups):
             return
-        group = group_of(pod) if self._get_group is not None else ""
-        if group and (owner.get("kind"), owner.get("name")) == ("PodGroup", group):
-            return
+        metadata, group = pod["metadata"], pod_group_of(pod) if groups else ""
         why = f"neither Pod nor PodGroup {group} is the owner" if group else f"{self._kind} is not owner"
         name = f"{metadata.get('namespace', '')}/{metadata['name']}"
         raise ClaimNotUsable(
@@ -43,11 +35,7 @@ class ClaimUsers:
 
     def reservation(self, claim: Mapping[str, Any], pod: Object) -> Object | None:
         """The entry that lets the pod use the claim: its own one, or that of its group."""
-        uid, group = pod["metadata"].get("uid"), group_of(pod) if self._get_group is not None else ""
-        for each in reserved_for(claim):
-            if each.get("uid") == uid or (group and is_group(each) and each.get("name") == group):
-                return each
-        return None
+        return reservation(claim, pod, groups=self._get_group is not None)
 
     def consumer(self, claim: Mapping[str, Any], pod: Object) -> Object:
         """The entry to write for the pod. A claim that the pod's group names, too, is reserved for the
@@ -55,13 +43,13 @@ class ClaimUsers:
         metadata = pod["metadata"]
         group = self._group(pod)
         if group is not None and self._is_shared(claim, pod, group):
-            api_group, resource = _GROUPS
+            api_group, resource = POD_GROUPS
             about = group["metadata"]
             return {"apiGroup": api_group, "resource": resource, "name": about["name"], "uid": about["uid"]}
         return {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
 
     def _group(self, pod: Object) -> Object | None:
-        name = group_of(pod)
+        name = pod_group_of(pod)
         if self._get_group is None or not name:
             return None
         group = self._get_group(pod["metadata"].get("namespace", ""), name)
@@ -86,7 +74,3 @@ class ClaimUsers:
             if name == claim["metadata"]["name"] and tuple(each.get(key) for key in keys) in of_group:
                 return True
         return False
-
-
-def is_group(consumer: Mapping[str, Any]) -> bool:
-    return (consumer.get("apiGroup"), consumer.get("resource")) == _GROUPS

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
 from kubeskew.apimachinery.component import World
@@ -24,7 +25,7 @@ from kubeskew.scheduler.framework.extended_resource_cache import (
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
@@ -152,7 +153,7 @@ def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None
 def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:
     """Counts how many pods of the group are on a node, or about to be."""
     return sum(
-        pod.namespace == namespace and group_of(pod.pod) == group
+        pod.namespace == namespace and pod_group_of(pod.pod) == group
         for node in cache.nodes()
         for pod in node.pods.values()
     )

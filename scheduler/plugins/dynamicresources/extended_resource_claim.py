@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.scheduler.allocator.claims import EXTENDED_ANNOTATION
-from kubeskew.scheduler.framework.pod_info import PodInfo, container_requests, is_sidecar
+from kubeskew.scheduler.framework.pod_info import PodInfo, container_requests
 
 ClassFor = Callable[[str], Object | None]
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
+from kubeskew.apimachinery.claim_users import controller_of, is_for_pod
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import (
     ClaimNotUsable,
     allocation,
     claim_names,
-    controller_of,
     display,
     is_extended_resource_claim,
-    is_for_pod,
 )
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Topics

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.resource_names import is_native
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import amounts
 
@@ -114,7 +115,7 @@ def _ratio_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
 def _fixed_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
     """Checks that requests and limits of resources that cannot be overcommitted are equal."""
     default, request = values.get("default"), values.get("defaultRequest")
-    overcommitted = amounts.is_native(name) and not name.startswith(amounts.HUGEPAGES)
+    overcommitted = is_native(name) and not name.startswith(amounts.HUGEPAGES)
     if overcommitted or default is None or request is None or default == request:
         return
     text = f"default value {default} must equal to defaultRequest value {request} in {name}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import MIRROR
@@ -98,7 +99,7 @@ def _container_errors(
     """Each container's change; leaves in `munged` what should be as it was."""
     for field in reversed(_FIELDS):
         for position, (after, before) in enumerate(_pairs(new, old, field)):
-            if field == "containers" or features.init_resize or before.get("restartPolicy") == "Always":
+            if field == "containers" or features.init_resize or is_sidecar(before):
                 at = child(index(f"spec.{field}", position), "resources")
                 yield from _resource_errors(after, before, at, features)
     for after, before in _pairs(munged, old, "containers"):
@@ -114,7 +115,7 @@ def _pairs(new: Object, old: Object, field: str) -> list[tuple[Object, Object]]:
 
 
 def _init_errors(after: Object, before: Object, path: str, features: PodFeatures) -> Iterator[FieldError]:
-    changed, sidecar = after != before, before.get("restartPolicy") == "Always"
+    changed, sidecar = after != before, is_sidecar(before)
     if not (sidecar or features.init_resize):
         if changed:
             yield forbidden("spec", "resources for non-sidecar init containers are immutable")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apiserver.registry.tables.subjects import NONE, Cells, Subject, ago, at
 
 _INITIALIZING = "PodInitializing"
@@ -48,9 +49,7 @@ class _View:
 
 
 def pod(subject: Subject) -> Cells:
-    restartable = {
-        one["name"] for one in subject.items("spec", "initContainers") if one.get("restartPolicy") == "Always"
-    }
+    restartable = {one["name"] for one in subject.items("spec", "initContainers") if is_sidecar(one)}
     view = _View(_first_reason(subject))
     lasting = _Restarts()
     initializing = _walk_init_containers(subject, view, restartable, lasting)

@@ -10,6 +10,7 @@ from typing import Any
 from kubeskew.apimachinery.field import FieldError, child, invalid, key, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import amounts
 
@@ -78,7 +79,7 @@ def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:
         quantity = Quantity.of(found[name])
         if quantity.sign() < 0:
             yield invalid(at, quantity.canonical(), amounts.NOT_NEGATIVE)
-        if (name in _COUNTED or amounts.is_extended(name)) and quantity.milli_value() % 1000:
+        if (name in _COUNTED or is_extended_resource(name)) and quantity.milli_value() % 1000:
             yield invalid(at, quantity.canonical(), _NOT_INTEGER)
 
 

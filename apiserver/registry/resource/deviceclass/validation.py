@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.amounts import is_extended
 
 
 def class_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
@@ -26,6 +26,6 @@ def class_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[F
     if spec.get("suitableNodes") is not None:  # 1.31
         errors += selectors.node_selector_errors(spec["suitableNodes"], "spec.suitableNodes")
     name = spec.get("extendedResourceName")
-    if name is not None and not is_extended(name):
+    if name is not None and not is_extended_resource(name):
         errors.append(invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
     return errors

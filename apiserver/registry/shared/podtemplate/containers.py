@@ -17,6 +17,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.podtemplate import environments, mounts, probes, restart_policies
@@ -140,7 +141,7 @@ def init_containers(spec: Object, facts: PodFacts, path: str) -> list[FieldError
 
 
 def _init_errors(container: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    sidecar = container.get("restartPolicy") == "Always"
+    sidecar = is_sidecar(container)
     if sidecar:
         yield from _running_errors(container, facts, path)
     else:

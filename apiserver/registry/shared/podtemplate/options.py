@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import PodFeatures
 
@@ -100,7 +101,7 @@ def _has_own_policies(spec: Object) -> bool:
 
 def _resizes_sidecars(spec: Object) -> bool:
     inits = spec.get("initContainers") or ()
-    return any(one.get("restartPolicy") == "Always" and one.get("resizePolicy") for one in inits)
+    return any(is_sidecar(one) and one.get("resizePolicy") for one in inits)
 
 
 _HOOKS = ("postStart", "preStop")

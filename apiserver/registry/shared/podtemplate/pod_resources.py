@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, key
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
@@ -47,32 +48,15 @@ def _consistency(spec: Object, resources: Object, path: str) -> Iterator[FieldEr
 
 
 def _together(spec: Object, field: str) -> dict[str, Quantity]:
-    """Sums the resources that containers need at once: all, or an init container with the
-    sidecars before it.
-    """
-    total: dict[str, Quantity] = {}
-    for container in spec.get("containers") or []:
-        _add(total, _amounts(container, field))
-    beside: dict[str, Quantity] = {}
-    most: dict[str, Quantity] = {}
-    for container in spec.get("initContainers") or []:
-        own = _amounts(container, field)
-        if container.get("restartPolicy") == "Always":
-            _add(total, own)
-            _add(beside, own)
-            own = dict(beside)
-        else:
-            _add(own, beside)
-        for name, amount in own.items():
-            most[name] = max(most.get(name, amount), amount)
-    return {name: max(total.get(name, amount), amount) for name, amount in {**total, **most}.items()}
+    return needed_at_once(
+        (_amounts(container, field) for container in spec.get("containers") or ()),
+        (
+            (is_sidecar(container), _amounts(container, field))
+            for container in spec.get("initContainers") or ()
+        ),
+    )
 
 
 def _amounts(container: Object, field: str) -> dict[str, Quantity]:
     given = (container.get("resources") or {}).get(field) or {}
     return {name: Quantity.parse(text) for name, text in given.items()}
-
-
-def _add(total: dict[str, Quantity], more: dict[str, Quantity]) -> None:
-    for name, amount in more.items():
-        total[name] = total[name] + amount if name in total else amount

@@ -9,10 +9,11 @@ from typing import Any
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.resource_names import is_native
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.amounts import ZERO, is_native
+from kubeskew.apiserver.registry.shared.amounts import ZERO
 from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
