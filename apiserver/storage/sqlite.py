@@ -37,25 +37,27 @@ PRAGMAS = (
 
 
 class OneHopConnection(aiosqlite.Connection):
-    """aiosqlite's connection with a thread of its own, which can run a whole function there."""
+    """aiosqlite's connection with a thread of its own, which can run a whole function there.
 
-    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
-        super().__init__(connector, iter_chunk_size=64)
+    Two of its private attributes are used: it offers no public way to hand its thread a function, nor one to
+    make that thread a daemon.
+    """
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        super().__init__(lambda: raw, iter_chunk_size=64)
+        self._raw = raw
         self._thread.daemon = True  # a forgotten connection must not hang the exit
 
-    async def start(self) -> None:
-        """Start the thread and connect; if that fails, the thread has ended."""
-        try:
-            await self
-        except BaseException:
-            await asyncio.to_thread(
-                self._thread.join
-            )  # it still has to tell the loop, which may soon be gone
-            raise
+    @classmethod
+    async def open(cls, connect: Callable[[], sqlite3.Connection]) -> Self:
+        """Connects, in another thread, and starts the connection's own; raises what `connect` raises."""
+        connection = cls(await asyncio.to_thread(connect))
+        await connection
+        return connection
 
     async def hop(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Returns the result of `work`, which runs on the connection's thread, as one step."""
-        result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
+        result: T = await self._execute(work, self._raw)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -138,9 +140,7 @@ class Database:
         upgrading.upgrade(self.path)
 
     async def _connect(self) -> OneHopConnection:
-        connection = OneHopConnection(lambda: self._open_raw(BUSY_SECONDS))
-        await connection.start()
-        return connection
+        return await OneHopConnection.open(lambda: self._open_raw(BUSY_SECONDS))
 
     def _open_raw(self, timeout: float) -> sqlite3.Connection:
         """Returns a connection in autocommit mode: transactions are begun and ended by their own

@@ -6,12 +6,12 @@ from typing import Any
 from kubeskew.apimachinery.node_selectors import selector_matches
 
 
-def _node_affinity(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def node_affinity_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return (spec.get("affinity") or {}).get("nodeAffinity") or {}
 
 
 def required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = _node_affinity(spec).get(
+    found: Mapping[str, Any] | None = node_affinity_of(spec).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
     return found

@@ -10,7 +10,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from kubeskew.scheduler.framework.node_affinity import _node_affinity, fits, required
+from kubeskew.scheduler.framework.node_affinity import fits, node_affinity_of, required
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.node_selector_errors import preference_fault
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -68,7 +68,7 @@ class NodeAffinity:
 
 
 def _preferred(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return _node_affinity(spec).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return node_affinity_of(spec).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
 
 
 def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:

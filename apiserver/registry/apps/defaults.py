@@ -15,7 +15,7 @@ from kubeskew.apiserver.registry.defaulting.context import (
 HISTORY = 10
 
 
-def _rolling(spec: Object, name: str, **values: Any) -> None:
+def default_rolling_update(spec: Object, name: str, **values: Any) -> None:
     strategy = struct(spec, name)
     fill(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":

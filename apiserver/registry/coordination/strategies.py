@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported
 from kubeskew.apimachinery.validation import names
 
-_STRATEGIES = ("OldestEmulationVersion",)
+STRATEGIES = ("OldestEmulationVersion",)
 
 
-def _strategy(strategy: str) -> Iterator[FieldError]:
+def strategy_errors(strategy: str) -> Iterator[FieldError]:
     path = "spec.strategy.strategy"  # upstream names the field twice
     if "/" not in strategy:
-        if strategy not in _STRATEGIES:
-            yield not_supported(path, strategy, _STRATEGIES)
+        if strategy not in STRATEGIES:
+            yield not_supported(path, strategy, STRATEGIES)
         return
     yield from (invalid(path, strategy, text) for text in names.qualified_name(strategy))

@@ -10,7 +10,7 @@ MAX_DATA_BYTES = 1024 * 1024
 _IMMUTABLE_DATA = "field is immutable when `immutable` is set"
 
 
-def _data_size(obj: Object, *fields: str) -> int:
+def data_size(obj: Object, *fields: str) -> int:
     size = 0
     for field in fields:
         for value in (obj.get(field) or {}).values():
@@ -22,7 +22,7 @@ def _data_size(obj: Object, *fields: str) -> int:
     return size
 
 
-def _frozen(new: Object, old: Object, *fields: str) -> list[FieldError]:
+def immutable_errors(new: Object, old: Object, *fields: str) -> list[FieldError]:
     """Returns an error for each field changed in an `immutable` object."""
     if not old.get("immutable"):
         return []

@@ -22,5 +22,5 @@ def as_v1(obj: Object, ctx: StrategyContext) -> Object:
     return widened
 
 
-def _is_classic(ctx: StrategyContext) -> bool:
+def is_classic(ctx: StrategyContext) -> bool:
     return ctx.resource.version in _CLASSIC

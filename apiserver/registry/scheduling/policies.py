@@ -12,7 +12,7 @@ from kubeskew.apimachinery.validation import names
 _POLICIES = ("basic", "gang")
 
 
-def _label(obj: Object, field: str, path: str) -> Iterator[FieldError]:
+def label_errors(obj: Object, field: str, path: str) -> Iterator[FieldError]:
     at, value = child(path, field), obj.get(field) or ""
     if not value:
         yield required(at)
@@ -20,7 +20,7 @@ def _label(obj: Object, field: str, path: str) -> Iterator[FieldError]:
         yield from (invalid(at, value, text) for text in names.dns1123_label(value))
 
 
-def _policy(policy: Object, path: str) -> Iterator[FieldError]:
+def policy_errors(policy: Object, path: str) -> Iterator[FieldError]:
     given = [name for name in _POLICIES if policy.get(name) is not None]
     if not given:
         yield invalid(path, "", "must specify one of: `basic`, `gang`")

@@ -5,7 +5,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
 )
 
 
-def _balancers(subject: Subject) -> list[str]:
+def load_balancers(subject: Subject) -> list[str]:
     """Returns the addresses, else names, of the load balancers, sorted."""
     found = subject.items("status", "loadBalancer", "ingress")
     return sorted({one.get("ip") or one.get("hostname") or "" for one in found} - {""})

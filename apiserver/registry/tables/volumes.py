@@ -19,7 +19,7 @@ _MODES = {
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
-def _volume(subject: Subject) -> Cells:
+def volume_cells(subject: Subject) -> Cells:
     """Returns the cells that volumes and claims have in common."""
     annotations = subject.at("metadata", "annotations")
     return {
@@ -35,5 +35,5 @@ def _first(*values: Any) -> Any:
     return next(value for value in values if value is not None)
 
 
-def _modes(modes: list[str]) -> str:
+def access_modes(modes: list[str]) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in modes)

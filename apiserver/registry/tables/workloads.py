@@ -8,7 +8,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
 )
 
 
-def _pods(subject: Subject) -> Cells:
+def pod_cells(subject: Subject) -> Cells:
     """Returns the cells that tell which pods a workload makes."""
     return {
         **containers(subject.at("spec", "template")),
@@ -16,5 +16,5 @@ def _pods(subject: Subject) -> Cells:
     }
 
 
-def _ready(subject: Subject) -> str:
+def ready_replicas(subject: Subject) -> str:
     return f"{subject.number('status', 'readyReplicas')}/{subject.number('spec', 'replicas')}"

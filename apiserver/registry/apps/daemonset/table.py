@@ -8,7 +8,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Subject,
     labels,
 )
-from kubeskew.apiserver.registry.tables.workloads import _pods
+from kubeskew.apiserver.registry.tables.workloads import pod_cells
 
 
 def daemon_set(subject: Subject) -> Cells:
@@ -19,5 +19,5 @@ def daemon_set(subject: Subject) -> Cells:
         "Up-to-date": subject.number("status", "updatedNumberScheduled"),
         "Available": subject.number("status", "numberAvailable"),
         "Node Selector": labels(subject.at("spec", "template", "spec", "nodeSelector")),
-        **_pods(subject),
+        **pod_cells(subject),
     }

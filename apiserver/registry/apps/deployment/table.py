@@ -9,7 +9,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Subject,
     containers,
 )
-from kubeskew.apiserver.registry.tables.workloads import _ready
+from kubeskew.apiserver.registry.tables.workloads import ready_replicas
 
 
 def deployment(subject: Subject) -> Cells:
@@ -18,7 +18,7 @@ def deployment(subject: Subject) -> Cells:
     except SelectorError:
         text = "<invalid>"
     return {
-        "Ready": _ready(subject),
+        "Ready": ready_replicas(subject),
         "Up-to-date": subject.number("status", "updatedReplicas"),
         "Available": subject.number("status", "availableReplicas"),
         **containers(subject.at("spec", "template")),

@@ -7,7 +7,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Cells,
     Subject,
 )
-from kubeskew.apiserver.registry.tables.workloads import _pods
+from kubeskew.apiserver.registry.tables.workloads import pod_cells
 
 
 def replica_set(subject: Subject) -> Cells:
@@ -15,5 +15,5 @@ def replica_set(subject: Subject) -> Cells:
         "Desired": subject.number("spec", "replicas"),
         "Current": subject.number("status", "replicas"),
         "Ready": subject.number("status", "readyReplicas"),
-        **_pods(subject),
+        **pod_cells(subject),
     }

@@ -8,8 +8,8 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Subject,
     containers,
 )
-from kubeskew.apiserver.registry.tables.workloads import _ready
+from kubeskew.apiserver.registry.tables.workloads import ready_replicas
 
 
 def stateful_set(subject: Subject) -> Cells:
-    return {"Ready": _ready(subject), **containers(subject.at("spec", "template"))}
+    return {"Ready": ready_replicas(subject), **containers(subject.at("spec", "template"))}

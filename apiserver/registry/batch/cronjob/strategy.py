@@ -6,7 +6,7 @@ Source: pkg/registry/batch/cronjob/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.cronjob import validation as cronjob_validation
-from kubeskew.apiserver.registry.batch.job.strategy import _ZONE, _job_warnings
+from kubeskew.apiserver.registry.batch.job.strategy import ZONE_WARNING, job_warnings
 from kubeskew.apiserver.registry.generic.builtin import Counted
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
@@ -30,11 +30,11 @@ class CronJobStrategy(Counted):
         return [*host_name_warnings(obj), *self._template_warnings(obj, ctx)]
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        found = [_ZONE] if "TZ" in (new["spec"].get("schedule") or "") else []
+        found = [ZONE_WARNING] if "TZ" in (new["spec"].get("schedule") or "") else []
         if new["metadata"].get("generation") == old["metadata"].get("generation"):
             return found
         return [*found, *self._template_warnings(new, ctx)]
 
     def _template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         spec = (obj["spec"].get("jobTemplate") or {}).get("spec") or {}
-        return _job_warnings(spec, "spec.jobTemplate.spec", ctx)
+        return job_warnings(spec, "spec.jobTemplate.spec", ctx)

@@ -28,7 +28,7 @@ _TOO_MANY = (
     "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
 )
 
-_ZONE = (
+ZONE_WARNING = (
     "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
     "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
 )
@@ -93,12 +93,12 @@ class JobStrategy(Counted):
         ]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return [*host_name_warnings(obj), *_job_warnings(obj["spec"], "spec", ctx)]
+        return [*host_name_warnings(obj), *job_warnings(obj["spec"], "spec", ctx)]
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         if new["metadata"].get("generation") == old["metadata"].get("generation"):
             return []
-        return _job_warnings(new["spec"], "spec", ctx)
+        return job_warnings(new["spec"], "spec", ctx)
 
     def fields(self, obj: Object) -> dict[str, str]:
         found = super().fields(obj)
@@ -124,7 +124,7 @@ def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
     )
 
 
-def _job_warnings(spec: Object, path: str, ctx: StrategyContext) -> list[str]:
+def job_warnings(spec: Object, path: str, ctx: StrategyContext) -> list[str]:
     found = []
     many = (spec.get("completions") or 0) > _MANY and (spec.get("parallelism") or 0) > _MANY_AT_ONCE
     if spec.get("completionMode") == "Indexed" and many:

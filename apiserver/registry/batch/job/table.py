@@ -9,7 +9,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Cells,
     Subject,
 )
-from kubeskew.apiserver.registry.tables.workloads import _pods
+from kubeskew.apiserver.registry.tables.workloads import pod_cells
 
 # A condition that is True is the job's state; the first one counts, a deletion comes after the ends.
 _JOB_ENDS = ("Complete", "Failed")
@@ -22,7 +22,7 @@ def job(subject: Subject) -> Cells:
         "Status": _job_state(subject),
         "Completions": _completions(subject),
         "Duration": _job_duration(subject),
-        **_pods(subject),
+        **pod_cells(subject),
     }
 
 

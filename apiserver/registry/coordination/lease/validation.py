@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.coordination.strategies import _strategy
+from kubeskew.apiserver.registry.coordination.strategies import strategy_errors
 
 
 def lease_errors(spec: Object) -> Iterator[FieldError]:
@@ -18,6 +18,6 @@ def lease_errors(spec: Object) -> Iterator[FieldError]:
         yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
     strategy = spec.get("strategy")
     if strategy is not None:
-        yield from _strategy(strategy)
+        yield from strategy_errors(strategy)
     if spec.get("preferredHolder") and not strategy:
         yield forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")

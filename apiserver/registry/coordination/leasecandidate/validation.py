@@ -10,7 +10,7 @@ from itertools import zip_longest
 from kubeskew.apimachinery.field import FieldError, child, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.coordination.strategies import _STRATEGIES, _strategy
+from kubeskew.apiserver.registry.coordination.strategies import STRATEGIES, strategy_errors
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 
@@ -42,10 +42,10 @@ def candidate_errors(spec: Object) -> Iterator[FieldError]:
     if not strategy:
         yield required("spec.strategy")
         return
-    if strategy in _STRATEGIES and emulated == ((0, 0, 0), ""):
+    if strategy in STRATEGIES and emulated == ((0, 0, 0), ""):
         text = "must be specified when `strategy` is 'OldestEmulationVersion'"
         yield required("spec.emulationVersion", text)
-    yield from _strategy(strategy)
+    yield from strategy_errors(strategy)
 
 
 def candidate_update_errors(new: Object, old: Object) -> Iterator[FieldError]:

@@ -6,7 +6,7 @@ Source: pkg/registry/core/configmap/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
-from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, _data_size, _frozen
+from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, data_size, immutable_errors
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
@@ -22,9 +22,9 @@ class ConfigMapStrategy(BuiltIn):
                 errors += [invalid(key(field, name), name, text) for text in names.config_key(name)]
                 if field == "data" and name in binary:
                     errors.append(invalid(key(field, name), name, "duplicate of key present in binaryData"))
-        if _data_size(obj, "data", "binaryData") > MAX_DATA_BYTES:
+        if data_size(obj, "data", "binaryData") > MAX_DATA_BYTES:
             errors.append(too_long("", MAX_DATA_BYTES))
         return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*_frozen(new, old, "data", "binaryData"), *self.validate(new, ctx)]
+        return [*immutable_errors(new, old, "data", "binaryData"), *self.validate(new, ctx)]

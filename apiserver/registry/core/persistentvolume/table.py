@@ -8,15 +8,15 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Subject,
     quantity,
 )
-from kubeskew.apiserver.registry.tables.volumes import _modes, _volume
+from kubeskew.apiserver.registry.tables.volumes import access_modes, volume_cells
 
 
 def persistent_volume(subject: Subject) -> Cells:
     claim = subject.at("spec", "claimRef")
     return {
-        **_volume(subject),
+        **volume_cells(subject),
         "Capacity": quantity(subject.at("spec", "capacity", "storage")),
-        "Access Modes": _modes(subject.items("spec", "accessModes")),
+        "Access Modes": access_modes(subject.items("spec", "accessModes")),
         "Reclaim Policy": subject.text("spec", "persistentVolumeReclaimPolicy"),
         "Claim": "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
         "Reason": subject.text("status", "reason"),

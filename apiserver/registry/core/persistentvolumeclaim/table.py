@@ -8,14 +8,14 @@ from kubeskew.apiserver.registry.tables.subjects import (
     Subject,
     quantity,
 )
-from kubeskew.apiserver.registry.tables.volumes import _modes, _volume
+from kubeskew.apiserver.registry.tables.volumes import access_modes, volume_cells
 
 
 def persistent_volume_claim(subject: Subject) -> Cells:
     volume = subject.text("spec", "volumeName")
     return {
-        **_volume(subject),
+        **volume_cells(subject),
         "Volume": volume,
         "Capacity": quantity(subject.at("status", "capacity", "storage")) if volume else "",
-        "Access Modes": _modes(subject.items("status", "accessModes")) if volume else "",
+        "Access Modes": access_modes(subject.items("status", "accessModes")) if volume else "",
     }

@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.defaulting.context import (
     fill_null,
     struct,
 )
-from kubeskew.apiserver.registry.shared.podtemplate.defaults import _host_ports, pod_spec
+from kubeskew.apiserver.registry.shared.podtemplate.defaults import default_host_ports, pod_spec
 
 
 def pod(obj: Object, ctx: DefaultingContext) -> None:
@@ -22,7 +22,7 @@ def pod(obj: Object, ctx: DefaultingContext) -> None:
     for container in each(spec, "containers", "initContainers"):
         _requests_from_limits(container)
     if spec.get("hostNetwork"):
-        _host_ports(spec)
+        default_host_ports(spec)
     if ctx.features.pods.pod_resources:
         _pod_level_requests(spec)
     if obj.get("status"):

@@ -8,7 +8,7 @@ import base64
 from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
-from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, _data_size, _frozen
+from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, data_size, immutable_errors
 from kubeskew.apiserver.registry.core.secret.validation import type_errors
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext, keep
@@ -39,7 +39,7 @@ class SecretStrategy(BuiltIn):
         data = obj.get("data") or {}
         for name in sorted(data):
             errors += [invalid(key("data", name), name, text) for text in names.config_key(name)]
-        if _data_size(obj, "data") > MAX_DATA_BYTES:
+        if data_size(obj, "data") > MAX_DATA_BYTES:
             errors.append(too_long("data", MAX_DATA_BYTES))
         return [*errors, *type_errors(obj, data)]
 
@@ -47,4 +47,4 @@ class SecretStrategy(BuiltIn):
         errors = []
         if new.get("type") != old.get("type"):
             errors.append(invalid("type", new.get("type") or "", "field is immutable"))
-        return [*errors, *_frozen(new, old, "data"), *self.validate(new, ctx)]
+        return [*errors, *immutable_errors(new, old, "data"), *self.validate(new, ctx)]

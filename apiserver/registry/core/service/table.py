@@ -4,7 +4,7 @@ Source: pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.tables.balancers import _balancers
+from kubeskew.apiserver.registry.tables.balancers import load_balancers
 from kubeskew.apiserver.registry.tables.subjects import (
     NONE,
     UNKNOWN,
@@ -32,7 +32,7 @@ def _external(subject: Subject) -> str:
         case "ClusterIP" | "NodePort":
             return joined(addresses, NONE)
         case "LoadBalancer":
-            return joined([*_balancers(subject), *addresses], "<pending>")
+            return joined([*load_balancers(subject), *addresses], "<pending>")
         case "ExternalName":
             return subject.text("spec", "externalName")
         case _:

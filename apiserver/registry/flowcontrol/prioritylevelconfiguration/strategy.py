@@ -29,7 +29,7 @@ class PriorityLevelStrategy(Counted):
         return list(priority_level_errors(obj))
 
 
-def _note_level(obj: Object, ctx: StrategyContext) -> None:
+def set_dangling_condition(obj: Object, ctx: StrategyContext) -> None:
     """The condition Dangling: whether the priority level is missing."""
     name = ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name") or ""
     found = ctx.get_entry(f"prioritylevelconfigurations.{_GROUP}", "", name) is not None

@@ -4,7 +4,7 @@ Source: pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.tables.balancers import _balancers
+from kubeskew.apiserver.registry.tables.balancers import load_balancers
 from kubeskew.apiserver.registry.tables.subjects import (
     NONE,
     Cells,
@@ -19,7 +19,7 @@ def ingress(subject: Subject) -> Cells:
     return {
         "Class": subject.text("spec", "ingressClassName", default=NONE),
         "Hosts": _hosts(subject.items("spec", "rules")),
-        "Address": joined(_balancers(subject)),
+        "Address": joined(load_balancers(subject)),
         "Ports": "80, 443" if subject.count("spec", "tls") else "80",
     }
 

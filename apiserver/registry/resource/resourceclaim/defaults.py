@@ -25,7 +25,7 @@ def _tolerations(request: Object) -> None:
         fill(toleration, operator="Equal")
 
 
-def _claim_spec(spec: Object, *, inline: bool, rules: DeviceRules) -> None:
+def default_claim_spec(spec: Object, *, inline: bool, rules: DeviceRules) -> None:
     """`inline`: the exact request's fields stand in the request itself (v1beta1, v1alpha3)."""
     for request in each(spec.get("devices") or {}, "requests"):
         subrequests = each(request, "firstAvailable")
@@ -50,12 +50,12 @@ def _status(obj: Object) -> None:
 
 
 def claim(obj: Object, ctx: DefaultingContext) -> None:
-    _claim_spec(struct(obj, "spec"), inline=False, rules=ctx.features.devices)
+    default_claim_spec(struct(obj, "spec"), inline=False, rules=ctx.features.devices)
     _status(obj)
 
 
 def inline_claim(obj: Object, ctx: DefaultingContext) -> None:
-    _claim_spec(struct(obj, "spec"), inline=True, rules=ctx.features.devices)
+    default_claim_spec(struct(obj, "spec"), inline=True, rules=ctx.features.devices)
     _status(obj)
 
 

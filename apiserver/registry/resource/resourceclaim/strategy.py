@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
-from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1
+from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
 from kubeskew.apiserver.registry.resource.resourceclaim.status_authorization import claim_access_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
@@ -26,11 +26,11 @@ class ClaimStatusStrategy(StatusStrategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        if not _is_classic(ctx):
+        if not is_classic(ctx):
             status_validation.drop_deallocated(new, old)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        if _is_classic(ctx):
+        if is_classic(ctx):
             return list(classic_validation.claim_status_errors(new, old))
         claim = as_v1(new, ctx)
         errors: list[FieldError] = []
@@ -54,7 +54,7 @@ class ClaimStrategy(BuiltIn):
     _spec: ClassVar[tuple[str, ...]] = ("spec",)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        if _is_classic(ctx):
+        if is_classic(ctx):
             return self._classic_errors(obj)
         errors: list[FieldError] = []
         if not may_administer(obj, ctx):
@@ -63,7 +63,7 @@ class ClaimStrategy(BuiltIn):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
-        if _is_classic(ctx):
+        if is_classic(ctx):
             return [*changed, *self._classic_errors(new)]
         if not ctx.features.devices.checks_stored:
             return changed

@@ -10,10 +10,10 @@ _CLASSIC = ("resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2")  # claims wi
 
 
 def resource_claim(subject: Subject) -> Cells:
-    return {**_classic_claim(subject.at("spec")), "State": ",".join(_claim_states(subject))}
+    return {**classic_claim_cells(subject.at("spec")), "State": ",".join(_claim_states(subject))}
 
 
-def _classic_claim(spec: Object | None) -> Cells:
+def classic_claim_cells(spec: Object | None) -> Cells:
     """Returns the cells that claims and their templates had while there were resource classes."""
     return {
         "ResourceClassName": at(spec, "resourceClassName") or "",

@@ -9,16 +9,16 @@ from kubeskew.apiserver.registry.defaulting.context import (
     fill,
     struct,
 )
-from kubeskew.apiserver.registry.resource.resourceclaim.defaults import _claim_spec
+from kubeskew.apiserver.registry.resource.resourceclaim.defaults import default_claim_spec
 
 
 def template(obj: Object, ctx: DefaultingContext) -> None:
-    _claim_spec(struct(struct(obj, "spec"), "spec"), inline=False, rules=ctx.features.devices)
+    default_claim_spec(struct(struct(obj, "spec"), "spec"), inline=False, rules=ctx.features.devices)
 
 
 def inline_template(obj: Object, ctx: DefaultingContext) -> None:
     spec = struct(struct(obj, "spec"), "spec")
-    _claim_spec(spec, inline=True, rules=ctx.features.devices)
+    default_claim_spec(spec, inline=True, rules=ctx.features.devices)
 
 
 def classic_template(obj: Object, _: DefaultingContext) -> None:

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1
+from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
 
 
@@ -21,7 +21,7 @@ class SliceStrategy(BuiltIn):
         return features.devices.slice_labels
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        return not _is_classic(ctx)
+        return not is_classic(ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)
@@ -30,7 +30,7 @@ class SliceStrategy(BuiltIn):
         return self._errors(new, old, ctx)
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-        if _is_classic(ctx):
+        if is_classic(ctx):
             return []
         before = None if old is None else as_v1(old, ctx).get("spec") or {}
         rules, bare = ctx.features.devices, []

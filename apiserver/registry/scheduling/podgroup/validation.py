@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, child, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.scheduling.policies import _label, _policy
+from kubeskew.apiserver.registry.scheduling.policies import label_errors, policy_errors
 
 
 def group_errors(spec: Object) -> Iterator[FieldError]:
@@ -16,8 +16,8 @@ def group_errors(spec: Object) -> Iterator[FieldError]:
     reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
     if reference is not None:
         for name in ("workloadName", "podGroupTemplateName"):
-            yield from _label(reference, name, "spec.podGroupTemplateRef.workload")
-    yield from _policy(spec.get("schedulingPolicy") or {}, "spec.schedulingPolicy")
+            yield from label_errors(reference, name, "spec.podGroupTemplateRef.workload")
+    yield from policy_errors(spec.get("schedulingPolicy") or {}, "spec.schedulingPolicy")
 
 
 def group_update_errors(new: Object, old: Object) -> Iterator[FieldError]:

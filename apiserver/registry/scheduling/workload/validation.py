@@ -9,7 +9,7 @@ from kubeskew.apimachinery.field import FieldError, child, duplicate, index, inv
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.scheduling.policies import _label, _policy
+from kubeskew.apiserver.registry.scheduling.policies import label_errors, policy_errors
 from kubeskew.apiserver.registry.shared.references import segment_errors
 
 _MAX_TEMPLATES = 8
@@ -26,11 +26,11 @@ def workload_errors(spec: Object) -> Iterator[FieldError]:
     seen: set[str] = set()
     for position, template in enumerate(templates):
         at, name = index(_TEMPLATES, position), template.get("name") or ""
-        yield from _label(template, "name", at)
+        yield from label_errors(template, "name", at)
         if name in seen:
             yield duplicate(at, name)
         seen.add(name)
-        yield from _policy(template.get("schedulingPolicy") or {}, child(at, "schedulingPolicy"))
+        yield from policy_errors(template.get("schedulingPolicy") or {}, child(at, "schedulingPolicy"))
 
 
 def _controller(reference: Object | None) -> Iterator[FieldError]:

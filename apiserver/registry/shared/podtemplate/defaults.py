@@ -64,7 +64,7 @@ def template(obj: Object, ctx: DefaultingContext) -> None:
     spec = struct(struct(obj, "template"), "spec")
     pod_spec(spec, ctx)
     if spec.get("hostNetwork") and ctx.features.pods.template_host_ports:
-        _host_ports(spec)
+        default_host_ports(spec)
 
 
 def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
@@ -138,7 +138,7 @@ def _round_up(amounts: dict[str, str]) -> None:
         amounts[name] = round_up(text)
 
 
-def _host_ports(spec: Object) -> None:
+def default_host_ports(spec: Object) -> None:
     for one in each(spec, "containers", "initContainers"):
         for port in each(one, "ports"):
             fill(port, hostPort=port.get("containerPort") or 0)
