@@ -1,0 +1,43 @@
+"""Checks the names in faults against the API's, and suggests the one that may have been meant."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from kubeskew.apimachinery.catalogue import data
+
+
+@cache
+def _rows() -> tuple[dict[str, Any], ...]:
+    return tuple(data.load()["resources"])
+
+
+@cache
+def plurals() -> frozenset[str]:
+    """Returns the resources of all releases."""
+    return frozenset(row["r"] for row in _rows())
+
+
+@cache
+def _by_kind() -> dict[str, str]:
+    return {row["k"].lower(): row["r"] for row in _rows()}
+
+
+def missing_resource(plural: str) -> str:
+    """Returns what is wrong with a resource's name, empty if nothing is.
+
+    A resource of a custom group is not known here: with its group it is taken as it is written.
+    """
+    if plural in plurals():
+        return ""
+    known = _by_kind().get(plural.lower())
+    return f"there is no resource {plural}" + (
+        f"; did you mean {known}?" if known else near(plural, plurals())
+    )
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Returns a question for the known name that resembles `name` most, empty if none does."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""

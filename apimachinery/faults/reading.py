@@ -1,0 +1,206 @@
+"""Reads faults as scenarios and the command line write them.
+
+    component: scheduler             apiserver, controller-manager, scheduler, kubelet/NODE, driver/NAME
+    id: lost-binding                 by which it is cleared and awaited; made of the rest if it is not given
+
+Which calls, with upstream's names:
+
+    verb: update                     or a list, or *: get, list, watch, create, update, patch, delete, …
+    resource: resourceclaims         or resourceclaims.resource.k8s.io; without, all but leases and events
+    subresource: status              * is any; without, the object itself
+    namespace, name                  of the object
+    user: kubernetes-admin           of a request to the API server; of the controller manager, a controller's
+    event: MODIFIED                  an event of a watch (ADDED, MODIFIED, DELETED, BOOKMARK, *)
+
+At which of them:
+
+    nth: 3                           the third alone; with `times` or `for`, those after it too
+    every: 2, probability: 0.1       of these each second, or some, chosen by `seed`
+    times: 2, for: 5s                at most so often; for so long after the first
+    optional: true                   it may end without having fired
+
+What goes wrong (one of these):
+
+    answer: 409                      also 401, 403, 404, 410, 429, 500, 503, 504; `message`, `retryAfter` (s)
+    drop: request | answer           nobody hears the request; or it is done and the answer is lost
+    drop: connection                 a watch breaks off at an event
+    delay: 200ms                     or {min: 10ms, max: 2s}: before the request; of events, how much later
+    stale: true | 5s                 events of a watch are held back
+    crash: before | after            at its n-th write, SIGKILL; of an API server before or after the commit
+    outage: true | 5s | hang         of an API server; of another component, only it does not reach the server
+    lostLease: true                  every renewal is refused, until the lease is lost
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kubeskew.apimachinery.faults.calls import VERBS, WRITES
+from kubeskew.apimachinery.faults.fault import ANY, Effect, Fault, Kind, Selector, Timing
+from kubeskew.apimachinery.faults.names import missing_resource, near
+from kubeskew.apimachinery.faults.reading_effects import EFFECTS, read_effect
+from kubeskew.apimachinery.faults.reading_values import FaultError, duration, flag, is_duration, number, text
+
+SELECTORS = ("verb", "resource", "subresource", "namespace", "name", "user", "event")
+TIMINGS = ("nth", "every", "probability", "times", "for", "seed")
+KEYS = ("component", "id", *SELECTORS, *TIMINGS, *EFFECTS, "message", "retryAfter", "optional")
+KINDS_OF_COMPONENTS = ("apiserver", "controller-manager", "scheduler", "kubelet", "driver")
+EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", ANY)
+ALL = "all"  # stands for every fault where one is named
+_KNOWN_VERBS = f"; known are {', '.join(VERBS)}"
+_METHODS = {"put": "update", "post": "create", "write": ", ".join(WRITES), "read": "get, list, watch"}
+_RENEWING = ("get", "create", "update", "patch")
+
+
+def read(body: Mapping[str, Any], taken: Iterable[str] = ()) -> Fault:
+    """Returns the fault that a mapping describes; its id is none of those `taken`. Raises FaultError."""
+    check_keys(body)
+    effect = read_effect(body)
+    where = _selector(body, effect)
+    at_once = effect.kind is Kind.OUTAGE and not any(key in body for key in (*SELECTORS, "nth"))
+    component = _component(body.get("component"))
+    _check_sides(component, where, effect)
+    when = _timing(body, effect)
+    fault = Fault("", component, effect, where, when, at_once, flag(body, "optional"))
+    wanted = text(body, "id") or _id(fault)
+    names = {*taken, ALL}
+    if wanted in names and "id" in body:
+        raise FaultError(f"id: there is a fault {wanted} already; clear it first, or name this one otherwise")
+    return replace(fault, id=next(name for name in _numbered(wanted) if name not in names))
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}-{number}" for number in itertools.count(2))
+
+
+def check_keys(body: Mapping[str, Any]) -> None:
+    """Checks that every key is known and one effect is named. Raises FaultError."""
+    for key in body:
+        if key not in KEYS:
+            hint = near(str(key), KEYS) or f"; known are {', '.join(KEYS)}"
+            raise FaultError(f"unknown key {key}{hint}")
+    effects = [key for key in EFFECTS if key in body]
+    if len(effects) != 1:
+        found = " and ".join(effects) or "none"
+        raise FaultError(f"expected one of {', '.join(EFFECTS)}, found {found}")
+
+
+def _component(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise FaultError("component: expected a component, such as scheduler or kubelet/node-1")
+    kind, slash, name = value.partition("/")
+    needs_name = kind in ("kubelet", "driver")
+    base = kind.rpartition("-")[0] if kind.startswith("apiserver-") and kind[10:].isdigit() else kind
+    if base not in KINDS_OF_COMPONENTS:
+        raise FaultError(f"component: there is no component {value}{near(kind, KINDS_OF_COMPONENTS)}")
+    if needs_name != bool(slash and name):
+        raise FaultError(f"component: expected {f'{kind}/NAME' if needs_name else base}, found {value}")
+    return value
+
+
+# -- which calls
+
+
+def _selector(body: Mapping[str, Any], effect: Effect) -> Selector:
+    if "lostLease" in body:
+        if extra := [key for key in SELECTORS if key in body]:
+            raise FaultError(f"{extra[0]}: a lost lease is about all calls for leases; leave it out")
+        return Selector(_RENEWING, "leases", "coordination.k8s.io")
+    event = _event(body, effect)
+    resource, group, subresource = _resource(body)
+    return Selector(
+        _verbs(body, event, effect),
+        *(resource, group, subresource or text(body, "subresource")),
+        *(text(body, "namespace"), text(body, "name"), text(body, "user"), event),
+    )
+
+
+def _verbs(body: Mapping[str, Any], event: str, effect: Effect) -> tuple[str, ...]:
+    given = body.get("verb")
+    verbs = tuple(given if isinstance(given, list) else [] if given is None else [given])
+    for verb in verbs:
+        if verb not in (*VERBS, ANY):
+            meant = _METHODS.get(str(verb).lower())
+            hint = f"; did you mean {meant}?" if meant else near(str(verb), VERBS)
+            raise FaultError(f"verb: there is no verb {verb}{hint or _KNOWN_VERBS}")
+    if event:
+        if verbs not in ((), ("watch",)):
+            raise FaultError("verb: only a watch has events; leave verb or event out")
+        return ("watch",)
+    if effect.kind is Kind.CRASH:
+        if wrong := [verb for verb in verbs if verb not in (*WRITES, ANY)]:
+            raise FaultError(f"verb: a component crashes at a write, and {wrong[0]} is none")
+        return WRITES if ANY in verbs or not verbs else verbs
+    return () if ANY in verbs else verbs
+
+
+def _resource(body: Mapping[str, Any]) -> tuple[str, str | None, str]:
+    resource, _, subresource = text(body, "resource").partition("/")
+    if subresource and "subresource" in body:
+        raise FaultError(f"resource: say {subresource} once, here or in subresource")
+    plural, dot, group = resource.partition(".")
+    if plural not in ("", ANY) and not dot and (wrong := missing_resource(plural)):
+        raise FaultError(f"resource: {wrong}")
+    return plural, group if dot else None, subresource
+
+
+def _event(body: Mapping[str, Any], effect: Effect) -> str:
+    event = text(body, "event")
+    if not event and (effect.kind is Kind.STALE or effect.place == "connection"):
+        return ANY
+    if not event and effect.kind is Kind.DELAY and body.get("verb") == "watch":
+        return ANY
+    if event and event not in EVENTS:
+        raise FaultError(f"event: there is no event {event}{near(event.upper(), EVENTS)}")
+    if event and (effect.kind in (Kind.CRASH, Kind.OUTAGE) or effect.place in ("request", "answer")):
+        raise FaultError(f"event: an event of a watch cannot be met by {effect}")
+    return event
+
+
+def _check_sides(component: str, where: Selector, effect: Effect) -> None:
+    """Raises FaultError for what cannot be told of a call on the side where it is looked at."""
+    if not component.startswith("apiserver"):
+        if where.user and component != "controller-manager":
+            raise FaultError(f"user: {component} is one user; leave it out")
+        return
+    if effect.kind is Kind.CRASH:
+        if where.subresource not in ("", ANY):
+            raise FaultError("subresource: a commit does not tell it; leave it out")
+    elif where.name and where.verbs == ("create",):
+        raise FaultError("name: an API server learns it after the request has come in; leave it out")
+
+
+# -- at which of them
+
+
+def _timing(body: Mapping[str, Any], effect: Effect) -> Timing:
+    seconds = duration(body["for"], "for") if "for" in body else None
+    value = body.get(effect.kind.value)
+    if effect.kind in (Kind.STALE, Kind.OUTAGE) and is_duration(value):
+        if seconds is not None:
+            raise FaultError(f"for: {effect.kind} says {value} already")
+        seconds = duration(value, effect.kind)
+    probability = body.get("probability", 1.0)
+    if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 < probability <= 1:
+        raise FaultError(f"probability: expected a number above 0 and up to 1, found {probability!r}")
+    times = number(body, "times", None)
+    once = effect.kind in (Kind.CRASH, Kind.OUTAGE) or ("nth" in body and "every" not in body)
+    if times is None and once and (seconds is None or effect.kind in (Kind.CRASH, Kind.OUTAGE)):
+        times = 1
+    seed = body.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise FaultError(f"seed: expected a whole number, found {seed!r}")
+    nth, every = number(body, "nth", 1) or 1, number(body, "every", 1) or 1
+    if "every" in body and "nth" not in body:
+        nth = every
+    return Timing(nth, every, float(probability), times, seconds, seed)
+
+
+def _id(fault: Fault) -> str:
+    where, effect = fault.where, fault.effect
+    verb = where.verbs[0] if len(where.verbs) == 1 and not where.event else ""
+    what = str(effect.code) if effect.kind is Kind.ANSWER else effect.kind.value
+    parts = (fault.component.replace("/", "-"), verb, where.resource, where.subresource, what)
+    return "-".join(part for part in parts if part not in ("", ANY))
