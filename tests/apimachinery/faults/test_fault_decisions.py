@@ -1,4 +1,4 @@
-"""When faults fire: by the number of the call, by chance from a seed, for a time; each by itself."""
+"""Tests when faults fire: by the number of the call, by chance from a seed, for a time; each by itself."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Faults as scenarios write them: what is understood, and what is refused with a hint."""
+"""Tests faults as scenarios write them: those that are understood, and those refused with a hint."""
 
 import pytest
 
