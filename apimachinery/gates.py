@@ -17,6 +17,7 @@ _TABLE = Path(__file__).parent / "data" / "gates.json"
 
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+_UNKNOWN = {"last": -1}
 _SPECIAL = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
 
@@ -51,20 +52,32 @@ def _spec(row: Mapping[str, Any], minor: int) -> GateSpec | None:
 
 
 @cache
-def _specs(minor: int) -> Mapping[str, GateSpec]:
-    """Every gate that acts at a release, also those whose name the flag no longer or not yet takes."""
-    found = {name: _spec(row, minor) for name, row in _table()["gates"].items()}
-    return {name: spec for name, spec in found.items() if spec is not None}
+def _previewed(version: Version) -> Mapping[str, GateSpec]:
+    """Returns the gates of a preview release that its minor's table has not, or has otherwise."""
+    rows = _table()["previews"].get(str(version), {})
+    return {
+        name: GateSpec(stage, bool(default), bool(locked)) for name, (stage, default, locked) in rows.items()
+    }
 
 
 @cache
-def _of_stage(minor: int, stage: str) -> tuple[str, ...]:
+def _specs(version: Version) -> Mapping[str, GateSpec]:
+    """Every gate that acts at a release, also those whose name the flag no longer or not yet takes."""
+    found = {name: _spec(row, version.minor) for name, row in _table()["gates"].items()}
+    return {name: spec for name, spec in found.items() if spec is not None} | dict(_previewed(version))
+
+
+def _takes(version: Version, name: str) -> bool:
+    """Decides whether the flag of a release takes the name."""
+    row = _table()["gates"].get(name)
+    return name in _previewed(version) or (row is not None and row["first"] <= version.minor <= row["last"])
+
+
+@cache
+def _of_stage(version: Version, stage: str) -> tuple[str, ...]:
     """The gates that `AllAlpha` or `AllBeta` sets at a release."""
-    rows = _table()["gates"]
     return tuple(
-        name
-        for name, spec in _specs(minor).items()
-        if spec.stage == stage and rows[name]["first"] <= minor <= rows[name]["last"]
+        name for name, spec in _specs(version).items() if spec.stage == stage and _takes(version, name)
     )
 
 
@@ -104,11 +117,11 @@ class FeatureGates:
         self._version = version
         self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
         self._hash = hash((version, tuple(self._overrides.items())))
-        specs = _specs(version.minor)
+        specs = _specs(version)
         enabled = {name: spec.default for name, spec in specs.items()}
         for special, stage in _SPECIAL.items():
             if special in self._overrides:
-                enabled.update(dict.fromkeys(_of_stage(version.minor, stage), self._overrides[special]))
+                enabled.update(dict.fromkeys(_of_stage(version, stage), self._overrides[special]))
         enabled.update(self._overrides)
         self._enabled: Mapping[str, bool] = enabled
 
@@ -138,12 +151,11 @@ class FeatureGates:
 
     def spec(self, name: str) -> GateSpec | None:
         """Returns the gate's spec at this version; None if it does not act here (PreAlpha)."""
-        return _specs(self._version.minor).get(name)
+        return _specs(self._version).get(name)
 
     def knows(self, name: str) -> bool:
         """Returns whether the flag of this version takes the name."""
-        row = _table()["gates"].get(name)
-        return row is not None and row["first"] <= self._version.minor <= row["last"]
+        return _takes(self._version, name)
 
     def known(self) -> list[str]:
         """The names that the flag of this version takes, sorted."""
@@ -153,8 +165,7 @@ class FeatureGates:
         """Raise GateError if this version's flag parser would refuse the overrides."""
         errors: list[str] = []
         for name, value in self._overrides.items():
-            row = _table()["gates"].get(name)
-            if row is None or row["last"] < self._version.minor:
+            if not self.knows(name) and _table()["gates"].get(name, _UNKNOWN)["last"] < self._version.minor:
                 errors.append(f"unrecognized feature gate: {name}")
                 break  # upstream stops at the first unknown name
             refused = self._refuse(name, value)

@@ -17,7 +17,10 @@ _PATCH_LEVELS = {
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A Kubernetes release `1.MINOR`; `preview` names a release that carries a KEP draft's design."""
+    """A Kubernetes release `1.MINOR`; `preview` names a release that carries a KEP draft's design.
+
+    A preview comes after the release of its minor and before the next.
+    """
 
     minor: int
     preview: str = ""
@@ -29,15 +32,19 @@ class Version:
         if found is None:
             raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1}")
         version = cls(int(found["minor"]), found["preview"] or "")
-        if version.preview or not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
+        if version not in SUPPORTED:
+            previews = ", ".join(map(str, PREVIEWS))
             raise ValueError(
-                f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+                f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, "
+                f"or {previews}"
             )
         return version
 
     @property
     def git_version(self) -> str:
-        """Returns the gitVersion of `/version`, e.g. `v1.36.4`."""
+        """Returns the gitVersion of `/version`, e.g. `v1.36.4`, `v1.25.0+kep3063`."""
+        if self.preview:
+            return f"v1.{self.minor}.0+{self.preview}"
         return f"v1.{self.minor}.{_PATCH_LEVELS[self.minor]}"
 
     def __lt__(self, other: "Version") -> bool:
@@ -48,4 +55,6 @@ class Version:
 
 
 DEFAULT_VERSION = Version(36)
-SUPPORTED = tuple(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
+# Releases that `data/previews` and `data/gates.json` have beside those of the minors.
+PREVIEWS = (Version(25, "kep3063"),)
+SUPPORTED = (*PREVIEWS, *(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)))

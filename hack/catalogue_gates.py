@@ -49,6 +49,9 @@ PATCHED: dict[str, list[list[Any]]] = {
     "OrderedNamespaceDeletion": [[30, "Beta", 0, 0], [31, "Beta", 0, 0], [32, "Beta", 0, 0]],
     "SchedulerQueueingHints": [[28, "Beta", 0, 0]],
 }
+# What the designs of preview releases say of their gates: {release: {gate: [stage, default, locked]}}. Their
+# other gates are those of the release of the same minor.
+PREVIEWS = {"1.25+kep3063": {"DynamicResourceAllocation": ["Alpha", 1, 0]}}
 # Of gates that newer releases no longer have.
 DEPENDENCIES = {"GangScheduling": ["GenericWorkload"]}
 _CAMEL = re.compile(r"^[A-Z][a-zA-Z0-9]+$")
@@ -187,4 +190,8 @@ def gate_table(facts: Facts, releases: dict[str, list[list[Any]]]) -> dict[str, 
     special = {name: rows.pop(name) for name in ("AllAlpha", "AllBeta")}  # no source lists them
     table = with_releases(rows, releases) | special
     dependencies = DEPENDENCIES | facts["dependencies"]
-    return {"gates": dict(sorted(table.items())), "dependencies": dict(sorted(dependencies.items()))}
+    return {
+        "gates": dict(sorted(table.items())),
+        "dependencies": dict(sorted(dependencies.items())),
+        "previews": PREVIEWS,
+    }

@@ -116,7 +116,7 @@ def resource_rows(discovery: Document, releases: Mapping[int, Mapping[str, Any]]
             if not _existed(definition, releases[first - 1]):
                 break
             first -= 1
-        rows.append(_row(fact, first, last))
+        rows.append(resource_row(fact, first, last))
     _extend(rows, releases)
     return rows
 
@@ -143,7 +143,8 @@ def _existed(definition: str, release: Mapping[str, Any]) -> bool:
     return not release[definition].get("borrowed")
 
 
-def _row(fact: Document, first: int, last: int) -> Row:
+def resource_row(fact: Document, first: int, last: int) -> Row:
+    """The row of one resource, from the first to the last release in which nothing about it changed."""
     row: Row = {
         "g": fact["group"], "v": fact["version"], "r": fact["resource"], "k": fact["kind"],
         "s": fact["singular"], "n": int(fact["namespaced"]), "verbs": fact["verbs"], "in": [first, last],

@@ -23,6 +23,7 @@ Spec = dict[str, Any]
 _SCALARS = {"string", "bool", "int32", "int64"}
 _PACKAGES = {
     "corev1": "core/v1", "apiv1": "core/v1", "authenticationv1": "authentication/v1", "batchv1": "batch/v1",
+    "cdiv1alpha1": "cdi/v1alpha1",
     "authorizationv1": "authorization/v1", "schedulingv1alpha3": "scheduling/v1alpha3",
 }  # fmt: skip
 _META_UNPUBLISHED = {"List", "TypeMeta", "GroupVersionKind", "GroupVersionResource"}
@@ -179,7 +180,7 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
 _TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o": 1}}
 
 
-def _go_fields(go: GoTypes, package: str, declared: Document) -> dict[str, Spec]:
+def go_fields(go: GoTypes, package: str, declared: Document) -> dict[str, Spec]:
     """The fields of a struct; embedded structs are flattened, outer fields win."""
     fields: dict[str, Spec] = {}
     embedded: dict[str, Spec] = {}
@@ -203,7 +204,7 @@ def _embedded(go: GoTypes, package: str, kind: str) -> dict[str, Spec]:
     if declared.get("alias") == "=":
         package = package.split("/")[0] + "/v1"
         declared = go.types[package][kind]
-    return _go_fields(go, package, declared)
+    return go_fields(go, package, declared)
 
 
 def _openapi_type(schema: Document) -> str:
@@ -286,7 +287,7 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
         for name, declared in declarations.items():
             full = definition_name(package, name)
             if "fields" in declared or declared.get("alias") == "struct{}":
-                made: Document = {"fields": _go_fields(go, package, declared)}
+                made: Document = {"fields": go_fields(go, package, declared)}
                 if "+structType=atomic" in declared.get("markers", []):
                     made["mt"] = "atomic"
                 definition = openapi["definitions"].get(full)

@@ -4,6 +4,9 @@
     generate_catalogue.py catalogue --types types-1.36.json … --openapi openapi-1.36.json … --facts DIR \\
         --gates apimachinery/data/gates.json --output apimachinery/data/catalogue.json
 
+    generate_catalogue.py preview --description hack/previews/1.25+kep3063.yaml \\
+        --output apimachinery/data/previews/1.25+kep3063.json
+
 `DIR` holds feature-gates.json, discovery.json, printer-columns.json and storage-versions.json. All releases
 are given at once, one file each; a release without OpenAPI uses the nearest one's.
 """
@@ -14,8 +17,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from catalogue_assembly import catalogue
 from catalogue_gates import gate_table, minor
+from catalogue_preview import preview
 
 _GATE_RELEASES = Path(__file__).parent / "gate-releases.json"
 
@@ -36,9 +41,9 @@ def make_gates(arguments: argparse.Namespace) -> None:
     rows = [
         f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in table["gates"].items()
     ]
-    dependencies = json.dumps(table["dependencies"], separators=(",", ":"))
+    others = "".join(f',\n"{name}":{_compact(table[name])}' for name in ("dependencies", "previews"))
     body = ",\n".join(rows)
-    arguments.output.write_text(f'{{"gates":{{\n{body}\n}},\n"dependencies":{dependencies}}}\n', "utf-8")
+    arguments.output.write_text(f'{{"gates":{{\n{body}\n}}{others}}}\n', "utf-8")
     progress(f"{len(rows)} gates -> {arguments.output}")
 
 
@@ -61,6 +66,8 @@ def _lines(document: dict[str, Any]) -> str:
         if isinstance(content, dict):
             rows = [f"{json.dumps(key)}:{_compact(value)}" for key, value in content.items()]
             parts.append(f"{json.dumps(section)}:{{\n" + ",\n".join(rows) + "\n}")
+        elif not isinstance(content, list):
+            parts.append(f"{json.dumps(section)}:{_compact(content)}")
         else:
             rows = [_compact(value) for value in content]
             parts.append(f"{json.dumps(section)}:[\n" + ",\n".join(rows) + "\n]")
@@ -84,6 +91,13 @@ def make_catalogue(arguments: argparse.Namespace) -> None:
     )
 
 
+def make_preview(arguments: argparse.Namespace) -> None:
+    """Write what a preview release changes of the catalogue."""
+    document = preview(yaml.safe_load(arguments.description.read_text("utf-8")))
+    arguments.output.write_text(_lines(document), "utf-8")
+    progress(f"{len(document['definitions'])} definitions -> {arguments.output}")
+
+
 def main() -> None:
     """Parse the command line and run one command."""
     parser = argparse.ArgumentParser(
@@ -103,6 +117,10 @@ def main() -> None:
     types.add_argument("--gates", type=Path, required=True, help="gates.json as the command `gates` wrote it")
     types.add_argument("--output", type=Path, required=True, help="the file to write")
     types.set_defaults(run=make_catalogue)
+    previews = commands.add_parser("preview", help="what a preview release changes")
+    previews.add_argument("--description", type=Path, required=True, help="the hand-written description")
+    previews.add_argument("--output", type=Path, required=True, help="the file to write")
+    previews.set_defaults(run=make_preview)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

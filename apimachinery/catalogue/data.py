@@ -1,22 +1,98 @@
-"""The catalogue's data file, and the one question asked of it: what holds at a minor?
+"""The catalogue's data files, and the one question asked of them: what holds at a release?
 
-A history is a list of `[first, last, value]`; a value that never changed stands alone.
+A history is a list of `[first, last, value]`; a value that never changed stands alone. A preview release's
+file says what it changes of the catalogue of a minor, its base (its shape: `hack/catalogue_preview.py`).
 """
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-CATALOGUE = Path(__file__).parents[1] / "data" / "catalogue.json"
+from kubeskew.apimachinery.versions import PREVIEWS, Version
+
+_DATA = Path(__file__).parents[1] / "data"
+CATALOGUE = _DATA / "catalogue.json"
+
+_Document = dict[str, Any]
+
+
+class Release(NamedTuple):
+    """Holds the document to read of a release, at which minor, and what is on although alpha or beta."""
+
+    document: _Document
+    minor: int
+    served: frozenset[str]
 
 
 @cache
-def load() -> dict[str, Any]:
+def load() -> _Document:
     """The whole document (its shape: `hack/catalogue_assembly.py`); read once per process."""
-    document: dict[str, Any] = orjson.loads(CATALOGUE.read_bytes())
+    document: _Document = orjson.loads(CATALOGUE.read_bytes())
     return document
+
+
+@cache
+def release(version: Version) -> Release:
+    """Returns the document of a release: that of all minors, or for a preview one made for it alone."""
+    if not version.preview:
+        return Release(load(), version.minor, frozenset())
+    preview = _preview(version)
+    return Release(_laid_over(load(), preview), preview["base"], frozenset(preview["served"]))
+
+
+@cache
+def preview_numbers() -> dict[str, dict[str, int]]:
+    """Returns the protobuf numbers of fields that only preview releases have, by definition."""
+    return {name: numbers for version in PREVIEWS for name, numbers in _preview(version)["numbers"].items()}
+
+
+@cache
+def _preview(version: Version) -> _Document:
+    document: _Document = orjson.loads(preview_file(version).read_bytes())
+    return document
+
+
+def preview_file(version: Version) -> Path:
+    """Returns where the changes of a preview release are."""
+    return _DATA / "previews" / f"{version}.json"
+
+
+def _laid_over(base: _Document, preview: _Document) -> _Document:
+    """Returns the base's document with what the preview changes; the base stays as it is."""
+    minor, gone = preview["base"], set(preview["without"]["versions"])
+    rows = [row for row in base["resources"] if f"{row['g']}/{row['v']}" not in gone]
+    specs = list(base["specs"])
+    changed = {
+        name: _definition(base["definitions"].get(name), change, minor, specs)
+        for name, change in preview["definitions"].items()
+    }
+    return base | {
+        "groups": [*base["groups"], *preview["groups"]],
+        "resources": [*rows, *preview["resources"]],
+        "storage": base["storage"] | preview["storage"],
+        "columns": base["columns"] | preview["columns"],
+        "kinds": base["kinds"] | preview["kinds"],
+        "specs": specs,
+        "definitions": base["definitions"] | changed,
+    }
+
+
+def _definition(base: _Document | None, change: _Document, minor: int, specs: list[_Document]) -> _Document:
+    """Returns a definition of the preview; new specs go to the end of `specs`."""
+    kept = base if base is not None and "all" not in change else {"f": {}}
+    fields = {name: history for name, history in kept["f"].items() if name not in change["f"]}
+    for name, spec in change["f"].items():
+        if spec is not None:
+            fields[name] = len(specs)
+            specs.append(spec)
+    first = {name: fields[name] for name in ("kind", "apiVersion", "metadata") if name in fields}
+    ordered = first | dict(sorted(fields.items()))
+    return {name: value for name, value in kept.items() if name != "f"} | {
+        "in": [[minor, minor]],
+        "f": ordered,
+    }
 
 
 def at(history: list[list[Any]], minor: int) -> Any:

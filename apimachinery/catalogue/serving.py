@@ -4,7 +4,7 @@ Rules: facts of discovery (GA only; beta off since 1.24) and pkg/controlplane/in
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kubeskew.apimachinery.versions import Version
 
@@ -46,15 +46,25 @@ def parse_runtime_config(text: str) -> dict[str, bool]:
 
 
 def is_served(
-    version: Version, group: str, api_version: str, plural: str, config: Mapping[str, bool]
+    version: Version,
+    group: str,
+    api_version: str,
+    plural: str,
+    config: Mapping[str, bool],
+    by_default: Collection[str] = (),
 ) -> bool:
-    """Returns whether the resource is on; the more specific key of the runtime config wins."""
+    """Returns whether the resource is on; the more specific key of the runtime config wins.
+
+    `by_default`: API versions that are on by default although they are alpha or beta.
+    """
     name = f"{group}/{api_version}" if group else api_version
     for key in (f"{name}/{plural}", name):
         if key in config:
             return config[key]
     level = stability(api_version)
-    served = level == "ga" or version.minor <= _BETA_ON_UNTIL.get((group, api_version), 0)
+    served = (
+        level == "ga" or name in by_default or version.minor <= _BETA_ON_UNTIL.get((group, api_version), 0)
+    )
     for key, concerns in _BROAD:
         if key in config and concerns in (None, level):
             served = config[key]

@@ -23,9 +23,9 @@ class Catalogue:
     ) -> None:
         self.version = version
         self.gates = gates
-        self._types = types_of(version.minor)
-        self._document = data.load()
-        minor = version.minor
+        self._types = types_of(version)
+        self._document, self._minor, by_default = data.release(version)
+        minor = self._minor
         rows: list[_Row] = [
             row
             for row in self._document["resources"]
@@ -40,12 +40,12 @@ class Catalogue:
             for row in rows
             if minor <= row["in"][1]
             and self._gate_open(row)
-            and is_served(version, row["g"], row["v"], row["r"], config)
+            and is_served(version, row["g"], row["v"], row["r"], config, by_default)
         }
         self._groups = self._order_groups()
 
     def _gate_open(self, row: _Row) -> bool:
-        gate = data.at(row.get("gates", []), self.version.minor)
+        gate = data.at(row.get("gates", []), self._minor)
         return gate is None or self.gates.enabled(gate)
 
     def _order_groups(self) -> list[tuple[str, list[str]]]:
@@ -118,7 +118,7 @@ class Catalogue:
             verbs=_verbs(row["verbs"]),
             schema=schema,
             storage=storage,
-            storage_resource=f"{plural}.{storage.group}" if storage.group else plural,
+            storage_resource=row.get("store") or (f"{plural}.{storage.group}" if storage.group else plural),
             short_names=tuple(row.get("short", ())),
             categories=tuple(row.get("cat", ())),
             subresources=self._subresources(row),
@@ -126,7 +126,7 @@ class Catalogue:
         )
 
     def _storage(self, group: str, version: str, kind: str) -> GroupVersionKind:
-        stored = data.at(self._document["storage"].get(f"{group}/{kind}", []), self.version.minor)
+        stored = data.at(self._document["storage"].get(f"{group}/{kind}", []), self._minor)
         if stored is None:
             return GroupVersionKind(group, version, kind)
         storage_group, _, storage_version = stored.rpartition("/")
@@ -141,7 +141,7 @@ class Catalogue:
         return found
 
     def _columns(self, key: str) -> tuple[Column, ...]:
-        columns = data.at(self._document["columns"].get(key, []), self.version.minor) or ()
+        columns = data.at(self._document["columns"].get(key, []), self._minor) or ()
         return tuple(Column(name, type_, form, "", priority) for name, type_, form, priority in columns)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
+from kubeskew.apimachinery.versions import Version
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 OBJECT_META = META + "ObjectMeta"
@@ -46,9 +47,9 @@ _SCALARS: Mapping[str, Schema] = {
 class Types(Mapping[str, Schema]):
     """Definition name → Schema of one release. Iterating is cheap; what is looked up is built."""
 
-    def __init__(self, minor: int) -> None:
-        document = data.load()
-        self._minor = minor
+    def __init__(self, version: Version) -> None:
+        document, self._minor, _ = data.release(version)
+        self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
         self._built: dict[str, Schema] = {}
@@ -76,7 +77,7 @@ class Types(Mapping[str, Schema]):
 
     def of_kind(self, group: str, version: str, kind: str) -> Schema | None:
         """The schema of any kind, also of bodies that are no resource (Scale, Eviction, PodExecOptions)."""
-        name = data.load()["kinds"].get(f"{group}/{version}/{kind}".lstrip("/"))
+        name = self._kinds.get(f"{group}/{version}/{kind}".lstrip("/"))
         return self[name] if name is not None and name in self else None
 
     def _definition(self, name: str) -> Schema:
@@ -150,6 +151,6 @@ class Types(Mapping[str, Schema]):
 
 
 @cache
-def types_of(minor: int) -> Types:
+def types_of(version: Version) -> Types:
     """The types of a release, shared by the whole process."""
-    return Types(minor)
+    return Types(version)

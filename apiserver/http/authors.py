@@ -7,17 +7,19 @@ from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.storage.records import Author
 
 _PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
-_MINOR = re.compile(r"^v?(\d+\.\d+)")
+_RELEASE = re.compile(r"^v?(\d+\.\d+)(?:\.\d+)?(\+kep\d+)?")
 
 
 @remembered(256)
 def component_of(user_agent: str) -> tuple[str, str]:
-    """Component and minor of `kube-scheduler/v1.36.4 (linux/amd64) …`; empty where it does not say."""
+    """Component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`; empty
+    where it does not say.
+    """
     found = _PRODUCT.match(user_agent)
     if found is None:
         return "", ""
-    minor = _MINOR.match(found["version"] or "")
-    return found["name"], minor[1] if minor else ""
+    release = _RELEASE.match(found["version"] or "")
+    return found["name"], "".join(filter(None, release.groups())) if release else ""
 
 
 def author_of(request: Request, server_version: str) -> Author:

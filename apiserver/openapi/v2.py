@@ -21,7 +21,7 @@ def v2(table: ResourceTable, version: Version) -> Document:
         for served in versions
         for resource in table.resources(group, served)
     ]
-    renderer = Renderer(_PREFIX, types_of(version.minor), with_defaults=False)
+    renderer = Renderer(_PREFIX, types_of(version), with_defaults=False)
     define_kinds(renderer, resources, operations)
     paths: dict[str, Document] = {}
     for operation in operations:

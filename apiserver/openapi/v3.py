@@ -5,7 +5,7 @@ from functools import cache
 
 import orjson
 
-from kubeskew.apimachinery.catalogue.data import CATALOGUE
+from kubeskew.apimachinery.catalogue.data import CATALOGUE, preview_file
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.errors import unknown_path
 from kubeskew.apimachinery.resources import Resource, ResourceTable
@@ -21,9 +21,10 @@ _PRODUCES = ("application/json", "application/yaml")
 
 
 @cache
-def _data_digest() -> bytes:
+def _data_digest(version: Version) -> bytes:
     """Changes with the catalogue: clients keep documents by the hash in their address."""
-    return hashlib.sha256(CATALOGUE.read_bytes()).digest()
+    files = [CATALOGUE, *([preview_file(version)] if version.preview else ())]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
 def v3_index(table: ResourceTable, version: Version) -> Document:
@@ -44,7 +45,7 @@ def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> 
         + ([structural.props] if (structural := structural_of(one)) is not None else [])
         for one in table.resources(group, served)
     ]
-    content = _data_digest() + orjson.dumps([version.git_version, group, served, listed])
+    content = _data_digest(version) + orjson.dumps([version.git_version, group, served, listed])
     return hashlib.sha512(content).hexdigest().upper()
 
 
@@ -54,7 +55,7 @@ def v3(table: ResourceTable, version: Version, group: str, served: str) -> Docum
     if not resources:
         raise unknown_path()
     listed = list(operations(table, group, served, version.minor))
-    renderer = Renderer(_PREFIX, types_of(version.minor), with_defaults=True)
+    renderer = Renderer(_PREFIX, types_of(version), with_defaults=True)
     define_kinds(renderer, resources, listed)
     paths: dict[str, Document] = {}
     for operation in listed:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 _NAME_FORMATS_SINCE: Final = 34
 _NUMERIC_FORMATS_SINCE: Final = 36  # older releases ignore int32, int64, float and double
@@ -14,21 +14,26 @@ _SCALARS_SHOWN_SINCE: Final = 35  # (from memory) older releases show the type w
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Chosen once per server; `minor` selects the CEL environment."""
+    """Chosen once per server."""
 
-    minor: int
+    version: Version
     ratcheting: bool
     name_formats: bool  # k8s-short-name, k8s-long-name
     numeric_formats: bool
     format_warnings: bool
     shows_scalars: bool  # a failed rule shows the value, if it is a scalar, instead of its type
 
+    @property
+    def minor(self) -> int:
+        """Returns what selects the environment of CEL expressions."""
+        return self.version.minor
+
     @classmethod
     def of(cls, gates: FeatureGates) -> "Rules":
         """Returns the rules of a server with these gates."""
         minor = gates.version.minor
         return cls(
-            minor,
+            gates.version,
             gates.enabled("CRDValidationRatcheting"),
             name_formats=minor >= _NAME_FORMATS_SINCE,
             numeric_formats=minor >= _NUMERIC_FORMATS_SINCE,

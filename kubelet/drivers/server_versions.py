@@ -16,6 +16,9 @@ _NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 async def server_version(client: APIClient) -> Version:
     """The release it answers as."""
     found = await client.request("GET", "/version")
+    preview = found.get("gitVersion", "").partition("+")[2]
+    if preview.startswith("kep"):
+        return Version.parse(found["gitVersion"])
     return Version.parse(f"{found['major']}.{found['minor'].rstrip('+')}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 
+from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import driver_readiness, processes
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.naming import named
@@ -82,8 +83,9 @@ class Probes:
         status, text = await self.request("GET", f"{base}/readyz")
         if status != 200:
             return text or "no answer"
-        minor = (await self.json(f"{base}/version") or {}).get("minor")
-        return "" if f"1.{minor}" == process.version else f"it answers as 1.{minor}"
+        answered = (await self.json(f"{base}/version") or {}).get("gitVersion")
+        expected = Version.parse(process.version).git_version
+        return "" if answered == expected else f"it answers as {answered}"
 
     async def hosted(self, process: Process) -> dict[str, Any] | None:
         """The kubelet process' nodes; None if it does not answer."""

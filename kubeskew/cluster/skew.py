@@ -45,7 +45,7 @@ def _against_servers(name: str, version: Version, oldest: Version, newest: Versi
     kind = kind_of(name)
     if kind in {"apiserver", "driver"}:
         return []
-    if version > oldest:
+    if version.minor > oldest.minor:
         return [f"{name} {version} is newer than the API server {oldest}"]
     allowed = KUBELET_MINORS_OLDER if kind == "kubelet" else 1
     if newest.minor - version.minor > allowed:

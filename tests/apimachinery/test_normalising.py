@@ -9,7 +9,7 @@ from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.go_decode_errors import explain
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise, normalise_and_report
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 TEXT, COUNT = Schema(Kind.STRING), Schema(Kind.INTEGER, format="int32")
 INNER = Schema(Kind.OBJECT, "x.v1.Inner", fields={"amount": Field(Schema(Kind.QUANTITY))})
@@ -97,7 +97,9 @@ def test_normalising_is_idempotent_on_real_kinds() -> None:
 )
 def test_schemas_inside_schemas(given: dict[str, Any], written: dict[str, Any]):
     """What may be a schema or something else drops unknown fields without telling, as its Go type does."""
-    props = types_of(36)["io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"]
+    props = types_of(DEFAULT_VERSION)[
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    ]
     assert normalise_and_report(given, props) == (written, False)
 
 
@@ -113,7 +115,9 @@ def test_schemas_inside_schemas(given: dict[str, Any], written: dict[str, Any]):
 )
 def test_schemas_inside_schemas_have_types(given: dict[str, Any], text: str):
     """A wrong type inside of them is told from there."""
-    props = types_of(36)["io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"]
+    props = types_of(DEFAULT_VERSION)[
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    ]
     with pytest.raises(WrongShape):
         normalise(given, props)
     assert explain(given, props) == text

@@ -48,6 +48,13 @@ def test_supported_skew(minors: dict[str, int]):
     assert violations(versions(**minors)) == []
 
 
+def test_previews_count_as_their_minor():
+    """A component of a preview release is no newer than a server of the same minor."""
+    preview = Version(29, "kep4381")
+    assert violations({"apiserver": Version(29), "kubelet/a": preview, "scheduler": preview}) == []
+    assert violations({"apiserver": Version(25, "kep3063"), "apiserver-2": Version(26)}) == []
+
+
 @pytest.mark.parametrize(
     ("minors", "text"),
     [

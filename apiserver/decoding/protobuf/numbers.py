@@ -1,7 +1,8 @@
 """Holds the protobuf field numbers of the built-in types: facts, the same in every release.
 
-`data/protobuf.json` (made by `hack/protobuf_numbers.py`): {definition name: {JSON name: number}}. A key
-`=definition name` is an embedded message: in JSON, its fields are those of the struct around it.
+`numbers.json` (made by `hack/protobuf_numbers.py`): {definition name: {JSON name: number}}. A key
+`=definition name` is an embedded message: in JSON, its fields are those of the struct around it. Preview
+releases bring numbers of their own, which are guesses.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Final
 
 import orjson
 
+from kubeskew.apimachinery.catalogue.data import preview_numbers
 from kubeskew.apimachinery.schema import Kind, Schema
 
 _DATA = Path(__file__).with_name("numbers.json")
@@ -25,7 +27,9 @@ _KEPT: Final = 1024
 @cache
 def load() -> Mapping[str, Mapping[str, int]]:
     """Returns the whole table; read once per process."""
-    table: Mapping[str, Mapping[str, int]] = orjson.loads(_DATA.read_bytes())
+    table: dict[str, dict[str, int]] = orjson.loads(_DATA.read_bytes())
+    for name, numbers in preview_numbers().items():
+        table[name] = table.get(name, {}) | numbers
     return table
 
 

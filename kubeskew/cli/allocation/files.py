@@ -164,7 +164,9 @@ class _Reader:
 def typed(obj: Object) -> Object:
     """The object as an API server reads it; raises UserError if a field has the wrong type."""
     (group, _, version), kind = obj["apiVersion"].rpartition("/"), obj["kind"]
-    schemas = (types_of(minor).of_kind(group, version, kind) for minor in range(NEWEST_MINOR, 30, -1))
+    schemas = (
+        types_of(Version(minor)).of_kind(group, version, kind) for minor in range(NEWEST_MINOR, 30, -1)
+    )
     schema = next((schema for schema in schemas if schema is not None), None)
     if schema is None:
         raise UserError(f"there is no {kind} in {obj['apiVersion']}")

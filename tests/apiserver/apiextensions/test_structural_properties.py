@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from randomness import examples
 
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.structuralschema import (
     CoercionError,
     Structural,
@@ -129,4 +130,4 @@ def test_any_schema_is_judged_published_and_bridged(root: dict[str, Any]):
     validate_definition({"spec": {"versions": [{"schema": {"openAPIV3Schema": root}}]}})
     openapi(root, v2=True)
     openapi(root, v2=False)
-    to_schema(Structural.of(root), types_of(36)[OBJECT_META])
+    to_schema(Structural.of(root), types_of(DEFAULT_VERSION)[OBJECT_META])

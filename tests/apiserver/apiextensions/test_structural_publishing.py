@@ -6,6 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
 from kubeskew.apimachinery.schema import Kind
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.structuralschema import Structural, openapi, to_schema
 
 TEXT = {"type": "string"}
@@ -135,7 +136,7 @@ def test_the_bridge_knows_lists_maps_and_metadata():
             },
         }
     )
-    metadata = types_of(36)[OBJECT_META]
+    metadata = types_of(DEFAULT_VERSION)[OBJECT_META]
     fields = to_schema(root, metadata).fields
     assert fields["metadata"].schema is metadata
     assert (fields["list"].schema.list_type, fields["list"].schema.list_keys) == ("map", ("k",))

@@ -223,6 +223,8 @@ def test_what_a_client_says_of_itself_is_bounded():
     """Names of components go into the log; a client cannot fill it with its user agent."""
     assert component_of("kube-scheduler/v1.36.4 (linux)") == ("kube-scheduler", "1.36")
     assert component_of("x" * 1000 + "/v1.36.4") == ("x" * 128, "1.36")
+    assert component_of("kubelet/v1.25.0+kep3063 (linux)") == ("kubelet", "1.25+kep3063")
+    assert component_of("kubelet/v1.27.3+k3s1 (linux)") == ("kubelet", "1.27")
 
 
 COMPONENTS = "/kubeskew/v1/components"

@@ -1,0 +1,155 @@
+"""Preview releases: a KEP draft's design as a catalogue and a gate table beside those of the minors."""
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.catalogue.types import types_of
+from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec
+from kubeskew.apimachinery.versions import SUPPORTED, Version
+
+KEP_3063 = Version(25, "kep3063")
+CDI = ("cdi.k8s.io", "v1alpha1")
+GATE = "DynamicResourceAllocation"
+HACK = Path(__file__).parents[2] / "hack"
+DATA = Path(__file__).parents[2] / "apimachinery" / "data" / "previews"
+CORE = "io.k8s.api.core.v1."
+
+
+def test_order() -> None:
+    """A preview comes after the release of its minor and before the next one."""
+    assert Version(29) < Version(29, "kep4381") < Version(30)
+    assert all(older < newer for older, newer in pairwise(SUPPORTED))
+    assert SUPPORTED[0] == KEP_3063
+
+
+@pytest.mark.parametrize("text", ["1.25+kep3063", "v1.25.0+kep3063"])
+def test_names(text: str) -> None:
+    """A preview is written as minor and draft, and its gitVersion parses, too."""
+    version = Version.parse(text)
+
+    assert (version, str(version), version.git_version) == (KEP_3063, "1.25+kep3063", "v1.25.0+kep3063")
+
+
+@pytest.mark.parametrize("text", ["1.25", "1.26+kep3063", "1.25+kep9999"])
+def test_unknown_previews_are_refused(text: str) -> None:
+    """What is no release at all is refused with those that are."""
+    with pytest.raises(ValueError, match=r"choose one from 1\.26 to 1\.37, or 1\.25\+kep3063$"):
+        Version.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("gates", "config", "served"),
+    [
+        ({}, {}, True),
+        ({GATE: False}, {}, False),
+        ({}, {"cdi.k8s.io/v1alpha1": False}, False),
+        ({}, {"api/alpha": False}, False),
+        ({GATE: False}, {"cdi.k8s.io/v1alpha1": True}, False),
+    ],
+)
+def test_the_design_is_on_by_default(gates: dict[str, bool], config: dict[str, bool], served: bool) -> None:
+    """The draft's API is served although alpha, unless its gate or the runtime config turns it off."""
+    catalogue = catalogue_for(KEP_3063, FeatureGates(KEP_3063, gates), config)
+
+    assert (catalogue.resource(*CDI, "resourceclaims") is not None) is served
+    assert ("cdi.k8s.io" in dict(catalogue.groups())) is served
+    assert catalogue.by_kind(*CDI, "ResourceClaim") is not None
+
+
+@pytest.mark.parametrize(
+    ("definition", "field"),
+    [
+        ("io.k8s.api.apps.v1.StatefulSetSpec", "ordinals"),
+        (f"{CORE}PodSpec", "schedulingGates"),
+        ("io.k8s.api.flowcontrol.v1beta2.LimitedPriorityLevelConfiguration", "lendablePercent"),
+        ("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", "unhealthyPodEvictionPolicy"),
+        (f"{CORE}PodResourceClaim", "source"),
+    ],
+)
+def test_fields_of_1_26_are_not_there(definition: str, field: str) -> None:
+    """Fields that came with 1.26 are unknown in 1.25+kep3063, and known in 1.26 all the same."""
+    assert field not in types_of(KEP_3063)[definition].fields
+    assert field in types_of(Version(26))[definition].fields
+
+
+@pytest.mark.parametrize(
+    "api_version",
+    [
+        "resource.k8s.io/v1alpha1",
+        "admissionregistration.k8s.io/v1alpha1",
+        "authentication.k8s.io/v1alpha1",
+        "flowcontrol.apiserver.k8s.io/v1beta3",
+    ],
+)
+def test_groups_of_1_26_are_not_there(api_version: str) -> None:
+    """API versions that came with 1.26 are neither served nor known."""
+    group, _, version = api_version.partition("/")
+
+    assert (group, version) not in catalogue_for(KEP_3063).registered()
+    assert (group, version) in catalogue_for(Version(26)).registered()
+
+
+def test_types_of_the_draft() -> None:
+    """Containers name claims by plain strings; a pod's claims have a name or a template; both are gated."""
+    spec = types_of(KEP_3063)[f"{CORE}PodSpec"].fields["resourceClaims"]
+    claims = types_of(KEP_3063)[f"{CORE}ResourceRequirements"].fields["claims"]
+
+    assert spec.gates == claims.gates == (GATE,)
+    assert spec.schema.items is not None
+    assert set(spec.schema.items.fields) == {"name", "resourceClaimName", "template"}
+    assert claims.schema.items is types_of(KEP_3063)[f"{CORE}SELinuxOptions"].fields["level"].schema
+    assert claims.schema.list_type == "set"
+    assert set(types_of(Version(26))[f"{CORE}PodResourceClaim"].fields) == {"name", "source"}
+
+
+def test_gates() -> None:
+    """The design's gate is on, and the others are those of 1.25."""
+    gates = FeatureGates(KEP_3063)
+
+    assert gates.spec(GATE) == GateSpec("Alpha", True, False)
+    assert gates.spec("JobPodFailurePolicy") == GateSpec("Alpha", False, False)
+    assert FeatureGates(KEP_3063, {"SuspendJob": True}).validate() is None
+    assert not FeatureGates.parse(KEP_3063, f"{GATE}=false").enabled(GATE)
+    assert FeatureGates(KEP_3063, {"AllAlpha": False}).enabled(GATE) is False
+    assert not FeatureGates(Version(26)).enabled(GATE)
+    with pytest.raises(GateError, match="PodSchedulingReadiness"):
+        FeatureGates.parse(KEP_3063, "PodSchedulingReadiness=true")
+
+
+@pytest.mark.parametrize("path", sorted((HACK / "previews").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_data_is_what_the_tool_makes(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of each preview follows from its description."""
+    monkeypatch.syspath_prepend(str(HACK))
+    import generate_catalogue
+
+    made = tmp_path / "made.json"
+    arguments = ["preview", "--description", str(path), "--output", str(made)]
+    monkeypatch.setattr(sys, "argv", ["generate_catalogue.py", *arguments])
+    generate_catalogue.main()
+
+    assert made.read_text("utf-8") == (DATA / f"{path.stem}.json").read_text("utf-8")
+
+
+def test_only_the_base_changes_where_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A description changes, adds and takes away fields, and leaves everything else to the base."""
+    monkeypatch.syspath_prepend(str(HACK))
+    from catalogue_preview import preview
+
+    description: dict[str, Any] = yaml.safe_load((HACK / "previews" / "1.25+kep3063.yaml").read_text("utf-8"))
+    description["types"] = {"core/v1": {"Node": {"fields": {"extra": {"type": "*int32", "omitempty": True}}}}}
+    description["without"]["fields"] = {"core.v1.Node": ["spec"]}
+
+    made = preview(description)
+
+    assert made["definitions"] == {
+        "io.k8s.api.core.v1.Node": {"f": {"extra": {"t": "int32", "o": 1, "p": 1}, "spec": None}}
+    }
+    assert made["numbers"] == {"io.k8s.api.core.v1.Node": {"extra": 1}}
+    assert json.dumps(made["resources"][0]["gates"]) == f'[[26, 26, "{GATE}"]]'
