@@ -92,7 +92,7 @@ class Rules:
             old["status"] = status
         new = self.read(merged(deepcopy(old), change))
         self.strategy.prepare_for_update(new, old, self.context)
-        return [str(error) for error in self.strategy.validate_update(new, old, self.context)]
+        return [str(error) for error in self.strategy.check_change(new, old, self.context, [])]
 
     def status_faults(self, body: Any, status: Any, old_status: Any) -> list[str]:
         old = {**self.made(body), "status": old_status}

@@ -22,6 +22,7 @@ from kubeskew.apiserver.registry.admissionregistration.policy_validation import 
 )
 from kubeskew.apiserver.registry.admissionregistration.webhook_validation import Leniency, webhooks_errors
 from kubeskew.apiserver.registry.generic.builtin import CountedConditional
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 _GROUP = "admissionregistration.k8s.io"
@@ -30,8 +31,7 @@ _GROUP = "admissionregistration.k8s.io"
 class ValidatingWebhooksStrategy(CountedConditional):
     """ValidatingWebhookConfiguration."""
 
-    metadata_checked_on_change = False
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
     core_metadata = False
     mutating = False
     weight = 16

@@ -3,6 +3,7 @@
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.flowcontrol.status_validation import status_errors
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.storage.encoding import copied
@@ -11,7 +12,7 @@ from kubeskew.apiserver.storage.encoding import copied
 class ConditionsOnly(OwnRules, StatusStrategy):
     """All of the metadata stays as it was, whatever is sent."""
 
-    metadata_checked_on_change = False
+    checks_of_update = (Check.CHANGE,)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)

@@ -1,27 +1,17 @@
 """Holds strategies of kinds with complete rules of their own, as upstream's Validate and ValidateUpdate."""
 
-from kubeskew.apimachinery.field import FieldError
-from kubeskew.apimachinery.objects import Object
+from typing import ClassVar
+
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.check_order import Check, Checks
+from kubeskew.apiserver.registry.generic.strategy import Strategy
 
 
 class OwnRules(Strategy):
     """Checks by the kind's own rules alone: none follows from the schema."""
 
-    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        return [*metadata, *self.validate(obj, ctx)]
-
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return [*metadata, *self.validate_update(new, old, ctx)]
-
-    def as_new(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults that the object would have if it were new: many kinds check changes for them,
-        too.
-        """
-        return self.check_new(obj, ctx, self.metadata_errors(obj, ctx))
+    checks_of_create: ClassVar[Checks] = (Check.METADATA, Check.OWN_RULES)
+    checks_of_update: ClassVar[Checks] = (Check.METADATA_CHANGE, Check.CHANGE)
 
 
 class Checked(OwnRules, BuiltIn):
@@ -31,19 +21,16 @@ class Checked(OwnRules, BuiltIn):
 class CheckedAsNew(Checked):
     """A kind whose changes are looked at twice: as new objects, and as changes."""
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return [*self.as_new(new, ctx), *metadata, *self.validate_update(new, old, ctx)]
+    checks_of_update: ClassVar[Checks] = (
+        Check.METADATA,
+        Check.OWN_RULES,
+        Check.METADATA_CHANGE,
+        Check.CHANGE,
+    )
 
 
 class WithoutMetadata(OwnRules):
     """A kind that does not look at its metadata: only what holds for all is asked of it."""
 
-    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        return self.validate(obj, ctx)
-
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return self.validate_update(new, old, ctx)
+    checks_of_create: ClassVar[Checks] = (Check.OWN_RULES,)
+    checks_of_update: ClassVar[Checks] = (Check.CHANGE,)

@@ -51,13 +51,10 @@ def check_change(
     changed = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
     namespaced = registry.resource.namespaced
     common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
-    times = strategy.metadata_checked_as_new
-    own = strategy.metadata_errors(new, ctx) * times if times else []
-    if strategy.metadata_checked_on_change:
-        own += changed
-        if strategy.core_metadata:
-            own += object_meta.validate_standard_finalizers(new["metadata"])
-    _raise(registry, new, [*common, *changed, *strategy.check_change(new, old, ctx, own)])
+    again = list(changed)  # by the kind, which has stricter rules for finalizers
+    if strategy.core_metadata:
+        again += object_meta.validate_standard_finalizers(new["metadata"])
+    _raise(registry, new, [*common, *changed, *strategy.check_change(new, old, ctx, again)])
 
 
 def _raise(registry: Registry, obj: Object, problems: list[FieldError]) -> None:

@@ -7,9 +7,8 @@ changed.
 
 The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/registry/rest/create.go, 1.36):
 wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
-disabled fields dropped, metadata rules, structural rules, `validate`, `warnings`, validating admission. Of an
-update: `prepare_for_update`, generation, disabled fields dropped, metadata rules, structural rules,
-`validate_update`, `update_warnings`.
+disabled fields dropped, `checks_of_create`, `warnings`, validating admission. Of an update:
+`prepare_for_update`, generation, disabled fields dropped, `checks_of_update`, `update_warnings`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import schema_validation
+from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
 
@@ -68,8 +68,8 @@ class Strategy:
     exclusive: ClassVar[bool] = False  # what one object has no other may: those under way count as stored
     weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
-    metadata_checked_on_change: ClassVar[bool] = True  # the kind repeats the metadata rules of updates
-    metadata_checked_as_new: ClassVar[int] = 0  # times an update runs the rules of creates: causes repeat
+    checks_of_create: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
+    checks_of_update: ClassVar[Checks] = UPDATE  # one that is named twice reports its faults twice
     has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
@@ -106,9 +106,19 @@ class Strategy:
         if "status" in ctx.resource.subresources:
             keep(new, old, "status")
 
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """The kind's rules for a change. The default checks the new object as a new one."""
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the faults that a changed object would have as a new one; `old` may excuse some."""
         return self.validate(new, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the faults of a change by the kind's rules for it. The default checks `new` as a new
+        object.
+        """
+        return self.validate_as_new(new, old, ctx)
+
+    def update_checks(self, ctx: StrategyContext) -> Checks:
+        """Returns the checks of an update where they depend on version or gates; else `checks_of_update`."""
+        return self.checks_of_update
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:
         """Decides whether `metadata_errors` checks metadata; if not, the generic rules check all of it, and
@@ -124,19 +134,40 @@ class Strategy:
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         """Returns all faults of a new object; `metadata` are those of its metadata."""
-        return [*metadata, *schema_validation.validate(obj, ctx.resource.schema), *self.validate(obj, ctx)]
+        faults: list[FieldError] = []
+        for check in self.checks_of_create:
+            if check is Check.METADATA:
+                faults += metadata
+            elif check is Check.STRUCTURE:
+                faults += schema_validation.validate(obj, ctx.resource.schema)
+            else:
+                faults += self.validate(obj, ctx)
+        return faults
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        """Returns the faults of a change, after those of its metadata that hold for every kind.
+        """Returns the faults of a change; `metadata` are those of the metadata's change.
 
-        `metadata` are the kind's own: upstream tells most of them twice and more, and so do causes.
+        What upstream checks twice is told twice, but looked for once.
         """
-        faults = list(metadata)
-        if not ctx.subresource:
-            faults += schema_validation.validate_update(new, old, ctx.resource.schema)
-        return faults + self.validate_update(new, old, ctx)
+        checks, faults = self.update_checks(ctx), {Check.METADATA_CHANGE: metadata}
+        for check in checks:
+            if check not in faults:
+                faults[check] = self._faults_of_change(check, new, old, ctx)
+        return [fault for check in checks for fault in faults[check]]
+
+    def _faults_of_change(
+        self, check: Check, new: Object, old: Object, ctx: StrategyContext
+    ) -> list[FieldError]:
+        if check is Check.CHANGE:
+            return self.validate_update(new, old, ctx)
+        if check is Check.METADATA:
+            return self.metadata_errors(new, ctx)
+        if check is Check.OWN_RULES:
+            return self.validate_as_new(new, old, ctx)
+        # What a subresource writes has no structural rules.
+        return [] if ctx.subresource else schema_validation.validate_update(new, old, ctx.resource.schema)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         """Returns texts of Warning headers for a create."""

@@ -7,15 +7,25 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
-from kubeskew.apiserver.registry.generic.own_rules import _OwnRules
+from kubeskew.apiserver.registry.generic.check_order import Check
+from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.rbac import validation as rbac_validation
 
+_CHECKED_TWICE = (
+    Check.OWN_RULES,
+    Check.OWN_RULES,
+    Check.CHANGE,
+    Check.METADATA,
+    Check.METADATA,
+    Check.METADATA_CHANGE,
+)
 
-class RoleStrategy(_OwnRules, CreatedByUpdate):
-    """Names need only be one segment of a path. A change is checked twice, so each fault is told twice."""
 
-    metadata_checked_as_new = 2
+class RoleStrategy(OwnRules, CreatedByUpdate):
+    """Names need only be one segment of a path. Nothing of a role is kept from changing."""
+
+    checks_of_update = _CHECKED_TWICE
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)
@@ -24,13 +34,13 @@ class RoleStrategy(_OwnRules, CreatedByUpdate):
         return rbac_validation.role(obj, namespaced=ctx.resource.namespaced)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return self.validate(new, ctx) * 2
+        return []
 
 
-class BindingStrategy(_OwnRules, CreatedByUpdate):
+class BindingStrategy(OwnRules, CreatedByUpdate):
     """Validates bindings as roles; their roleRef may not change."""
 
-    metadata_checked_as_new = 2
+    checks_of_update = _CHECKED_TWICE
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)
@@ -39,7 +49,4 @@ class BindingStrategy(_OwnRules, CreatedByUpdate):
         return rbac_validation.binding(obj, namespaced=ctx.resource.namespaced)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [
-            *self.validate(new, ctx),
-            *rbac_validation.binding_update(new, old, namespaced=ctx.resource.namespaced),
-        ]
+        return rbac_validation.binding_update(new, old)

@@ -65,15 +65,14 @@ def binding(obj: Object, *, namespaced: bool) -> list[FieldError]:
     return found
 
 
-def binding_update(new: Object, old: Object, *, namespaced: bool) -> list[FieldError]:
+def binding_update(new: Object, old: Object) -> list[FieldError]:
     """A binding stays with its role."""
-    found = binding(new, namespaced=namespaced)
-    if new.get("roleRef") != old.get("roleRef"):
-        reference = new.get("roleRef") or {}
-        fields = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
-        shown = {name: reference.get(own) or "" for name, own in fields}
-        found.append(field.invalid("roleRef", shown, "cannot change roleRef"))
-    return found
+    if new.get("roleRef") == old.get("roleRef"):
+        return []
+    reference = new.get("roleRef") or {}
+    fields = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+    shown = {name: reference.get(own) or "" for name, own in fields}
+    return [field.invalid("roleRef", shown, "cannot change roleRef")]
 
 
 def _reference(reference: Object, kinds: tuple[str, ...]) -> Iterator[FieldError]:

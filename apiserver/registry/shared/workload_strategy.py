@@ -5,6 +5,7 @@ from typing import ClassVar
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import Check, Checks
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors, workload_status, workloads
 from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
@@ -18,16 +19,37 @@ class ReplicaStatus(SpecKeptStatus):
         return list(workload_status.replica_errors(new.get("status") or {}, old.get("status") or {}))
 
 
+# A daemon set, replica set or replication controller is checked as a new one, then its spec once more.
+CHECKED_TWICE = (
+    Check.METADATA,
+    Check.METADATA_CHANGE,
+    Check.STRUCTURE,
+    Check.OWN_RULES,
+    Check.OWN_RULES,
+    Check.CHANGE,
+)
+
+
 class WorkloadStrategy(Counted):
     """Holds the strategy that all workloads share: warnings about the template when the spec changed."""
 
+    checks_of_update: ClassVar[Checks] = (
+        Check.METADATA_CHANGE,
+        Check.STRUCTURE,
+        Check.OWN_RULES,
+        Check.CHANGE,
+    )
     spec_errors: "ClassVar[staticmethod[[Object, PodOptions], list[FieldError]]]"
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self.spec_errors(obj["spec"], template_options(ctx))
 
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the faults of the change alone: `checks_of_update` names the rules of the spec."""
+        return []
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [*host_name_warnings(obj), *self.template_warnings(obj, ctx)]
@@ -47,13 +69,4 @@ class SelectingStrategy(WorkloadStrategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         after, before = (selectors.shown(one["spec"].get("selector")) for one in (new, old))
-        wrong = super().validate_update(new, old, ctx)
-        return [*wrong, *workloads.immutable(after, before, "spec.selector")]
-
-
-class RecheckedStrategy(SelectingStrategy):
-    """A change is checked as a new object, too: what is wrong with the spec is told twice."""
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        as_new = self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
-        return [*as_new, *super().validate_update(new, old, ctx)]
+        return list(workloads.immutable(after, before, "spec.selector"))

@@ -10,6 +10,7 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions import conditions, validation
+from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 
 _PENDING = conditions.condition(
@@ -41,7 +42,7 @@ class DefinitionStatusStrategy(StatusStrategy):
         return ("metadata",), ("spec",)
 
 
-class DefinitionStrategy(Strategy):
+class DefinitionStrategy(OwnRules):
     """The server keeps the status, above all which versions may be stored."""
 
     allow_unconditional_update = False
@@ -66,14 +67,11 @@ class DefinitionStrategy(Strategy):
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("status",),)
 
-    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        return [*metadata, *validation.validate(obj, structuralschema.Rules.of(ctx.gates))]
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return validation.validate(obj, structuralschema.Rules.of(ctx.gates))
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        faults = validation.validate_update(new, old, structuralschema.Rules.of(ctx.gates))
-        return [*metadata, *faults]
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return validation.validate_update(new, old, structuralschema.Rules.of(ctx.gates))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return structuralschema.warnings(obj, structuralschema.Rules.of(ctx.gates))

@@ -15,6 +15,7 @@ from kubeskew.apiserver.registry.apiregistration.apiservice.validation import (
     status_errors,
 )
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
@@ -32,7 +33,7 @@ class APIServiceStrategy(BuiltIn):
     """A local APIService is available from the start."""
 
     allow_unconditional_update = False
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE)
     core_metadata = False
     status: ClassVar[type[Strategy]] = APIServiceStatus
 

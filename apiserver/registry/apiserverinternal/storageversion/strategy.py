@@ -23,6 +23,7 @@ class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):
 class StorageVersionStrategy(OwnRules, BuiltIn):
     """Its spec is empty: a change has nothing to look at."""
 
+    checks_of_update = ()
     status: ClassVar[type[Strategy]] = StorageVersionStatus
     allow_unconditional_update = False
 
@@ -31,8 +32,3 @@ class StorageVersionStrategy(OwnRules, BuiltIn):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(storageversion_validation.status_errors(obj.get("status") or {}))
-
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return []

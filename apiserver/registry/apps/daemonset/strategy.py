@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import workload_status, workloads
-from kubeskew.apiserver.registry.shared.workload_strategy import RecheckedStrategy
+from kubeskew.apiserver.registry.shared.workload_strategy import CHECKED_TWICE, SelectingStrategy
 
 
 class DaemonSetStatus(SpecKeptStatus):
@@ -16,11 +16,11 @@ class DaemonSetStatus(SpecKeptStatus):
         return list(workload_status.daemon_set_errors(new.get("status") or {}, old.get("status") or {}))
 
 
-class DaemonSetStrategy(RecheckedStrategy):
+class DaemonSetStrategy(SelectingStrategy):
     """The number of the template stands in an annotation since the field for it has gone."""
 
     status = DaemonSetStatus
-    metadata_checked_as_new = 1
+    checks_of_update = CHECKED_TWICE
     spec_errors = staticmethod(workloads.daemon_set_errors)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -5,11 +5,15 @@ Source: pkg/registry/apps/replicaset/strategy.go, 1.36.
 
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.shared import workloads
-from kubeskew.apiserver.registry.shared.workload_strategy import RecheckedStrategy, ReplicaStatus
+from kubeskew.apiserver.registry.shared.workload_strategy import (
+    CHECKED_TWICE,
+    ReplicaStatus,
+    SelectingStrategy,
+)
 
 
-class ReplicaSetStrategy(RecheckedStrategy):
+class ReplicaSetStrategy(SelectingStrategy):
     status = ReplicaStatus
-    metadata_checked_as_new = 1
+    checks_of_update = CHECKED_TWICE
     spec_errors = staticmethod(workloads.replica_set_errors)
     scale = ScalePaths()

@@ -27,8 +27,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return statefulset_validation.name_errors(name, prefix)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        changes = statefulset_validation.update_errors(new["spec"], old["spec"], ctx.features.workloads)
-        return [*super().validate_update(new, old, ctx), *changes]
+        return list(statefulset_validation.update_errors(new["spec"], old["spec"], ctx.features.workloads))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return self.template_warnings(obj, ctx)

@@ -13,6 +13,7 @@ from kubeskew.apiserver.registry.batch.job import (
     validation as job_validation,
 )
 from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
@@ -51,7 +52,7 @@ class JobStrategy(Counted):
     """A job selects its pods by its own uid, unless it says otherwise."""
 
     status = JobStatus
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE_AS_NEW)
     field_labels = ("status.successful",)
     default_propagation = "Orphan"
 
@@ -78,16 +79,19 @@ class JobStrategy(Counted):
         prefixed = ctx.features.workloads.prefixed_job_labels
         return job_validation.job_errors(obj, template_options(ctx), prefixed=prefixed)
 
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """The spec's faults are told twice, as upstream checks it twice."""
-        options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        options = template_options(ctx, new["spec"], old["spec"])
         labels = workloads.template_labels(old["spec"])
         prefixed = ctx.features.workloads.prefixed_job_labels and all(
             job_validation.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
         )
         markable = not ctx.features.workloads.marks_tracked_jobs or job_validation.is_marked(old)
+        return job_validation.job_errors(new, options, prefixed=prefixed, markable=markable)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the spec's faults once more, as ValidateJobSpecUpdate begins with them."""
+        options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         return [
-            *job_validation.job_errors(new, options, prefixed=prefixed, markable=markable),
             *job_validation.spec_errors(spec, options),
             *update_validation.change_errors(spec, old["spec"], _allowed(old, ctx)),
         ]

@@ -14,14 +14,15 @@ from kubeskew.apiserver.registry.certificates.certificatesigningrequest import (
     validation as certificatesigningrequest_validation,
 )
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
-from kubeskew.apiserver.registry.generic.own_rules import _OwnRules
+from kubeskew.apiserver.registry.generic.check_order import Check
+from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
-class _Signing(_OwnRules):
+class _Signing(OwnRules):
     """Any name will do."""
 
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.CHANGE, Check.METADATA, Check.METADATA_CHANGE)
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return []

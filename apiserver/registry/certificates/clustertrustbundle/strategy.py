@@ -9,11 +9,11 @@ from kubeskew.apimachinery.validation import object_meta
 from kubeskew.apiserver.registry.certificates.clustertrustbundle import (
     validation as clustertrustbundle_validation,
 )
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
-class TrustBundleStrategy(Checked):
+class TrustBundleStrategy(CheckedAsNew):
     """ClusterTrustBundle."""
 
     allow_unconditional_update = False
@@ -30,13 +30,10 @@ class TrustBundleStrategy(Checked):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(clustertrustbundle_validation.bundle_errors(obj.get("spec") or {}))
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         parse = spec.get("trustBundle") != before.get("trustBundle")
-        whole = [
-            *self.metadata_errors(new, ctx),
-            *clustertrustbundle_validation.bundle_errors(spec, parse=parse),
-        ]
-        return [*whole, *metadata, *clustertrustbundle_validation.bundle_update_errors(new, old)]
+        return list(clustertrustbundle_validation.bundle_errors(spec, parse=parse))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(clustertrustbundle_validation.bundle_update_errors(new, old))

@@ -8,11 +8,14 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.coordination.lease.strategy import LeaseStrategy
 from kubeskew.apiserver.registry.coordination.leasecandidate import validation as leasecandidate_validation
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class LeaseCandidateStrategy(LeaseStrategy):
     """Named as keys of config maps are."""
+
+    checks_of_update = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.config_key(name)
@@ -21,4 +24,4 @@ class LeaseCandidateStrategy(LeaseStrategy):
         return list(leasecandidate_validation.candidate_errors(obj.get("spec") or {}))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *leasecandidate_validation.candidate_update_errors(new, old)]
+        return list(leasecandidate_validation.candidate_update_errors(new, old))

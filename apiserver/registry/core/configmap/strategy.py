@@ -8,11 +8,18 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, data_size, immutable_errors
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class ConfigMapStrategy(BuiltIn):
-    metadata_checked_as_new = 1
+    checks_of_update = (
+        Check.METADATA,
+        Check.METADATA_CHANGE,
+        Check.STRUCTURE,
+        Check.CHANGE,
+        Check.OWN_RULES,
+    )
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = []
@@ -27,4 +34,4 @@ class ConfigMapStrategy(BuiltIn):
         return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*immutable_errors(new, old, "data", "binaryData"), *self.validate(new, ctx)]
+        return immutable_errors(new, old, "data", "binaryData")

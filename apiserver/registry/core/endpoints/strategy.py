@@ -8,12 +8,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.endpoints import validation as endpoints_validation
 from kubeskew.apiserver.registry.core.service.warnings import endpoint_warnings
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
+from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.user import SERVER
 
 
 class EndpointsStrategy(CreatedByUpdate):
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)

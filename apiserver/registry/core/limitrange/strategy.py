@@ -7,14 +7,14 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.limitrange import validation as limitrange_validation
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class LimitRangeStrategy(CreatedByUpdate):
     """Validates limit ranges; one without a name gets a uid for it."""
 
-    metadata_checked_on_change = False
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.field import FieldError, index, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, keep
 
 _NAMESPACE_FINALIZER = "kubernetes"
@@ -53,7 +54,7 @@ class NamespaceFinalize(Strategy):
 class NamespaceStrategy(BuiltIn):
     status = NamespaceStatus
     subresources = {"finalize": NamespaceFinalize}
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE)
     has_own_delete = True
     returns_deleted_object = True
     field_labels = ("status.phase",)

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.node import validation as node_validation
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext, show
 
 _NODE_WARNINGS = {
@@ -22,7 +23,7 @@ class NodeStatus(SpecKeptStatus):
 
 class NodeStrategy(BuiltIn):
     status = NodeStatus
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE_AS_NEW)
     field_labels = ("spec.unschedulable",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -36,7 +37,7 @@ class NodeStrategy(BuiltIn):
         return node_validation.node_errors(obj, strict=ctx.features.strict_addresses)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *node_validation.node_update_errors(new, old)]
+        return node_validation.node_update_errors(new, old)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         spec = obj.get("spec") or {}

@@ -6,6 +6,7 @@ Source: pkg/registry/core/persistentvolume/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
 from kubeskew.apiserver.registry.shared.volumes.warnings import (
@@ -14,8 +15,7 @@ from kubeskew.apiserver.registry.shared.volumes.warnings import (
 
 
 class VolumeStrategy(Returned):
-    metadata_checked_on_change = False
-    metadata_checked_as_new = 2
+    checks_of_update = (Check.METADATA, Check.METADATA, Check.STRUCTURE, Check.OWN_RULES, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}
@@ -25,8 +25,9 @@ class VolumeStrategy(Returned):
         return [*rules, *persistent_volumes.mount_option_errors(obj)]
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the volume's faults once more, as ValidatePersistentVolumeUpdate begins with them."""
         changes = persistent_volumes.update_errors(new["spec"], old["spec"])
-        return [*self.validate(new, ctx), *persistent_volumes.volume_errors(new["spec"]), *changes]
+        return [*persistent_volumes.volume_errors(new["spec"]), *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return persistent_volume_warnings(obj, ctx.features.volumes)

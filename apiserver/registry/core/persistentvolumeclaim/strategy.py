@@ -7,6 +7,7 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.persistentvolumeclaim import data_sources
 from kubeskew.apiserver.registry.generic.builtin import Returned, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 from kubeskew.apiserver.registry.shared.volumes.warnings import (
@@ -24,7 +25,15 @@ class VolumeClaimStatus(SpecKeptStatus):
 
 class VolumeClaimStrategy(Returned):
     status = VolumeClaimStatus
-    metadata_checked_as_new = 2
+    checks_of_update = (
+        Check.METADATA,
+        Check.METADATA,
+        Check.METADATA_CHANGE,
+        Check.STRUCTURE,
+        Check.OWN_RULES,
+        Check.OWN_RULES,
+        Check.CHANGE,
+    )
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}
@@ -40,15 +49,15 @@ class VolumeClaimStrategy(Returned):
         )
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        changes = volumes_claims.claim_update_errors(
-            new,
-            old,
-            shrinks=ctx.features.volumes.claim_shrinks,
-            classes=ctx.features.volumes.attributes_classes,
-            applied=ctx.features.volumes.several_applied,
+        return list(
+            volumes_claims.claim_update_errors(
+                new,
+                old,
+                shrinks=ctx.features.volumes.claim_shrinks,
+                classes=ctx.features.volumes.attributes_classes,
+                applied=ctx.features.volumes.several_applied,
+            )
         )
-        rules = self.validate(new, ctx)
-        return [*rules, *rules, *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return volume_claim_warnings(obj)

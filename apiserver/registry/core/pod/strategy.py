@@ -12,6 +12,7 @@ from kubeskew.apiserver.registry.core.pod import (
     update_validation,
 )
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext, keep
 from kubeskew.apiserver.registry.shared.podtemplate import ephemeral_containers
 from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
@@ -164,7 +165,7 @@ class ResizeStrategy(PodPartStrategy):
 
 
 class PodStrategy(BuiltIn):
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE)
     returns_deleted_object = True
     is_graceful = True
     status = PodStatusStrategy

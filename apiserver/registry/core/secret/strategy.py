@@ -11,6 +11,7 @@ from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, data_size, immutable_errors
 from kubeskew.apiserver.registry.core.secret.validation import type_errors
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext, keep
 
 
@@ -18,7 +19,13 @@ class SecretStrategy(BuiltIn):
     """`stringData` is only a way to write `data`."""
 
     field_labels = ("type",)
-    metadata_checked_as_new = 1
+    checks_of_update = (
+        Check.METADATA,
+        Check.METADATA_CHANGE,
+        Check.STRUCTURE,
+        Check.CHANGE,
+        Check.OWN_RULES,
+    )
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         self._merge(obj)
@@ -47,4 +54,4 @@ class SecretStrategy(BuiltIn):
         errors = []
         if new.get("type") != old.get("type"):
             errors.append(invalid("type", new.get("type") or "", "field is immutable"))
-        return [*errors, *immutable_errors(new, old, "data"), *self.validate(new, ctx)]
+        return [*errors, *immutable_errors(new, old, "data")]

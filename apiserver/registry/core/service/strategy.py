@@ -13,6 +13,7 @@ from kubeskew.apiserver.registry.core.service import validation as service_valid
 from kubeskew.apiserver.registry.core.service.allocation import KIND, Allocation
 from kubeskew.apiserver.registry.core.service.warnings import service_warnings, status_warnings
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
@@ -29,7 +30,7 @@ class ServiceStatusStrategy(SpecKeptStatus):
 class ServiceStrategy(BuiltIn):
     exclusive = True
     status = ServiceStatusStrategy
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE)
     allow_create_on_update = True
     returns_deleted_object = True
     field_labels = ("spec.clusterIP", "spec.type")

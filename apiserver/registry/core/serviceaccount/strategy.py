@@ -5,6 +5,7 @@ Source: pkg/registry/core/serviceaccount/strategy.go, 1.36.
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
@@ -18,7 +19,7 @@ _ENFORCED = (
 class ServiceAccountStrategy(BuiltIn):
     """Of the secrets that it may mount, only names are kept."""
 
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, *UPDATE)
     returns_deleted_object = True
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.discovery.endpointslice import validation as endpointslice_validation
 from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.user import SERVER
@@ -19,6 +20,8 @@ class EndpointSliceStrategy(Checked, Counted):
 
     The server itself listens on this machine, and may say so: nobody else may name a loopback address.
     """
+
+    checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
@@ -34,15 +37,12 @@ class EndpointSliceStrategy(Checked, Counted):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(endpointslice_validation.slice_errors(obj, local=ctx.user.name == SERVER.name))
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         local = ctx.user.name == SERVER.name
-        faults = [
-            *self.metadata_errors(new, ctx),
-            *endpointslice_validation.slice_errors(new, old, local=local),
-        ]
-        return [*faults, *endpointslice_validation.update_errors(new, old)]
+        return list(endpointslice_validation.slice_errors(new, old, local=local))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(endpointslice_validation.update_errors(new, old))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         found = self.update_warnings(obj, {}, ctx)

@@ -11,6 +11,7 @@ from kubeskew.apiserver.registry.flowcontrol.flowschema.validation import flow_s
 from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.strategy import set_dangling_condition
 from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly
 from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
@@ -18,8 +19,7 @@ class FlowSchemaStrategy(Counted):
     """FlowSchema."""
 
     status: ClassVar[type[Strategy]] = ConditionsOnly
-    metadata_checked_on_change = False
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

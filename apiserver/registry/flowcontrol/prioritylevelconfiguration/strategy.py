@@ -13,6 +13,7 @@ from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.validati
 )
 from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly
 from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 _GROUP = "flowcontrol.apiserver.k8s.io"
@@ -22,8 +23,7 @@ class PriorityLevelStrategy(Counted):
     """PriorityLevelConfiguration."""
 
     status: ClassVar[type[Strategy]] = ConditionsOnly
-    metadata_checked_on_change = False
-    metadata_checked_as_new = 1
+    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(priority_level_errors(obj))

@@ -8,6 +8,7 @@ from typing import ClassVar
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.networking.ingress import validation as ingress_validation
@@ -21,6 +22,7 @@ class IngressStatus(SpecKeptStatus):
 
 
 class IngressStrategy(Checked, Counted):
+    checks_of_update = (Check.METADATA_CHANGE, Check.METADATA, Check.CHANGE)
     status: ClassVar[type[Strategy]] = IngressStatus
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
@@ -31,7 +33,7 @@ class IngressStrategy(Checked, Counted):
         return [*self._errors(obj, None, ctx), *ingress_validation.class_annotation_errors(obj)]
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.metadata_errors(new, ctx), *self._errors(new, old, ctx)]
+        return self._errors(new, old, ctx)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         annotated = ingress_validation.CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {})

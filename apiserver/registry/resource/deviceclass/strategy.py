@@ -6,6 +6,7 @@ Source: pkg/registry/resource/deviceclass/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.deviceclass import validation as deviceclass_validation
@@ -26,7 +27,9 @@ class DeviceClassStrategy(BuiltIn):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return deviceclass_validation.class_errors(obj.get("spec") or {}, None, ctx.features.devices)
 
+    def update_checks(self, ctx: StrategyContext) -> Checks:
+        return UPDATE_AS_NEW if ctx.features.devices.checks_stored else self.checks_of_update
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         rules, now, before = ctx.features.devices, new.get("spec") or {}, old.get("spec") or {}
-        errors = deviceclass_validation.class_errors(now, None, rules) if rules.checks_stored else []
-        return errors + deviceclass_validation.class_errors(now, before, rules)
+        return deviceclass_validation.class_errors(now, before, rules)

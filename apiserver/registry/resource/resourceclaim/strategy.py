@@ -9,6 +9,7 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
@@ -61,14 +62,23 @@ class ClaimStrategy(BuiltIn):
             errors += admin_access_errors(self._claim_spec(obj, ctx), admin_label(ctx))
         return errors + self._errors(obj, ctx, stored=False)
 
+    def update_checks(self, ctx: StrategyContext) -> Checks:
+        """Returns the checks: until 1.34 a claim is checked as a new one, and once more as one that was
+        stored.
+        """
+        as_new = ctx.features.devices.checks_stored and not is_classic(ctx)
+        return UPDATE_AS_NEW if as_new else self.checks_of_update
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(new, ctx, stored=False)
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
         if is_classic(ctx):
             return [*changed, *self._classic_errors(new)]
         if not ctx.features.devices.checks_stored:
             return changed
-        # Until 1.34 the object is checked as a new one, and then once more as one that was stored.
-        return [*self._errors(new, ctx, stored=False), *changed, *self._errors(new, ctx, stored=True)]
+        return [*changed, *self._errors(new, ctx, stored=True)]
 
     def _claim_spec(self, obj: Object, ctx: StrategyContext) -> Object:
         spec: Any = as_v1(obj, ctx)

@@ -6,12 +6,14 @@ Source: pkg/registry/storage/csidriver/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.storage.csidriver import validation as csidriver_validation
 
 
 class CSIDriverStrategy(Checked, Returned):
+    checks_of_update = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
     allow_unconditional_update = False
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
@@ -21,4 +23,4 @@ class CSIDriverStrategy(Checked, Returned):
         return list(csidriver_validation.driver_errors(obj.get("spec") or {}))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *csidriver_validation.driver_update_errors(new, old)]
+        return list(csidriver_validation.driver_update_errors(new, old))

@@ -6,6 +6,7 @@ Source: pkg/registry/storage/csinode/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.storage.csinode import validation as csinode_validation
@@ -15,12 +16,11 @@ class CSINodeStrategy(Checked, Returned):
     """A change is looked at as a new object twice."""
 
     allow_unconditional_update = False
+    checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(csinode_validation.node_errors(obj.get("spec") or {}))
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        whole, counts = self.as_new(new, ctx), ctx.features.volumes.counts_change
-        return [*whole, *whole, *csinode_validation.node_update_errors(new, old, counts_change=counts)]
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        counts = ctx.features.volumes.counts_change
+        return list(csinode_validation.node_update_errors(new, old, counts_change=counts))

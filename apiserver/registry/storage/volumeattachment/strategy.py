@@ -8,31 +8,32 @@ from typing import ClassVar
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Returned
-from kubeskew.apiserver.registry.generic.checked import Checked, OwnRules
+from kubeskew.apiserver.registry.generic.check_order import Check
+from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.storage.volumeattachment import validation as volumeattachment_validation
 
 
-def _attachment_change(
-    strategy: Strategy, new: Object, old: Object, ctx: StrategyContext
-) -> list[FieldError]:
-    whole = [*strategy.metadata_errors(new, ctx), *volumeattachment_validation.attachment_errors(new)]
-    return [*whole, *whole, *volumeattachment_validation.attachment_update_errors(new, old)]
+class _AttachmentRules(OwnRules):
+    """Looks at a change as a new object twice, whoever makes it."""
+
+    checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(volumeattachment_validation.attachment_errors(new))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(volumeattachment_validation.attachment_update_errors(new, old))
 
 
-class AttachmentStatus(OwnRules, StatusStrategy):
+class AttachmentStatus(_AttachmentRules, StatusStrategy):
     """Validates a write of the status, which attachers make; it owns neither metadata nor spec."""
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("metadata",), ("spec",))
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return _attachment_change(self, new, old, ctx)
 
-
-class AttachmentStrategy(Checked, Returned):
+class AttachmentStrategy(_AttachmentRules, Returned):
     """VolumeAttachment."""
 
     status: ClassVar[type[Strategy]] = AttachmentStatus
@@ -43,8 +44,3 @@ class AttachmentStrategy(Checked, Returned):
             *volumeattachment_validation.attachment_errors(obj),
             *volumeattachment_validation.new_attachment_errors(obj),
         ]
-
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return _attachment_change(self, new, old, ctx)

@@ -6,6 +6,7 @@ Source: pkg/registry/storage/volumeattributesclass/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.storage.volumeattributesclass import (
@@ -14,10 +15,12 @@ from kubeskew.apiserver.registry.storage.volumeattributesclass import (
 
 
 class AttributesClassStrategy(CheckedAsNew, Returned):
-    """VolumeAttributesClass."""
+    """VolumeAttributesClass: a change is looked at as a new object twice."""
+
+    checks_of_update = (*CheckedAsNew.checks_of_update, Check.METADATA, Check.OWN_RULES)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(volumeattributesclass_validation.attributes_errors(obj))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*volumeattributesclass_validation.attributes_update_errors(new, old), *self.as_new(new, ctx)]
+        return list(volumeattributesclass_validation.attributes_update_errors(new, old))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.checked import Checked, OwnRules
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew, OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.storagemigration.storageversionmigration import (
     validation as storageversionmigration_validation,
@@ -19,7 +19,7 @@ class MigrationStatus(OwnRules, StatusStrategy):
         return list(storageversionmigration_validation.migration_status_errors(new, old))
 
 
-class MigrationStrategy(Checked):
+class MigrationStrategy(CheckedAsNew):
     """StorageVersionMigration."""
 
     status: ClassVar[type[Strategy]] = MigrationStatus
@@ -28,11 +28,5 @@ class MigrationStrategy(Checked):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(storageversionmigration_validation.migration_errors(obj.get("spec") or {}))
 
-    def check_change(
-        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
-    ) -> list[FieldError]:
-        return [
-            *self.as_new(new, ctx),
-            *metadata,
-            *storageversionmigration_validation.migration_update_errors(new, old),
-        ]
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageversionmigration_validation.migration_update_errors(new, old))
