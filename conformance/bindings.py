@@ -6,17 +6,24 @@ is a binding. In assertions, a key in parentheses is evaluated against what was 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
-from kubeskew.conformance.errors import ScenarioError, UnfitValueError
+from kubeskew.conformance.errors import ScenarioError, UnboundError, UnfitValueError, UnknownFieldError
 from kubeskew.conformance.functions import OPTIONS
+from kubeskew.conformance.suggestions import did_you_mean
 
 _EXPRESSION = re.compile(r"^\((?P<text>.+)\)$", re.DOTALL)
-_BINDING = re.compile(r"\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+# A quoted piece of JMESPath, in which a dollar is a dollar; or a binding with the path behind it.
+_PIECE = re.compile(
+    r"""'(?:\\.|[^'\\])*' | `(?:\\.|[^`\\])*` | "(?:\\.|[^"\\])*"
+    | \$(?P<name>[A-Za-z_]\w*) (?P<path>(?: \.[A-Za-z_]\w*(?![\w]|\s*\() | \[-?\d+\] )*)""",
+    re.VERBOSE | re.DOTALL,
+)
+_PATH_PART = re.compile(r"\.(?P<field>\w+)|\[(?P<position>-?\d+)\]")
 
 
 def expression(text: Any) -> str | None:
@@ -28,23 +35,91 @@ def expression(text: Any) -> str | None:
 def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
     """The value of an expression: `$name` is a binding, anything else is of `found`.
 
-    Without `found` it is an empty object: of null, JMESPath makes a list of several values null.
+    Without `found` it is an empty object: of null, JMESPath makes a list of several values null. Raises
+    ScenarioError for an expression that cannot be read, UnboundError for a name that nothing is bound to, and
+    UnknownFieldError for a field that a binding lacks.
     """
-    for name in _BINDING.findall(text):
-        if name not in bindings:
-            raise ScenarioError(f"({text}): nothing is bound to ${name}; bound are {', '.join(bindings)}")
+
     # bindings become literals of the expression; whatever else it names is of what was found
-    bound = _BINDING.sub(lambda match: _literal(bindings[match["name"]]), text)
+    def bound(piece: re.Match[str]) -> str:
+        name = piece["name"]
+        if name is None:
+            return piece[0]
+        if name not in bindings:
+            raise UnboundError(
+                f"({text}): nothing is bound to ${name}; bound are {', '.join(bindings)}"
+                + did_you_mean(name, bindings, "$"),
+                name,
+            )
+        _check_path(text, name, bindings[name], piece["path"])
+        return _literal(bindings[name]) + piece["path"]
+
     try:
-        return jmespath.search(bound, {} if found is None else found, OPTIONS)
+        return jmespath.search(_PIECE.sub(bound, text), {} if found is None else found, OPTIONS)
     except JMESPathTypeError as error:
         raise UnfitValueError(f"({text}): {error}") from error
     except JMESPathError as error:
         raise ScenarioError(f"({text}): {error}") from error
 
 
+def _check_path(text: str, name: str, value: Any, path: str) -> None:
+    """Raises UnknownFieldError if a field behind `$name` is not there, which JMESPath would make null."""
+    where = f"${name}"
+    for part in _PATH_PART.finditer(path):
+        if part["field"] is None:
+            if not isinstance(value, list) or not -len(value) <= int(part["position"]) < len(value):
+                return  # a position that a list lacks is null, as in JMESPath
+            value = value[int(part["position"])]
+        elif not isinstance(value, Mapping):
+            raise UnknownFieldError(f"({text}): {where} is {json.dumps(value)}: it has no fields")
+        elif part["field"] not in value:
+            known = ", ".join(map(str, value)) or "none"
+            hint = did_you_mean(part["field"], value)
+            raise UnknownFieldError(f"({text}): {where} has no field {part['field']}; it has {known}{hint}")
+        else:
+            value = value[part["field"]]
+        where += part[0]
+
+
 def _literal(value: Any) -> str:
     return "`" + json.dumps(value).replace("`", "\\`") + "`"
+
+
+def expressions_in(value: Any) -> Iterator[str]:
+    """The expressions in a value's keys and strings, in order."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from expressions_in(key)
+            yield from expressions_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from expressions_in(item)
+    elif text := expression(value):
+        yield text
+
+
+def names_of(text: str) -> Iterator[str]:
+    """The names of the bindings that an expression uses, in order."""
+    for piece in _PIECE.finditer(text):
+        if piece["name"] is not None:
+            yield piece["name"]
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of bindings in all expressions of a value, in order."""
+    for text in expressions_in(value):
+        yield from names_of(text)
+
+
+def check_expression(text: str, bindings: Mapping[str, Any]) -> None:
+    """Raises ScenarioError if it cannot be read, or names a field that one of the known bindings lacks."""
+    for piece in _PIECE.finditer(text):
+        if piece["name"] in bindings:
+            _check_path(text, piece["name"], bindings[piece["name"]], piece["path"])
+    try:
+        jmespath.compile(_PIECE.sub(lambda piece: f"`0`{piece['path']}" if piece["name"] else piece[0], text))
+    except JMESPathError as error:
+        raise ScenarioError(f"({text}): {error}") from error
 
 
 def bind(value: Any, bindings: Mapping[str, Any]) -> Any:

@@ -9,6 +9,18 @@ class UnfitValueError(ScenarioError):
     """An expression cannot take the value it is of: what was found is not (yet) what is assumed."""
 
 
+class UnknownFieldError(ScenarioError):
+    """An expression names a field that a binding does not have."""
+
+
+class UnboundError(ScenarioError):
+    """An expression uses a name that nothing is bound to."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 class StepError(Exception):
     """A step did not hold. `expected` and `found` are for the reader of the report."""
 

@@ -26,7 +26,7 @@ class FailingSets:
 def failing_sets(scenarios: Iterable[Scenario], results: Sequence[CellResult]) -> list[FailingSets]:
     """For every dimension of subsets, group of cells that differ in it alone, and step that fails in some.
 
-    Groups of which not all ran tell nothing of what is minimal.
+    Groups of which not all ran tell nothing of what is minimal, nor do steps that some cell did not run.
     """
     return [
         FailingSets(cells, step.name, minimal)
@@ -35,7 +35,8 @@ def failing_sets(scenarios: Iterable[Scenario], results: Sequence[CellResult]) -
         if dimension.members
         for cells, group in _groups(scenario, dimension, results).items()
         if len(group) == len(dimension.values)
-        for step in scenario.steps
+        for step in group[0].steps
+        if all(_was_run(result, step.name) for result in group)
         if (minimal := list(_minimal(_failing(group, step.name, dimension))))
     ]
 
@@ -58,6 +59,11 @@ def _failing(group: Sequence[CellResult], step: str, dimension: Parameter) -> li
         for result in group
         if any(each.name == step and each.failed for each in result.steps)
     ]
+
+
+def _was_run(result: CellResult, step: str) -> bool:
+    """Returns whether the cell tells anything of the step."""
+    return any(other.name == step and not other.not_run for other in result.steps)
 
 
 def _minimal(sets: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:

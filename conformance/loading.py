@@ -1,201 +1,191 @@
-"""Reading scenario files: a Chainsaw `Test`, preceded by a header that gives the cluster and the parameters.
+"""Reads scenario files: a Chainsaw `Test`, preceded by a header. docs/scenarios.md is the reference.
 
-apiVersion: kubeskew.io/v1alpha1        # the header, optional
-kind: Scenario
-spec:
-  cluster: {version: ($versions.from), nodes: [...]}     # as `kubeskew up --config` reads it
-  parameters:                                            # the matrix runs one cell per combination
-    naming: [{name: explicit, …}, {name: implicit, …}]
-    versions: [{name: 1.35-1.36-1.35, from: "1.35", to: "1.36"}]
-    enabled: {subsets: [apiserver, scheduler]}           # all of them: none, apiserver, scheduler, all
-  baseline: {enabled: all}                               # the cells the others are compared with
-  expectedFailures:                                      # where upstream fails too, and why
-  - {when: (contains($enabled.out, 'scheduler')), steps: [a new pod gets a device], reason: …}
----
-apiVersion: chainsaw.kyverno.io/v1alpha1
-kind: Test
-metadata: {name: …}
-spec:
-  steps:
-  - name: …
-    try: [{apply: …}, {assert: …, continueOnError: true}, {upgrade: {to: ($versions.to)}}]
-    - as: {user: system:serviceaccount:kube-system:d, extra: {authentication.kubernetes.io/node-name: n}}
-      patch: {resource: …, subresource: status, expect: [{check: {($error): its whole message}}]}
-    catch: []       # when an operation of the step failed
-    finally: []     # after the step, whatever happened
-    cleanup: []     # at the end of the test, whatever happened
+`parse` says what is wrong with a file by itself; `checking.py` then follows the names through its cells.
 """
 
-import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubeskew.conformance import yaml_files
 from kubeskew.conformance.bindings import expression
+from kubeskew.conformance.checking import check_names
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.scenario import (
+from kubeskew.conformance.grammar import (
+    BESIDE_OPERATION,
+    BINDING_KEYS,
+    DOCUMENT_KEYS,
+    EXPECT_KEYS,
+    HEADER_KEYS,
     NOT_YET,
-    RUN_KINDS,
-    ExpectedFailure,
-    Operation,
-    Parameter,
-    Scenario,
-    Step,
-    value_name,
+    OPERATIONS,
+    OUTPUT_KEYS,
+    REPEAT_KEYS,
+    STEP_KEYS,
+    TEST_KEYS,
+    TIMEOUT_KEYS,
+    USER_KEYS,
+    check_body,
+    check_keys,
 )
+from kubeskew.conformance.marks import check_marks, exemptions, expected_failures
+from kubeskew.conformance.parameters import baseline, parameter
+from kubeskew.conformance.scenario import Operation, Repeat, Scenario, Step
+from kubeskew.conformance.suggestions import did_you_mean
 
 CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
 HEADER = "kubeskew.io/v1alpha1"
 
-_BESIDE_OPERATION = {"description", "continueOnError", "as"}
-_USER_KEYS = {"user", "extra"}
-
 
 def load(path: Path) -> Scenario:
     """The scenario in a file. Raises ScenarioError."""
-    try:
-        documents = [document for document in yaml.safe_load_all(path.read_text()) if document is not None]
-    except OSError as error:
-        raise ScenarioError(f"cannot read {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{path} is not YAML: {error}") from error
-    return parse(documents, str(path))
+    return parse(yaml_files.read(path), str(path))
 
 
 def parse(documents: list[Any], source: str) -> Scenario:
     """The scenario in a file's documents: an optional header, then one Test."""
-    header: Mapping[str, Any] = {}
-    tests = []
+    headers: list[Mapping[str, Any]] = []
+    tests: list[Mapping[str, Any]] = []
     for document in documents:
         kind = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else None
-        if kind == (HEADER, "Scenario"):
-            header = document.get("spec") or {}
-        elif kind == (CHAINSAW, "Test"):
-            tests.append(document)
-        else:
+        if kind not in ((HEADER, "Scenario"), (CHAINSAW, "Test")):
             raise ScenarioError(f"{source}: expected a {HEADER} Scenario or a {CHAINSAW} Test, found {kind}")
-    if len(tests) != 1:
-        raise ScenarioError(f"{source}: expected one Test, found {len(tests)}")
-    return _scenario(header, tests[0], source)
+        check_keys(document, DOCUMENT_KEYS, f"{source}: {document['kind']}")
+        (headers if document["kind"] == "Scenario" else tests).append(document)
+    for found, what in ((tests, "Test"), (headers or [{}], "Scenario header")):
+        if len(found) != 1:
+            raise ScenarioError(f"{source}: expected one {what}, found {len(found)}")
+    header = (headers[0].get("spec") or {}) if headers else {}
+    return _scenario(check_keys(header, HEADER_KEYS, f"{source}: the header's spec"), tests[0], source)
 
 
 def _scenario(header: Mapping[str, Any], test: Mapping[str, Any], source: str) -> Scenario:
-    spec = test.get("spec") or {}
+    spec = check_keys(test.get("spec") or {}, TEST_KEYS, f"{source}: spec")
     steps = spec.get("steps")
     if not isinstance(steps, list) or not steps:
         raise ScenarioError(f"{source}: spec.steps: expected a list of steps")
-    parsed = tuple(_step(step, index, source) for index, step in enumerate(steps))
     parameters = tuple(
-        _parameter(name, values, source) for name, values in (header.get("parameters") or {}).items()
+        parameter(name, values, f"{source}: parameters")
+        for name, values in _mapping(header.get("parameters"), f"{source}: parameters").items()
     )
-    return Scenario(
+    timeouts = check_keys(spec.get("timeouts") or {}, TIMEOUT_KEYS, f"{source}: spec.timeouts")
+    parts = tuple(_part(step, index, f"{source}: spec.steps[{index}]") for index, step in enumerate(steps))
+    scenario = Scenario(
         name=(test.get("metadata") or {}).get("name") or Path(source).stem,
-        steps=parsed,
+        parts=parts,
         description=spec.get("description") or "",
         cluster=header.get("cluster"),
         parameters=parameters,
-        bindings=_bindings(spec),
-        timeouts={name: seconds(text, source) for name, text in (spec.get("timeouts") or {}).items()},
-        expected_failures=_expected_failures(header, {step.name for step in parsed}, source),
-        baseline=_baseline(header, parameters, source),
+        bindings=_bindings(spec, f"{source}: spec.bindings"),
+        timeouts={name: seconds(text, f"{source}: spec.timeouts.{name}") for name, text in timeouts.items()},
+        expected_failures=expected_failures(header, source),
+        exemptions=exemptions(header, source),
+        baseline=baseline(header, parameters, source),
+        source=source,
     )
+    check_marks(scenario, source)
+    _check_needs(scenario, source)
+    check_names(scenario)
+    return scenario
 
 
-def _bindings(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {entry["name"]: entry["value"] for entry in spec.get("bindings") or []}
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise ScenarioError(f"{where}: expected a mapping, found {value!r}")
+    return value or {}
 
 
-def _parameter(name: Any, values: Any, source: str) -> Parameter:
-    if not isinstance(name, str):
-        raise ScenarioError(
-            f"{source}: parameters: {name!r} is no name; YAML reads on, off, yes and no as booleans"
-        )
-    if isinstance(values, list) and values:
-        return Parameter(name, tuple(values))
-    members = values.get("subsets") if isinstance(values, dict) else None
-    if not isinstance(members, list) or not members:
-        raise ScenarioError(f"{source}: parameters.{name}: expected a list of values, or `subsets: [a, b]`")
-    return Parameter(name, tuple(_subsets(members)), tuple(members))
+def _bindings(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
+    return {entry["name"]: entry["value"] for entry in _named(spec, "bindings", BINDING_KEYS, where)}
 
 
-def _subsets(members: list[str]) -> list[dict[str, Any]]:
-    """Every subset, the larger first: `{name, in: […], out: […]}`."""
-    found = []
-    for size in range(len(members), -1, -1):
-        for chosen in itertools.combinations(members, size):
-            out = [each for each in members if each not in chosen]
-            name = "all" if not out else "+".join(chosen) or "none"
-            found.append({"name": name, "in": list(chosen), "out": out})
-    return found
+def _named(body: Mapping[str, Any], key: str, keys: tuple[str, ...], where: str) -> list[Mapping[str, Any]]:
+    """The entries `{name, value}` of a list."""
+    entries = body.get(key) or []
+    if not isinstance(entries, list):
+        raise ScenarioError(f"{where}: expected a list of `name` and `value`, found {entries!r}")
+    for index, entry in enumerate(entries):
+        if not {"name", "value"} <= check_keys(entry, keys, f"{where}[{index}]").keys():
+            raise ScenarioError(f"{where}[{index}]: expected `name` and `value`")
+    return entries
 
 
-def _expected_failures(
-    header: Mapping[str, Any], steps: set[str], source: str
-) -> tuple[ExpectedFailure, ...]:
-    found = []
-    for index, entry in enumerate(header.get("expectedFailures") or []):
-        where = f"{source}: expectedFailures[{index}]"
-        when = expression(entry.get("when"))
-        if when is None or not entry.get("reason") or not entry.get("steps"):
-            raise ScenarioError(
-                f"{where}: expected `when` (an expression in parentheses), `steps` and `reason`"
-            )
-        if unknown := set(entry["steps"]) - steps:
-            raise ScenarioError(f"{where}.steps: there is no step {', '.join(sorted(unknown))}")
-        sign = entry.get("found") or ""
-        found.append(ExpectedFailure(when, tuple(entry["steps"]), entry["reason"], sign))
-    return tuple(found)
+def _check_needs(scenario: Scenario, source: str) -> None:
+    """Raises ScenarioError if a step needs one that is not before it."""
+    before: list[str] = []
+    for index, step in enumerate(scenario.steps):
+        for name in step.needs:
+            if name not in before:
+                raise ScenarioError(
+                    f"{source}: spec.steps[{index}].needs: there is no step {name!r} before {step.name!r}"
+                    + did_you_mean(name, before)
+                )
+        before.append(step.name)
 
 
-def _baseline(header: Mapping[str, Any], parameters: tuple[Parameter, ...], source: str) -> Mapping[str, str]:
-    found: Mapping[str, str] = header.get("baseline") or {}
-    for name, value in found.items():
-        known = [value_name(each) for each in next((p.values for p in parameters if p.name == name), ())]
-        if value not in known:
-            raise ScenarioError(
-                f"{source}: baseline.{name}: {value} is none of {', '.join(known) or 'no values'}"
-            )
-    return found
+def _part(value: Any, index: int, where: str) -> Step | Repeat:
+    """A step, or steps that are repeated."""
+    if not isinstance(value, dict) or "forEach" not in value:
+        return _step(value, index, where)
+    check_keys(value, REPEAT_KEYS, where)
+    loop, steps = value["forEach"], value.get("steps")
+    if not isinstance(loop, dict) or len(loop) != 1 or not isinstance(steps, list) or not steps:
+        raise ScenarioError(f"{where}: expected `forEach: {{NAME: (LIST)}}` and `steps`")
+    [(name, items)] = loop.items()
+    text = expression(items)
+    if text is None:
+        raise ScenarioError(f"{where}.forEach.{name}: expected an expression in parentheses, found {items!r}")
+    members = tuple(_part(step, at, f"{where}.steps[{at}]") for at, step in enumerate(steps))
+    return Repeat(name, text, members, where)
 
 
-def _step(step: Any, index: int, source: str) -> Step:
-    where = f"{source}: spec.steps[{index}]"
+def _step(step: Any, index: int, where: str) -> Step:
     if not isinstance(step, dict) or not isinstance(step.get("try"), list):
         raise ScenarioError(f"{where}: expected a step with a `try` list")
+    check_keys(step, STEP_KEYS, where)
 
     def block(name: str) -> tuple[Operation, ...]:
         operations = step.get(name) or []
-        return tuple(_operation(each, f"{where}.{name}[{at}]") for at, each in enumerate(operations))
+        if not isinstance(operations, list):
+            raise ScenarioError(f"{where}.{name}: expected a list of operations")
+        return tuple(_operation(entry, f"{where}.{name}[{at}]") for at, entry in enumerate(operations))
 
+    needs = step.get("needs") or []
     return Step(
         step.get("name") or f"step {index + 1}",
         block("try"),
         block("catch"),
         block("finally"),
         block("cleanup"),
-        _bindings(step),
+        _bindings(step, f"{where}.bindings"),
+        tuple([needs] if isinstance(needs, str) else needs),
     )
 
 
 def _operation(value: Any, where: str) -> Operation:
     if not isinstance(value, dict):
         raise ScenarioError(f"{where}: expected a mapping with one operation")
-    kinds = [key for key in value if key not in _BESIDE_OPERATION]
+    kinds = [key for key in value if key not in BESIDE_OPERATION]
     if len(kinds) != 1:
         raise ScenarioError(f"{where}: expected one operation, found {', '.join(kinds) or 'none'}")
     kind = kinds[0]
     if kind in NOT_YET:
-        raise ScenarioError(f"{where}: the operation {kind} is not supported yet")
-    if kind not in RUN_KINDS:
-        raise ScenarioError(f"{where}: unknown operation {kind}; known are {', '.join(RUN_KINDS)}")
-    if not isinstance(value[kind], dict):
+        raise ScenarioError(f"{where}: the operation {kind} is not supported yet; leave it out")
+    if kind not in OPERATIONS:
+        known = ", ".join(OPERATIONS)
+        raise ScenarioError(
+            f"{where}: unknown operation {kind}; known are {known}{did_you_mean(kind, OPERATIONS)}"
+        )
+    body, user = value[kind], value.get("as")
+    if not isinstance(body, dict):
         raise ScenarioError(f"{where}.{kind}: expected a mapping")
-    user = value.get("as")
-    if user is not None and not (isinstance(user, dict) and user.get("user") and user.keys() <= _USER_KEYS):
+    check_body(kind, body, f"{where}.{kind}")
+    _named(body, "outputs", OUTPUT_KEYS, f"{where}.{kind}.outputs")
+    for index, entry in enumerate(body.get("expect") or []):
+        check_keys(entry, EXPECT_KEYS, f"{where}.{kind}.expect[{index}]")
+    if user is not None and not (isinstance(user, dict) and user.get("user") and user.keys() <= {*USER_KEYS}):
         raise ScenarioError(f"{where}.as: expected `user`, and perhaps `extra`, found {user!r}")
     return Operation(
-        kind, value[kind], where, value.get("description") or "", value.get("continueOnError") is True, user
+        kind, body, where, value.get("description") or "", value.get("continueOnError") is True, user
     )

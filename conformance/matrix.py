@@ -22,7 +22,7 @@ PROFILES = {
 }
 
 # How outcomes are told to people.
-OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED"}
+OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
 
 Announce = Callable[[str], None]
 
@@ -88,5 +88,5 @@ def _compare(results: Sequence[CellResult]) -> None:
     for result in results:
         other = by_name.get(result.baseline or "")
         if other and other.record and result.record:
-            steps = [step.name for step in result.steps if not step.skipped]
+            steps = [step.name for step in result.steps if not step.not_run]
             result.divergence = diverged(result.record, other.record, other.name, steps)

@@ -10,7 +10,18 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.conformance.failing_sets import FailingSets
-from kubeskew.conformance.results import CellResult, StepResult
+from kubeskew.conformance.results import (
+    EXPECTED,
+    FAILED,
+    NOT_RUN,
+    OUTCOMES,
+    CellResult,
+    OperationResult,
+    StepResult,
+    Verdict,
+)
+
+FORMAT_VERSION = 1  # of report.json; it goes up when what a reader relies on changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +34,12 @@ class Run:
     failing_sets: Sequence[FailingSets] = ()
 
     def count(self, outcome: str) -> int:
-        """Counts the cells that passed, failed, or failed as expected."""
+        """Counts the cells that passed, failed, failed as upstream does, or have no step that was run."""
         return sum(cell.outcome == outcome for cell in self.cells)
+
+    def count_steps(self, outcome: str) -> int:
+        """Counts the steps of all cells by their outcome."""
+        return sum(verdict.outcome == outcome for cell in self.cells for _, verdict in cell.verdicts())
 
     @property
     def seconds(self) -> float:
@@ -42,9 +57,11 @@ def write(run: Run, directory: Path) -> None:
 def as_json(run: Run) -> dict[str, Any]:
     """The whole run; cells, steps and operations in order."""
     return {
+        "formatVersion": FORMAT_VERSION,
         "title": run.title,
         "started": timestamp(run.started),
-        **{outcome: run.count(outcome) for outcome in ("passed", "expected", "failed")},
+        **{outcome: run.count(outcome) for outcome in OUTCOMES},
+        "steps": {outcome: run.count_steps(outcome) for outcome in OUTCOMES},
         "seconds": round(run.seconds, 3),
         "failingSets": [asdict(each) for each in run.failing_sets],
         "cells": [_cell_json(cell) for cell in run.cells],
@@ -61,46 +78,78 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         "failure": cell.failure,
         "error": cell.error,
         "seconds": round(cell.seconds, 3),
-        "expectedFailures": {step: each.reason for step, each in cell.expected_failures.items()},
+        "stepsRun": cell.steps_run,
+        "stepsNotRun": cell.steps_not_run,
+        "seed": cell.seed,
+        "logHash": cell.record.digest if cell.record else None,
+        "logHashOf": "scrubbed log" if cell.record else None,
+        "expectedFailures": {
+            step: "; ".join(mark.reason for mark in marks) for step, marks in cell.expected_failures.items()
+        },
         "observations": cell.observations,
         "baseline": cell.baseline,
         "divergence": asdict(cell.divergence) if cell.divergence else None,
         "components": [asdict(each) for each in cell.components],
         "pods": [asdict(each) for each in cell.pods],
-        "steps": [_step_json(step) for step in cell.steps],
+        "steps": [_step_json(step, verdict) for step, verdict in cell.verdicts()],
     }
 
 
-def _step_json(step: StepResult) -> dict[str, Any]:
-    return {**asdict(step), "result": step.outcome, "seconds": round(step.seconds, 3)}
+def _step_json(step: StepResult, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "result": verdict.outcome,
+        "red": verdict.red,
+        "why": verdict.why,
+        "reason": verdict.reason,
+        "source": verdict.source,
+        "seconds": round(step.seconds, 3),
+        "operations": [_operation_json(operation) for operation in step.operations],
+        "events": step.events,
+        "revisions": step.revisions,
+    }
+
+
+def _operation_json(operation: OperationResult) -> dict[str, Any]:
+    return {
+        "title": operation.title,
+        "kind": operation.kind,
+        "about": operation.about,
+        "block": operation.block,
+        "result": operation.outcome,
+        "expected": operation.expected,
+        "found": operation.found,
+        "notRun": operation.not_run,
+        "seconds": round(operation.seconds, 3),
+    }
 
 
 def as_junit(run: Run) -> bytes:
     """One test case per cell; a cell that failed says where, what was expected and what was found.
 
-    One that fails as upstream does is a test case that passed, and says so in its output.
+    One that fails as upstream does is a test case that passed, and says so in its output, as it says of steps
+    that were not run. A cell without a step that could be run is a skipped test case.
     """
     suite = ET.Element(
         "testsuite",
         name=_printable(run.title),
         tests=str(len(run.cells)),
-        failures=str(run.count("failed")),
+        failures=str(run.count(FAILED)),
         errors="0",
-        skipped="0",
+        skipped=str(run.count(NOT_RUN)),
         time=f"{run.seconds:.3f}",
         timestamp=timestamp(run.started),
     )
     for cell in run.cells:
         scenario, name = _printable(cell.scenario), _printable(cell.name)
         case = ET.SubElement(suite, "testcase", classname=scenario, name=name, time=f"{cell.seconds:.3f}")
-        if cell.outcome == "failed":
+        if cell.outcome == FAILED:
             failure = ET.SubElement(case, "failure", message=_printable(cell.failure))
             failure.text = _printable(_evidence(cell))
-        elif cell.outcome == "expected":
-            reasons = [
-                f"{step}: fails as upstream: {each.reason}" for step, each in cell.expected_failures.items()
-            ]
-            ET.SubElement(case, "system-out").text = _printable("\n".join(reasons))
+        elif cell.outcome == NOT_RUN:
+            ET.SubElement(case, "skipped", message=_printable(remarks(cell)[0]))
+        if remarks(cell):
+            ET.SubElement(case, "system-out").text = _printable("\n".join(remarks(cell)))
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)
@@ -113,9 +162,20 @@ def _printable(text: str) -> str:
     return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
 
 
+def remarks(cell: CellResult) -> list[str]:
+    """Returns a line for each step that failed as upstream does, and for each that was not run."""
+    lines = []
+    for step, verdict in cell.verdicts():
+        if verdict.outcome == EXPECTED:
+            lines.append(f"{step.name}: fails as upstream: {verdict.reason} ({verdict.source})")
+        elif verdict.outcome == NOT_RUN:
+            lines.append(f"{step.name}: not run: {': '.join(filter(None, (verdict.why, verdict.reason)))}")
+    return lines
+
+
 def _evidence(cell: CellResult) -> str:
     """The steps, and the events of the one that failed."""
-    lines = [f"{step.name}: {step.outcome}" for step in cell.steps]
+    lines = [f"{step.name}: {verdict.outcome}" for step, verdict in cell.verdicts()]
     for step in cell.steps:
         lines += [json.dumps(event) for event in step.events]
     return "\n".join([cell.failure, *lines])
@@ -127,6 +187,7 @@ def as_html(run: Run) -> str:
 
     environment = Environment(loader=PackageLoader("kubeskew.conformance"), autoescape=True, trim_blocks=True)
     environment.filters["span"] = span
+    environment.filters["remarks"] = remarks
     return environment.get_template("report.html").render(run=run, started=timestamp(run.started))
 
 

@@ -1,6 +1,6 @@
 """The results of a run as data: the runner fills them and the report shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,13 @@ from kubeskew.conformance.evidence.divergence import Divergence
 from kubeskew.conformance.evidence.lives import PodLife
 from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.evidence.stretches import Stretch
-from kubeskew.conformance.scenario import ExpectedFailure
+from kubeskew.conformance.scenario import Exemption, ExpectedFailure
+
+PASSED = "passed"
+EXPECTED = "expected"  # failed as upstream fails
+FAILED = "failed"
+NOT_RUN = "notRun"
+OUTCOMES = (PASSED, EXPECTED, FAILED, NOT_RUN)
 
 
 @dataclass(slots=True)
@@ -22,10 +28,20 @@ class OperationResult:
     found: str = ""
     block: str = "try"
     about: str = ""  # kind and name of what it was done to
+    broken: bool = False  # the scenario is wrong, or kubeskew is: no failure that upstream could have
+    not_run: str = ""  # why it was not run
 
     @property
     def failed(self) -> bool:
         return bool(self.expected)
+
+    @property
+    def outcome(self) -> str:
+        return FAILED if self.failed else NOT_RUN if self.not_run else PASSED
+
+    @property
+    def failure(self) -> str:
+        return f"{self.title}: expected {self.expected}; found {self.found}" if self.failed else ""
 
 
 @dataclass(slots=True)
@@ -35,29 +51,66 @@ class StepResult:
     name: str
     operations: list[OperationResult] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
-    skipped: bool = False
-    stops: bool = False  # it failed so that the steps after it make no sense
+    not_run: str = ""  # why it was not run
+    stops: bool = False  # an operation failed that does not let the others go on
     revisions: tuple[int, int] = (0, 0)  # of the log, at its beginning and end
 
     @property
-    def failed(self) -> bool:
-        return any(operation.failed for operation in self.operations)
+    def failures(self) -> Sequence[OperationResult]:
+        return [operation for operation in self.operations if operation.failed]
 
     @property
-    def outcome(self) -> str:
-        return "skipped" if self.skipped else "failed" if self.failed else "passed"
+    def failed(self) -> bool:
+        return bool(self.failures)
 
     @property
     def seconds(self) -> float:
         return sum(operation.seconds for operation in self.operations)
 
-    @property
-    def failure(self) -> str:
-        """Returns what the first failed operation expected and found; empty if there is none."""
-        for operation in self.operations:
-            if operation.failed:
-                return f"{operation.title}: expected {operation.expected}; found {operation.found}"
-        return ""
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Says of a step whether it did what its file says: `red` if not, and why.
+
+    `reason` is, of a step that failed as upstream or was rightly left out, what the file says of that.
+    """
+
+    outcome: str
+    red: bool = False
+    why: str = ""
+    reason: str = ""
+    source: str = ""
+
+
+def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequence[Exemption]) -> Verdict:
+    """The verdict on a step: every failure must be one that a mark tells of, and every mark's must have come.
+
+    A step that was not run is right only where the file exempts it; one that was run, only where it does not.
+    """
+    if step.not_run:
+        reason = "; ".join(exemption.reason for exemption in exemptions)
+        return Verdict(NOT_RUN, not exemptions, step.not_run, reason)
+    marked = "; ".join(f"it was to fail with {mark.found!r}: {mark.reason}" for mark in marks)
+    for operation in step.failures:
+        if operation.broken or not any(mark.matched(operation.found) for mark in marks):
+            return Verdict(FAILED, red=True, why=operation.failure, reason=marked)
+    if not step.failed and (
+        left := [each for each in step.operations if each.block == "try" and each.not_run]
+    ):
+        return Verdict(FAILED, red=True, why=f"{left[0].title}: was not run: {left[0].not_run}")
+    for mark in marks:
+        if not any(mark.matched(operation.found) for operation in step.failures):
+            failures = "; ".join(operation.failure for operation in step.failures)
+            why = failures or f"passed, though it was expected to fail: {mark.reason}"
+            return Verdict(FAILED, red=True, why=why, reason=marked)
+    if exemptions:
+        why = f"was run, though notRun lists it: {exemptions[0].reason}"
+        return Verdict(FAILED, red=True, why=why)
+    if not marks:
+        return Verdict(PASSED)
+    why = "; ".join(operation.failure for operation in step.failures)
+    reasons, sources = [mark.reason for mark in marks], [mark.source for mark in marks]
+    return Verdict(EXPECTED, False, why, "; ".join(reasons), "; ".join(dict.fromkeys(sources)))
 
 
 @dataclass(slots=True)
@@ -70,43 +123,61 @@ class CellResult:
     steps: list[StepResult] = field(default_factory=list)
     seconds: float = 0.0
     error: str = ""
-    expected_failures: Mapping[str, ExpectedFailure] = field(default_factory=dict)  # by step
+    expected_failures: Mapping[str, Sequence[ExpectedFailure]] = field(default_factory=dict)  # by step
+    exemptions: Mapping[str, Sequence[Exemption]] = field(default_factory=dict)  # by step
     observations: dict[str, Any] = field(default_factory=dict)  # what `observe` noted, by name
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[Stretch] = ()
     pods: Sequence[PodLife] = ()
     began: str = ""  # the times of the log's first and last entry
     ended: str = ""
+    seed: int | None = None  # of a simulation; processes run without one
     record: Record | None = None  # what the log says, for comparing; not part of the report
     divergence: Divergence | None = None
 
+    def verdict(self, step: StepResult) -> Verdict:
+        """Returns whether the step did what the file says of it."""
+        marks, exemptions = self.expected_failures.get(step.name, ()), self.exemptions.get(step.name, ())
+        return judge(step, marks, exemptions)
+
+    def verdicts(self) -> Iterator[tuple[StepResult, Verdict]]:
+        for step in self.steps:
+            yield step, self.verdict(step)
+
+    @property
+    def steps_run(self) -> int:
+        return sum(not step.not_run for step in self.steps)
+
+    @property
+    def steps_not_run(self) -> int:
+        return len(self.steps) - self.steps_run
+
     @property
     def outcome(self) -> str:
-        """`passed`, `failed`, or `expected`: it failed just where and as upstream fails."""
-        failed = {step.name for step in self.steps if step.failed}
-        if self.error or failed != set(self.expected_failures) or any(map(self._surprises, self.steps)):
-            return "failed"
-        return "expected" if failed else "passed"
+        """`passed`; `expected` if something failed as upstream fails; `failed`; `notRun` if no step was."""
+        verdicts = [verdict for _, verdict in self.verdicts()]
+        if self.error or any(verdict.red for verdict in verdicts):
+            return FAILED
+        if any(verdict.outcome == EXPECTED for verdict in verdicts):
+            return EXPECTED
+        return PASSED if self.steps_run or not self.steps else NOT_RUN
 
     @property
     def passed(self) -> bool:
-        return self.outcome != "failed"
+        """Returns whether every step did what its file says."""
+        return self.outcome != FAILED
 
     @property
     def failure(self) -> str:
-        """One line that says where and why; empty if it passed or failed as expected."""
-        if self.error or self.passed:
-            return self.error
-        for step in filter(self._surprises, self.steps):
-            return f"{step.name}: {step.failure}"
-        failed = {step.name for step in self.steps if step.failed}
-        held = [name for name in self.expected_failures if name not in failed]
-        reason = self.expected_failures[held[0]].reason
-        return f"{', '.join(held)}: passed, though it was expected to fail: {reason}"
+        """One line that says where and why; empty if it passed or failed as expected.
 
-    def _surprises(self, step: StepResult) -> bool:
-        """Returns whether the step failed where or otherwise than upstream does."""
-        expected = self.expected_failures.get(step.name)
-        if not step.failed or expected is None:
-            return step.failed
-        return not any(each.failed and expected.found in each.found for each in step.operations)
+        A step that was not run comes after what kept it from it, and is named only if there is nothing else.
+        """
+        if self.error:
+            return self.error
+        red = [(step, verdict) for step, verdict in self.verdicts() if verdict.red]
+        red.sort(key=lambda pair: pair[1].outcome == NOT_RUN)
+        for step, verdict in red:
+            missing = "was not run: " if verdict.outcome == NOT_RUN else ""
+            return f"{step.name}: {missing}{verdict.why}"
+        return ""

@@ -1,8 +1,7 @@
 """Runs one cell: cluster, namespace, steps in order, and the evidence of how it went."""
 
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
@@ -11,16 +10,18 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.control import ClusterControl
-from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.record import record
 from kubeskew.conformance.evidence.stretches import stretches
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.operations import checks, cluster, commands, disturbance, logs, measuring, objects
-from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.scenario import Cell, Operation, Step
+from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
+from kubeskew.conformance.results import CellResult, StepResult
+from kubeskew.conformance.scenario import Cell, Step
 
-RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
+# What runs each operation of conformance/grammar.py.
+RUN: Mapping[str, Perform] = {
     "apply": objects.apply,
     "create": objects.create,
     "patch": objects.patch,
@@ -53,24 +54,34 @@ async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: 
         cell.scenario.name,
         cell.parameters,
         expected_failures=cell.expected_failures(),
+        exemptions=cell.exemptions(),
         baseline=cell.baseline,
     )
     started = clock.monotonic()
     try:
         if cell.scenario.cluster is not None:
             progress("starting the cluster")
-            await control.start(bind(dict(cell.scenario.cluster), dict(cell.parameters)))
-        await _run_steps(cell, control, clock, progress, result)
-        await _gather_evidence(control, result)
-    except (ScenarioError, StatusError, *CONNECTION_ERRORS) as error:
-        result.error = f"{type(error).__name__}: {error}"
-    except Exception as error:  # the cluster's own failures are the cell's, not the matrix'
-        result.error = f"{error}" or traceback.format_exc()
+            await _noting_errors(result, control.start(bind(dict(cell.scenario.cluster), cell.bindings())))
+        if not result.error:
+            await _noting_errors(result, _run_steps(cell, control, clock, progress, result))
+            await _noting_errors(result, _gather_evidence(control, result))
     finally:
         if cell.scenario.cluster is not None:
             await _stop(control, result)
+    for step in cell.steps()[len(result.steps) :]:
+        result.steps.append(StepResult(step.name, not_run="the cell ended before it"))
     result.seconds = clock.monotonic() - started
     return result
+
+
+async def _noting_errors(result: CellResult, work: Awaitable[None]) -> None:
+    """Await it; what goes wrong is the cell's failure, not the matrix'. The first error counts."""
+    try:
+        await work
+    except (ScenarioError, StatusError, *CONNECTION_ERRORS) as error:
+        result.error = result.error or f"{type(error).__name__}: {error}"
+    except Exception as error:
+        result.error = result.error or f"{error}" or traceback.format_exc()
 
 
 async def _stop(control: ClusterControl, result: CellResult) -> None:
@@ -88,31 +99,36 @@ async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
         result.began, result.ended = log[0].time, log[-1].time
     result.components = stretches(log)
     result.pods = pod_lives(log)
-    result.record = record(log, [step.revisions[1] for step in result.steps if not step.skipped])
+    result.record = record(log, [step.revisions[1] for step in result.steps if not step.not_run])
 
 
 async def _run_steps(
     cell: Cell, control: ClusterControl, clock: Clock, progress: Progress, result: CellResult
 ) -> None:
+    """Run every step that can be run; after a failure that is not expected, only what cleans up."""
     client = control.client()
     try:
-        namespace = cell.scenario.name.replace("/", "-")
-        bindings = {"namespace": namespace, **cell.parameters}
-        for name, value in cell.scenario.bindings.items():
-            bindings[name] = bind(value, bindings)
+        bindings = cell.bindings()
+        namespace = bindings["namespace"]
         ctx = CellContext(control, client, Kinds(client), clock, namespace, bindings, cell.scenario.timeouts)
         ctx.observations = result.observations
         await _create_namespace(ctx)
-        begun: list[tuple[Step, StepResult]] = []
-        for step in cell.scenario.steps:
-            if begun and begun[-1][1].stops:
-                result.steps.append(StepResult(step.name, skipped=True))
-                continue
-            progress(step.name)
-            begun.append((step, await _run_step(ctx, step)))
-            result.steps.append(begun[-1][1])
-        for step, outcome in reversed(begun):
-            await _run_block(ctx, step.cleanup, "cleanup", outcome)
+        done: list[tuple[Step, StepResult]] = []
+        after = ""
+        for step in cell.steps():
+            if why := after or missing(ctx, step, done):
+                unbind(ctx, step.operations)
+                outcome = StepResult(step.name, not_run=why)
+            else:
+                progress(step.name)
+                outcome = await perform_step(ctx, step, RUN)
+            done.append((step, outcome))
+            result.steps.append(outcome)
+            if outcome.stops and result.verdict(outcome).red:
+                after = f"the step {step.name!r} failed"
+        for step, outcome in reversed(done):
+            if not outcome.not_run:
+                await perform_block(ctx, step.cleanup, "cleanup", outcome, RUN)
     finally:
         await client.close()
 
@@ -123,50 +139,3 @@ async def _create_namespace(ctx: CellContext) -> None:
     except StatusError as error:
         if error.reason != "AlreadyExists":
             raise
-
-
-async def _run_step(ctx: CellContext, step: Step) -> StepResult:
-    """Run the operations until one fails; then collect the events since the step began."""
-    result = StepResult(step.name)
-    since = await ctx.control.revision()
-    for name, value in step.bindings.items():
-        ctx.bindings[name] = bind(value, ctx.bindings)
-    await _run_block(ctx, step.operations, "try", result)
-    if result.failed:
-        result.events = [event for event in await ctx.control.events(since) if _tells(event)]
-        await _run_block(ctx, step.catch, "catch", result)
-    await _run_block(ctx, step.finally_, "finally", result)
-    result.revisions = (since, await ctx.control.revision())
-    return result
-
-
-async def _run_block(ctx: CellContext, operations: Sequence[Operation], block: str, into: StepResult) -> None:
-    """Run operations until one fails that does not let the others go on."""
-    for operation in operations:
-        outcome = await _run_operation(ctx, operation, block)
-        into.operations.append(outcome)
-        if outcome.failed and not operation.continue_on_error:
-            into.stops = into.stops or block == "try"
-            break
-
-
-async def _run_operation(ctx: CellContext, operation: Operation, block: str) -> OperationResult:
-    started = ctx.clock.monotonic()
-    outcome = OperationResult(operation.title, operation.kind, 0.0, block=block, about=operation.about)
-    try:
-        if operation.user is not None:
-            ctx = ctx.as_user(bind(dict(operation.user), ctx.bindings))
-        await RUN[operation.kind](ctx, operation)
-    except StepError as error:
-        outcome.expected, outcome.found = error.expected, error.found
-    except StatusError as error:
-        outcome.expected, outcome.found = "no error of the API", f"{error.code} {error.message}"
-    except CONNECTION_ERRORS as error:
-        outcome.expected, outcome.found = "an answer of the API server", str(error)
-    outcome.seconds = ctx.clock.monotonic() - started
-    return outcome
-
-
-def _tells(event: Mapping[str, Any]) -> bool:
-    """Returns whether an event is evidence; the renewing of leases goes on whatever happens."""
-    return not (event.get("verb") == "update" and str(event.get("object")).startswith("leases."))

@@ -1,22 +1,17 @@
 """Scenarios as data: what a file says, not yet bound to a cell's parameters. `loading.py` reads files."""
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kubeskew.conformance.bindings import evaluate
+from kubeskew.conformance.bindings import bind, evaluate, names_in
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.grammar import OPERATIONS
 
-OBJECT_OPERATIONS = (
-    *("apply", "create", "patch", "delete", "assert", "error", "wait", "podLogs", "observe"),
-    *("script", "sleep"),
-)
-CLUSTER_OPERATIONS = (
-    *("upgrade", "downgrade", "gates", "restart", "kill", "driver", "metric"),
-    *("undisturbed", "prepared"),
-)
-RUN_KINDS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS)
-NOT_YET = ("fork",)
+RUN_KINDS = tuple(OPERATIONS)
+NAMESPACE = "namespace"  # bound in every cell to the namespace of the scenario's objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +35,28 @@ class Operation:
         body = self.body.get("resource") or self.body.get("ref") or self.body
         metadata = body.get("metadata") or body
         known = body.get("kind"), metadata.get("name"), body.get("component"), body.get("node")
-        return " ".join(each for each in known if isinstance(each, str))
+        return " ".join(text for text in known if isinstance(text, str))
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """The names that it binds if it succeeds."""
+        return [output["name"] for output in self.body.get("outputs") or []]
+
+    def names(self) -> Iterator[str]:
+        """The names of bindings that it uses; `$error` of a refusal's check is no binding."""
+        for key, value in self.body.items():
+            for name in names_in(value):
+                if not (key == "expect" and name == "error"):
+                    yield name
+        yield from names_in(self.user)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """Named operations, run in order until one fails.
 
-    Then `catch`; whatever happened `finally_`; at the end of the cell `cleanup`.
+    Then `catch`; whatever happened `finally_`; at the end of the cell `cleanup`. `needs` names steps without
+    whose success it makes no sense. `base` is its name in the file, where a `forEach` repeats it.
     """
 
     name: str
@@ -56,9 +65,62 @@ class Step:
     finally_: tuple[Operation, ...] = ()
     cleanup: tuple[Operation, ...] = ()
     bindings: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    base: str = ""
+    loop: Mapping[str, Any] = field(default_factory=dict)  # by name, what it is repeated for this time
 
     def all_operations(self) -> Iterator[Operation]:
         yield from (*self.operations, *self.catch, *self.finally_, *self.cleanup)
+
+    def steps(self) -> Iterator["Step"]:
+        """The step itself: it is its own only one."""
+        yield self
+
+    def repeated(self, bindings: Mapping[str, Any]) -> Iterator["Step"]:
+        """The step, once."""
+        yield self
+
+    def required_names(self) -> Iterator[str]:
+        """The names that must be bound before it begins: those it uses and does not bind itself."""
+        bound = {*self.bindings, *self.loop}
+        yield from (name for name in names_in(list(self.bindings.values())) if name not in self.loop)
+        for operation in self.operations:
+            yield from (name for name in operation.names() if name not in bound)
+            bound.update(operation.outputs)
+
+    def is_called(self, name: str) -> bool:
+        """Returns whether a mark or a need of that name means this step."""
+        return name in {self.name, self.base}
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Steps that are run for each item of a list: `forEach: {hop: ($versions.hops)}`."""
+
+    name: str  # to which the item is bound
+    items: str  # the expression of the list
+    members: tuple["Step | Repeat", ...]
+    where: str
+
+    def steps(self) -> Iterator[Step]:
+        """The steps as the file has them."""
+        for member in self.members:
+            yield from member.steps()
+
+    def repeated(self, bindings: Mapping[str, Any]) -> Iterator[Step]:
+        """The steps of every item, named after it. Raises ScenarioError unless there is a list of items."""
+        items = evaluate(self.items, bindings)
+        if not isinstance(items, list):
+            raise ScenarioError(f"{self.where}.forEach.{self.name}: expected a list, found {items!r}")
+        labels: list[str] = []
+        for item in items:
+            labels.append(value_name(item))
+            count = labels.count(labels[-1])
+            label = labels[-1] + (f" #{count}" if count > 1 else "")
+            for member in self.members:
+                for step in member.repeated({**bindings, self.name: item}):
+                    name, loop = f"{label}: {step.name}", {self.name: item, **step.loop}
+                    yield replace(step, name=name, base=step.base or step.name, loop=loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,39 +139,65 @@ class Parameter:
 class ExpectedFailure:
     """Steps that fail as upstream fails, in the cells whose parameters satisfy `when` (an expression).
 
-    `found` is a part of what they find then.
+    `found` is a regular expression that is searched in what a failed operation of the step found; `source`
+    says where upstream's failure can be read of.
     """
 
     when: str
     steps: tuple[str, ...]
     reason: str
-    found: str = ""
+    found: str
+    source: str = ""
 
-    def applies(self, parameters: Mapping[str, Any]) -> bool:
-        return bool(evaluate(self.when, parameters))
+    def applies(self, bindings: Mapping[str, Any]) -> bool:
+        return bool(evaluate(self.when, bindings))
+
+    def matched(self, found: str) -> str:
+        """Returns the part of a failure that this mark tells of; empty if it is another one."""
+        match = re.search(self.found, found)
+        return match[0] if match else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """Steps that need not be run, for want of what an earlier step would have made, and why."""
+
+    when: str
+    steps: tuple[str, ...]
+    reason: str
+
+    def applies(self, bindings: Mapping[str, Any]) -> bool:
+        return bool(evaluate(self.when, bindings))
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario as its file says it, not yet bound to a cell's parameters."""
+    """A scenario as its file says it, not yet bound to a cell's parameters. `steps` has repetitions, too."""
 
     name: str
-    steps: tuple[Step, ...]
+    parts: tuple[Step | Repeat, ...]
     description: str = ""
     cluster: Mapping[str, Any] | None = None
     parameters: tuple[Parameter, ...] = ()
     bindings: Mapping[str, Any] = field(default_factory=dict)
     timeouts: Mapping[str, float] = field(default_factory=dict)
     expected_failures: tuple[ExpectedFailure, ...] = ()
+    exemptions: tuple[Exemption, ...] = ()
     baseline: Mapping[str, str] = field(
         default_factory=dict
     )  # parameter → the value the others are held against
+    source: str = ""  # the file
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps as the file has them, those that are repeated once."""
+        return tuple(step for part in self.parts for step in part.steps())
 
     @property
     def needs_cluster(self) -> bool:
         """Returns whether it uses an operation that only a cluster of ours can do."""
-        kinds = {operation.kind for step in self.steps for operation in step.all_operations()}
-        return bool(kinds & set(CLUSTER_OPERATIONS))
+        kinds = [operation.kind for step in self.steps for operation in step.all_operations()]
+        return any(OPERATIONS[kind].of_cluster for kind in kinds)
 
     def cells(self) -> Iterator["Cell"]:
         """One cell per combination of the parameters."""
@@ -141,13 +229,33 @@ class Cell:
         labels = [instead.get(name, value_name(value)) for name, value in self.parameters.items()]
         return "/".join([self.scenario.name, *labels])
 
-    def expected_failures(self) -> Mapping[str, ExpectedFailure]:
-        """The steps that are to fail in this cell, and how upstream fails there."""
-        found: dict[str, ExpectedFailure] = {}
-        for each in self.scenario.expected_failures:
-            if each.applies(self.parameters):
-                for step in each.steps:
-                    found.setdefault(step, each)
+    def bindings(self) -> dict[str, Any]:
+        """The values bound before the first step: namespace, parameters, the test's own bindings."""
+        bindings = {NAMESPACE: self.scenario.name.replace("/", "-"), **self.parameters}
+        for name, value in self.scenario.bindings.items():
+            bindings[name] = bind(value, bindings)
+        return bindings
+
+    def steps(self) -> list[Step]:
+        """The steps of this cell, those of a `forEach` as often as they are repeated."""
+        bindings = self.bindings()
+        return [step for part in self.scenario.parts for step in part.repeated(bindings)]
+
+    def expected_failures(self) -> Mapping[str, Sequence[ExpectedFailure]]:
+        """By step that is to fail in this cell, how upstream fails there."""
+        return self._of_steps(self.scenario.expected_failures)
+
+    def exemptions(self) -> Mapping[str, Sequence[Exemption]]:
+        """By step that is not run in this cell, why it is not."""
+        return self._of_steps(self.scenario.exemptions)
+
+    def _of_steps(self, entries: Sequence[Any]) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for step in self.steps() if entries else ():
+            bindings = {**self.parameters, **step.loop}
+            for entry in entries:
+                if any(step.is_called(name) for name in entry.steps) and entry.applies(bindings):
+                    found.setdefault(step.name, []).append(entry)
         return found
 
 

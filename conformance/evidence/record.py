@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
-from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.scrubbing import Fact, Names, facts
 
 # Renewed or repeated whatever happens; their writes tell nothing of a feature.
@@ -29,9 +30,14 @@ class Sighting:
 
 @dataclass(slots=True)
 class Record:
-    """All facts ever seen, and the state at the end of every step; `ends` are the revisions of these."""
+    """All facts ever seen, and the state at the end of every step; `ends` are the revisions of these.
+
+    `digest` is of the whole log in its order, after scrubbing: two runs that did the same in the same order
+    have the same one. Processes run side by side, so that their order, and with it the digest, may differ.
+    """
 
     ends: Sequence[int]
+    digest: str = ""
     seen: dict[tuple[Subject, Fact], Sighting] = field(default_factory=dict)
     states: list[frozenset[tuple[Subject, Fact]]] = field(default_factory=list)
 
@@ -41,8 +47,12 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
     found, names = Record(ends), Names()
     current: dict[Subject, frozenset[Fact]] = {}
     waiting = list(ends)
+    digest = sha256()
     for entry in log:
-        if not isinstance(entry, Write) or _says_nothing(entry):
+        if isinstance(entry, ComponentChange):
+            digest.update(repr((entry.component, entry.what, entry.version, entry.gates)).encode())
+            continue
+        if _says_nothing(entry):
             continue
         while waiting and entry.revision > waiting[0]:
             waiting.pop(0)
@@ -54,9 +64,11 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
         for fact in sorted(now - current.get(subject, frozenset())):
             found.seen.setdefault((subject, fact), sighting)
         current[subject] = now
+        digest.update(repr((entry.verb, subject, entry.by, sorted(now))).encode())
         if entry.verb == "delete" and entry.resource in _REPUBLISHED:
             names.release(entry)
     found.states += [_state(current)] * len(waiting)
+    found.digest = digest.hexdigest()
     return found
 
 

@@ -32,7 +32,10 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
             bind_outputs(ctx, operation, text)
             return
         if ctx.clock.monotonic() > deadline:
-            raise StepError(f"{body['name']}'s log with {body.get('matches', 'anything')}", failure or text)
+            raise StepError(
+                f"{body['name']}'s log with {body.get('matches', 'anything')}",
+                failure or text or "an empty log",
+            )
         await ctx.clock.sleep(POLL_SECONDS)
 
 
@@ -47,7 +50,7 @@ async def _read(ctx: CellContext, body: dict[str, str]) -> tuple[str, str]:
         return "", error.message
     except CONNECTION_ERRORS as error:
         return "", f"no answer: {error}"
-    return f"{text}", ""
+    return f"{text or ''}", ""
 
 
 def _line(pattern: str, text: str) -> str:

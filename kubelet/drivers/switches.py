@@ -67,10 +67,10 @@ def parse(value: Mapping[str, Any]) -> Switches:
     """The switches that a mapping sets; null leaves one off. Raises SwitchError, with the key."""
     fields: dict[str, Any] = {}
     for key, given in value.items():
-        if key not in _KEYS:
-            raise SwitchError(f"unknown switch {key}; known are {', '.join(_KEYS)}")
+        if key not in SWITCHES:
+            raise SwitchError(f"unknown switch {key}; known are {', '.join(SWITCHES)}")
         if given is not None:
-            name, read = _KEYS[key]
+            name, read = SWITCHES[key]
             try:
                 fields[name] = read(given)
             except (ValueError, TypeError, KeyError) as error:
@@ -152,7 +152,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return {str(key): part for key, part in value.items()}
 
 
-_KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+SWITCHES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "refusePrepare": ("refuse_prepare", _text("simulated PrepareResources failure")),
     "refuseUnprepare": ("refuse_unprepare", _text("simulated UnprepareResources failure")),
     "failCalls": ("fail_calls", _text("simulated failure")),

@@ -20,7 +20,7 @@ from kubeskew.conformance.runner import run_cell
 HEAD = """
 apiVersion: kubeskew.io/v1alpha1
 kind: Scenario
-spec: {cluster: {}}
+spec: %s
 ---
 apiVersion: chainsaw.kyverno.io/v1alpha1
 kind: Test
@@ -100,6 +100,7 @@ class Control:
         return [{"revision": since + 1}]
 
 
-async def run(steps: str, control: Control) -> CellResult:
-    [cell] = parse(list(yaml.safe_load_all(HEAD + steps)), "file").cells()
+async def run(steps: str, control: Control, header: str = "{cluster: {}}") -> CellResult:
+    """Run the only cell of a scenario with these steps and this header."""
+    [cell] = parse(list(yaml.safe_load_all(HEAD % header + steps)), "file").cells()
     return await run_cell(cell, control, LoopClock(), lambda _: None)

@@ -38,7 +38,7 @@ async def test_a_cell_that_holds_passes():
 
 
 async def test_a_failed_step_has_evidence_and_ends_the_cell():
-    """A failure tells what was expected, found and written since the step began; the rest is skipped."""
+    """A failure tells what was expected, found and written since the step began; the rest is not run."""
     control = Control()
     result = await run(
         f"""
@@ -56,7 +56,8 @@ async def test_a_failed_step_has_evidence_and_ends_the_cell():
         "one: assert: expected a Pod as asserted; found Pod t/a: status: expected an object, found nothing"
     )
     assert result.steps[0].events == [{"revision": 2}]
-    assert result.steps[1].skipped
+    assert result.steps[1].not_run == "the step 'one' failed"
+    assert (result.steps_run, result.steps_not_run) == (1, 1)
     assert result.seconds < 10
     assert control.calls[-1] == "stop"
 
@@ -277,7 +278,7 @@ async def test_an_operation_may_let_the_others_go_on():
         Control(),
     )
 
-    assert [step.outcome for step in result.steps] == ["failed", "passed"]
+    assert [verdict.outcome for _, verdict in result.verdicts()] == ["failed", "passed"]
     assert result.outcome == "failed"
 
 

@@ -117,3 +117,20 @@ def test_the_first_difference_is_named():
         ("missing", "status.phase", "Running", 2),
         ("extra", "status.phase", "Failed", 3),
     ]
+
+
+def test_runs_that_did_the_same_have_the_same_digest():
+    """The hash of a log leaves out what differs from run to run, and nothing else."""
+    log = [
+        ComponentChange(1, time(1), "scheduler", "started", "1.35", ""),
+        generated(2, "web-abc", status={"phase": "Pending", "startTime": time(1)}),
+    ]
+    again = [
+        ComponentChange(4, time(4), "scheduler", "started", "1.35", ""),
+        generated(9, "web-xyz", status={"phase": "Pending", "startTime": time(7)}),
+    ]
+    other = [again[0], generated(9, "web-xyz", status={"phase": "Failed"})]
+    newer = [ComponentChange(4, time(4), "scheduler", "started", "1.36", ""), again[1]]
+
+    assert record(log, []).digest == record(again, []).digest
+    assert len({record(one, []).digest for one in (log, other, newer, log[:1])}) == 4

@@ -10,7 +10,15 @@ from kubeskew.conformance.loading import parse
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Scenario
 
-SERVER_OUT = {"when": "(contains($on.out, 'server'))", "steps": ["works"], "reason": "needs the server"}
+SERVER_OUT = {
+    "when": "(contains($on.out, 'server'))",
+    "steps": ["works"],
+    "found": "that",
+    "reason": "needs the server",
+    "source": "kubernetes/kubernetes#1",
+}
+
+NOT_RUN = {"when": "(contains($on.out, 'server'))", "steps": ["works"], "reason": "there is no server"}
 
 
 def scenario(**header: Any) -> Scenario:
@@ -58,9 +66,7 @@ def test_a_cell_fails_as_upstream_or_not_at_all(name: str, failing: list[str], o
     """A step that is expected to fail must fail, in the way it is expected to, and no other may."""
     otherwise = {**SERVER_OUT, "when": "($on.name == 'none')", "found": "something else"}
     [cell] = [
-        each
-        for each in scenario(expectedFailures=[otherwise, {**SERVER_OUT, "found": "that"}]).cells()
-        if each.name == name
+        each for each in scenario(expectedFailures=[otherwise, SERVER_OUT]).cells() if each.name == name
     ]
     result = result_of(cell, *failing)
 
@@ -85,7 +91,30 @@ def test_minimal_failing_sets_leave_out_what_follows_from_them():
     [
         ({"baseline": {"on": "some"}}, "baseline.on: some is none of all, server, client, none"),
         ({"expectedFailures": [{**SERVER_OUT, "steps": ["ends"]}]}, "there is no step ends"),
+        (
+            {"expectedFailures": [{**SERVER_OUT, "steps": ["work"]}]},
+            "there is no step work; did you mean works",
+        ),
         ({"expectedFailures": [{**SERVER_OUT, "reason": ""}]}, "expected `when`"),
+        ({"expectedFailures": [{**SERVER_OUT, "source": " "}]}, "expected `source`"),
+        (
+            {"expectedFailures": [{**SERVER_OUT, "when": "($on.not)"}]},
+            r"\$on has no field not; it has name, in",
+        ),
+        ({"expectedFailures": [{**SERVER_OUT, "fount": "x"}]}, "unknown key fount; .*; did you mean found"),
+        (
+            {"expectedFailures": [SERVER_OUT], "notRun": [NOT_RUN]},
+            "'works' is in expectedFailures and in notRun",
+        ),
+        ({"notRun": [{**NOT_RUN, "steps": ["ends"]}]}, r"notRun\[0\].steps: there is no step ends"),
+        (
+            {"cluster": {"version": "($onn.name)"}},
+            r"cluster: .* nothing is bound to \$onn here; did you mean \$on",
+        ),
+        ({"parameter": {}}, "the header's spec: unknown key parameter; .*; did you mean parameters"),
+        ({"parameters": {"on": ["a", "a"]}}, "two values are named a"),
+        ({"parameters": {"v": {"path": ["1.35"]}}}, "expected a list of at least two versions"),
+        ({"parameters": {"v": {"path": ["1.35", 1.3]}}}, "YAML reads 1.30 as the number 1.3"),
         ({"parameters": {"on": {"subsets": []}}}, "expected a list of values"),
         ({"parameters": {True: ["a"]}}, "True is no name"),
     ],
@@ -94,3 +123,25 @@ def test_headers_are_checked(header: dict[str, Any], text: str):
     """A header that cannot mean anything is refused with what is wrong."""
     with pytest.raises(ScenarioError, match=text):
         scenario(**header)
+
+
+@pytest.mark.parametrize("pattern", ["", ".*", "x?", "(a|)", ".", ".+", r"\w", "[^q]", "a*", "(", None, 7])
+def test_an_expected_failure_says_by_what_it_is_known(pattern: Any):
+    """A `found` that any failure has, or that is no regular expression, is refused when the file is read."""
+    with pytest.raises(ScenarioError, match=r"expectedFailures\[0\].*found"):
+        scenario(expectedFailures=[{**SERVER_OUT, "found": pattern}])
+
+
+def test_a_path_of_versions_has_a_cell_and_its_hops():
+    """A path of any length is one value, named after its versions; it tells of every hop."""
+    found = scenario(parameters={"v": {"path": [1.33, "1.34", "1.35", "1.34"]}})
+    [cell] = found.cells()
+    path = cell.parameters["v"]
+
+    assert cell.name == "s/1.33-1.34-1.35-1.34"
+    assert (path["from"], path["to"], path["last"]) == ("1.33", "1.34", "1.34")
+    assert [(hop["to"], hop["direction"]) for hop in path["hops"]] == [
+        *(("1.34", "upgrade"), ("1.35", "upgrade"), ("1.34", "downgrade"))
+    ]
+    several = scenario(parameters={"v": {"paths": [["1.34", "1.35"], ["1.35", "1.36", "1.35"]]}})
+    assert [cell.name for cell in several.cells()] == ["s/1.34-1.35", "s/1.35-1.36-1.35"]

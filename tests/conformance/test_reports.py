@@ -9,6 +9,7 @@ import pytest
 
 from kubeskew.conformance.report import Run, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
+from kubeskew.conformance.scenario import Exemption, ExpectedFailure
 
 
 @pytest.fixture
@@ -24,11 +25,15 @@ def report(tmp_path: Path) -> Path:
             StepResult(
                 "one", [OperationResult("look", "assert", 0.2, "a <b>", "nothing")], [{"revision": 7}]
             ),
-            StepResult("two", skipped=True),
+            StepResult("two", not_run="the step 'one' failed"),
         ],
         2.0,
     )
-    write(Run("run", datetime(2026, 1, 1, tzinfo=UTC), [good, bad]), tmp_path / "report")
+    return written(tmp_path, good, bad)
+
+
+def written(tmp_path: Path, *cells: CellResult) -> Path:
+    write(Run("run", datetime(2026, 1, 1, tzinfo=UTC), cells), tmp_path / "report")
     return tmp_path / "report"
 
 
@@ -42,11 +47,11 @@ def test_junit_has_one_case_per_cell(report: Path):
 
 
 def test_json_has_every_step(report: Path):
-    """The JSON report tells each step's result, those skipped included, and the events of a failure."""
+    """The JSON report has the result of each step, also of those not run, and the events of a failure."""
     value = json.loads((report / "report.json").read_text())
 
     assert (value["passed"], value["failed"]) == (1, 1)
-    assert [step["result"] for step in value["cells"][1]["steps"]] == ["failed", "skipped"]
+    assert [step["result"] for step in value["cells"][1]["steps"]] == ["failed", "notRun"]
     assert value["cells"][1]["steps"][0]["events"] == [{"revision": 7}]
 
 
@@ -56,3 +61,57 @@ def test_the_page_escapes_what_was_found(report: Path):
 
     assert "a &lt;b&gt;" in page
     assert "1 failed" in page
+
+
+MARK = ExpectedFailure("`true`", ("looks",), "as upstream", "no Pod", "kubernetes/kubernetes#1")
+LEFT_OUT = Exemption("`true`", ("uses it",), "there is no pod")
+
+
+def known_failure() -> CellResult:
+    """A cell that fails as upstream fails, and has a step that cannot be run then."""
+    return CellResult(
+        "s/known",
+        "s",
+        {},
+        [
+            StepResult("looks", [OperationResult("look", "assert", 0.1, "a Pod", "no Pod at all")]),
+            StepResult("uses it", not_run="nothing was bound to $uid"),
+        ],
+        1.0,
+        expected_failures={"looks": [MARK]},
+        exemptions={"uses it": [LEFT_OUT]},
+    )
+
+
+def test_json_keeps_its_contract(tmp_path: Path):
+    """Programs read these keys: the counts of cells, and of each cell its steps, seed and the log's hash."""
+    value = json.loads((written(tmp_path, known_failure()) / "report.json").read_text())
+    [cell] = value["cells"]
+
+    counts = [value[key] for key in ("formatVersion", "passed", "expected", "failed", "notRun", "seconds")]
+    assert counts == [1, 0, 1, 0, 0, 1.0]
+    assert value["steps"] == {"passed": 0, "expected": 1, "failed": 0, "notRun": 1}
+    assert [
+        cell[key] for key in ("name", "result", "seconds", "stepsRun", "stepsNotRun", "seed", "logHash")
+    ] == [*("s/known", "expected", 1.0, 1, 1, None, None)]
+    assert [(step["result"], step["red"], step["why"], step["reason"]) for step in cell["steps"]] == [
+        ("expected", False, "look: expected a Pod; found no Pod at all", "as upstream"),
+        ("notRun", False, "nothing was bound to $uid", "there is no pod"),
+    ]
+
+
+def test_nothing_is_skipped_silently(tmp_path: Path):
+    """A test case that passed tells of each step that failed as upstream, and of each that was not run."""
+    nothing = CellResult(
+        "s/nothing", "s", {}, [StepResult("uses it", not_run="no pod")], exemptions={"uses it": [LEFT_OUT]}
+    )
+    directory = written(tmp_path, known_failure(), nothing)
+    suite = ET.parse(directory / "junit.xml").getroot()[0]
+
+    assert (suite.get("failures"), suite.get("skipped"), nothing.outcome) == ("0", "1", "notRun")
+    assert (suite[0].findtext("system-out") or "").splitlines() == [
+        "looks: fails as upstream: as upstream (kubernetes/kubernetes#1)",
+        "uses it: not run: nothing was bound to $uid: there is no pod",
+    ]
+    assert suite[1][0].get("message") == "uses it: not run: no pod: there is no pod"
+    assert "uses it: not run: nothing was bound" in (directory / "index.html").read_text()

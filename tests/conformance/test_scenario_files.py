@@ -8,6 +8,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.matrix import bundled, cells_of, find
 from kubeskew.conformance.scenario import RUN_KINDS
+from kubeskew.conformance.yaml_files import documents
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
 
@@ -70,6 +71,49 @@ def test_every_operation_can_be_run():
             r"try\[0\].as: expected `user`, and perhaps `extra`",
         ),
         (TEST + "spec: {timeouts: {assert: soon}, steps: [{try: []}]}", "'soon' is not a duration"),
+        (
+            TEST + "spec: {timeouts: {asert: 1s}, steps: [{try: []}]}",
+            "unknown key asert; .*; did you mean assert",
+        ),
+        (TEST + "spec: {step: [], steps: [{try: []}]}", "spec: unknown key step; .*; did you mean steps"),
+        (
+            TEST + "spec: {steps: [{try: [], finaly: []}]}",
+            r"steps\[0\]: unknown key finaly; .* did you mean finally",
+        ),
+        (
+            TEST + "spec: {concurrent: true, steps: [{try: []}]}",
+            "Chainsaw's key concurrent is not supported here",
+        ),
+        (TEST + "spec: {steps: [{try: [{aply: {}}]}]}", "unknown operation aply; .*; did you mean apply"),
+        (
+            TEST + "spec: {steps: [{try: [{assert: {resource: {}, timeot: 1s}}]}]}",
+            r"try\[0\].assert: unknown key timeot; .*; did you mean timeout",
+        ),
+        (TEST + "spec: {steps: [{try: [{assert: {timeout: 1s}}]}]}", r"try\[0\].assert: expected `resource`"),
+        (
+            TEST + "spec: {steps: [{try: [{driver: {name: d, refusePrepar: true}}]}]}",
+            "unknown key refusePrepar; .*; did you mean refusePrepare",
+        ),
+        (
+            TEST
+            + "spec: {steps: [{try: [{apply: {resource: {a: ($na)}}}], bindings: [{name: nas, value: 1}]}]}",
+            r"try\[0\].apply.resource: \(\$na\): nothing is bound to \$na here; did you mean \$nas",
+        ),
+        (
+            TEST
+            + "spec: {bindings: [{name: r, value: {gpu: 1}}], steps: [{try: [{apply: {file: ($r.gp)}}]}]}",
+            r"try\[0\].apply.file: .* \$r has no field gp; it has gpu; did you mean gpu",
+        ),
+        (
+            TEST + "spec: {steps: [{try: [{apply: {resource: {a: (a..b)}}}]}]}",
+            r"try\[0\].apply.resource: \(a\.\.b\)",
+        ),
+        (TEST + "spec: {steps: [{name: a, needs: b, try: []}]}", "there is no step 'b' before 'a'"),
+        (TEST + "spec: {steps: [{forEach: {a: [1]}, steps: [{try: []}]}]}", "expected an expression"),
+        (
+            TEST + "spec: {steps: [{forEach: {a: (`1`)}, steps: [{try: []}]}]}",
+            "forEach.a: expected a list, found 1",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str):
@@ -88,3 +132,49 @@ def test_an_unknown_scenario_lists_the_known():
     """A wrong name is answered with what there is."""
     with pytest.raises(ScenarioError, match=r"no scenario x; there are: .*kep-5004/basic"):
         find("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: {on: 1}", 'file: line 2: YAML reads the key on as a boolean; write "on"'),
+        ("No: 1", 'file: line 1: YAML reads the key No as a boolean; write "No"'),
+        ("8080: 1", 'file: line 1: YAML reads the key 8080 as a number; write "8080"'),
+        ("~: 1", 'file: line 1: YAML reads the key ~ as a null; write "~"'),
+        ("a: 1\nb: 2\na: 3", "file: line 3: the key a is there twice in one mapping"),
+        ("a: [", "file: line 1: not YAML: "),
+    ],
+)
+def test_keys_of_yaml_are_texts(text: str, message: str):
+    """A key that YAML reads otherwise than it looks is refused with its line and what to write."""
+    with pytest.raises(ScenarioError) as caught:
+        documents(text, "file")
+    assert str(caught.value).startswith(message)
+
+
+def test_merged_keys_may_be_overridden():
+    """`<<` brings keys that the mapping may have itself."""
+    assert documents("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}", "file")[0]["b"] == {"x": 1, "y": 2}
+
+
+def test_steps_are_repeated_for_each_item():
+    """A `forEach` runs its steps for every item of a list, also within another, and names them after it."""
+    found = scenario(
+        "apiVersion: kubeskew.io/v1alpha1\nkind: Scenario\nspec:\n"
+        "  parameters: {v: {path: ['1.34', '1.35', '1.34']}}\n"
+        "  expectedFailures:\n"
+        "  - {when: ($hop.direction == 'downgrade'), steps: [moves], found: a, reason: r, source: KEP}\n"
+        "  - {when: (`true`), steps: ['1.34 to 1.35: b: looks'], found: a, reason: r, source: KEP}\n---\n"
+        + TEST
+        + "spec: {steps: [{name: starts, try: []}, {forEach: {hop: ($v.hops)}, steps: ["
+        "{name: moves, try: [{upgrade: {to: ($hop.to)}}]},"
+        "{forEach: {part: \"(['a', 'b'])\"}, steps: [{name: looks, try: [{sleep: {duration: ($part)}}]}]}]}]}"
+    )
+    [cell] = found.cells()
+
+    assert [step.name for step in cell.steps()] == [
+        *("starts", "1.34 to 1.35: moves", "1.34 to 1.35: a: looks", "1.34 to 1.35: b: looks"),
+        *("1.35 to 1.34: moves", "1.35 to 1.34: a: looks", "1.35 to 1.34: b: looks"),
+    ]
+    assert cell.steps()[3].loop["part"] == "b"
+    assert list(cell.expected_failures()) == ["1.34 to 1.35: b: looks", "1.35 to 1.34: moves"]

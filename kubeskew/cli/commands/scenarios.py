@@ -12,7 +12,6 @@ from kubeskew.cli.commands.options import output_option, print_json, print_table
 from kubeskew.cli.control import KubeconfigControl, LocalControl
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
-from kubeskew.cluster.forking import component_processes
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
@@ -22,7 +21,6 @@ from kubeskew.conformance.report import Run, as_json, write
 from kubeskew.conformance.scenario import Cell, Scenario
 
 F = Callable[..., Any]
-_KINDS = ("apiserver", "controller-manager")
 
 
 def run_options(command: F) -> F:
@@ -122,15 +120,11 @@ def _run(
     """Run the cells, print the table, write the report; 1 if any failed."""
     clock = SystemClock()
 
+    def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
+        return KubeconfigControl(kubeconfig) if kubeconfig else LocalControl(clock, progress, keep=keep)
+
     started = clock.now()
-    with component_processes(*(() if kubeconfig else _KINDS), often=True) as processes:
-
-        def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
-            if kubeconfig:
-                return KubeconfigControl(kubeconfig)
-            return LocalControl(clock, progress, processes, keep=keep)
-
-        results = run_async(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
+    results = run_async(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
     scenarios = {cell.scenario.name: cell.scenario for cell in cells}.values()
     finished = Run(title, started, results, failing_sets(scenarios, results))
     if report:
@@ -147,10 +141,15 @@ def _run(
 
 def _print_results(run: Run, report: Path | None) -> None:
     rows = [
-        {"cell": cell.name, "result": OUTCOMES[cell.outcome], "seconds": f"{cell.seconds:.1f}"}
+        {
+            "cell": cell.name,
+            "result": OUTCOMES[cell.outcome],
+            "steps": f"{cell.steps_run} of {len(cell.steps)}" if cell.steps_not_run else cell.steps_run,
+            "seconds": f"{cell.seconds:.1f}",
+        }
         for cell in run.cells
     ]
-    print_table(["CELL", "RESULT", "SECONDS"], rows)
+    print_table(["CELL", "RESULT", "STEPS", "SECONDS"], rows)
     for cell in run.cells:
         if not cell.passed:
             echo(f"\n{cell.name}\n  {cell.failure}")
@@ -158,6 +157,9 @@ def _print_results(run: Run, report: Path | None) -> None:
         without = ", ".join("{" + ", ".join(members) + "}" for members in each.without)
         echo(f"\n{each.cells}: {each.step}: fails without {without}")
     known = f"{run.count('expected')} fail as upstream, " if run.count("expected") else ""
-    echo(f"\n{run.count('passed')} passed, {known}{run.count('failed')} failed in {run.seconds:.1f} s")
+    left = f"{run.count('notRun')} not run, " if run.count("notRun") else ""
+    echo(f"\n{run.count('passed')} passed, {known}{left}{run.count('failed')} failed in {run.seconds:.1f} s")
+    steps = sum(len(cell.steps) for cell in run.cells)
+    echo(f"Steps: {steps - run.count_steps('notRun')} run, {run.count_steps('notRun')} not run")
     if report:
         echo(f"Report: {report / 'index.html'}")

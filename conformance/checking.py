@@ -1,0 +1,99 @@
+"""Follows the names of a scenario through its cells, before a cluster is started.
+
+An expression may use parameters, bindings, and what earlier operations bound. What is wrong is told once, for
+the file, whatever number of cells it has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.scenario import NAMESPACE, Cell, Operation, Repeat, Scenario, Step
+from kubeskew.conformance.suggestions import did_you_mean
+
+
+def check_names(scenario: Scenario) -> None:
+    """Raises ScenarioError with the place of an expression whose names or fields cannot be there."""
+    source = scenario.source
+    known = [NAMESPACE, *(parameter.name for parameter in scenario.parameters)]
+    for name, value in scenario.bindings.items():
+        _check(value, known, f"{source}: spec.bindings: {name}")
+        known.append(name)
+    _check(scenario.cluster, known, f"{source}: cluster")
+    _check_parts(scenario.parts, known, source)
+    for cell in scenario.cells():
+        _check_cell(cell)
+
+
+def _check_parts(parts: Sequence[Step | Repeat], known: list[str], source: str) -> None:
+    """Follows the names in the order in which steps are run; `known` grows by what they bind."""
+    for part in parts:
+        if isinstance(part, Repeat):
+            _check(f"({part.items})", known, f"{part.where}.forEach")
+            known.append(part.name)
+            _check_parts(part.members, known, source)
+        else:
+            _check_step(part, known, source)
+
+
+def _check_step(step: Step, known: list[str], source: str) -> None:
+    for name, value in step.bindings.items():
+        _check(value, known, f"{source}: the bindings of the step {step.name!r}: {name}")
+        known.append(name)
+    for operation in step.all_operations():
+        for place, value in _values(operation):
+            allowed = [*known, "error"] if place.endswith(".expect") else known
+            _check(value, allowed, f"{operation.where}.{place}")
+        known += operation.outputs
+
+
+def _values(operation: Operation) -> Iterator[tuple[str, Any]]:
+    """The values that may hold expressions, with their places."""
+    for key, value in operation.body.items():
+        yield f"{operation.kind}.{key}", value
+    yield "as", operation.user
+
+
+def _check(value: Any, known: Sequence[str], where: str) -> None:
+    for text in expressions_in(value):
+        for name in names_of(text):
+            if name not in known:
+                bound = ", ".join(f"${other}" for other in known)
+                raise ScenarioError(
+                    f"{where}: ({text}): nothing is bound to ${name} here{did_you_mean(name, known, '$')}; "
+                    f"bound are {bound}"
+                )
+
+
+def _check_cell(cell: Cell) -> None:
+    """Raises ScenarioError for an expression that cannot be read, or a field that a value lacks.
+
+    What operations bind is not known yet; what the file gives is.
+    """
+    source = cell.scenario.source
+    try:
+        bindings = cell.bindings()
+        steps = cell.steps()
+        marks, exemptions = cell.expected_failures(), cell.exemptions()
+    except ScenarioError as error:
+        raise ScenarioError(f"{source}: {error}") from error
+    if both := sorted(marks.keys() & exemptions.keys()):
+        raise ScenarioError(f"{source}: {cell.name}: {both[0]!r} is in expectedFailures and in notRun")
+    _check_fields(cell.scenario.cluster, bindings, f"{source}: cluster")
+    for step in steps:
+        own = {**bindings, **step.loop}
+        for operation in step.all_operations():
+            for place, value in _values(operation):
+                _check_fields(value, own, f"{operation.where}.{place}")
+            for name in operation.outputs:
+                own.pop(name, None)
+                bindings.pop(name, None)
+
+
+def _check_fields(value: Any, bindings: Mapping[str, Any], where: str) -> None:
+    for text in expressions_in(value):
+        try:
+            check_expression(text, bindings)
+        except ScenarioError as error:
+            raise ScenarioError(f"{where}: {error}") from error

@@ -1,0 +1,107 @@
+"""The keys that scenario files may have, by where they stand.
+
+A key that is not here is refused when the file is read: what is misspelt must not be left undone in silence.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.suggestions import did_you_mean
+from kubeskew.kubelet.drivers.switches import SWITCHES
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The body of an operation: the keys it must have, and those it may have.
+
+    `of_cluster` marks what only a cluster of ours can do.
+    """
+
+    required: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    of_cluster: bool = False
+
+    @property
+    def keys(self) -> list[str]:
+        return sorted(self.required | self.optional)
+
+
+def _shape(required: str, optional: str = "", *, of_cluster: bool = False) -> Shape:
+    return Shape(frozenset(required.split()), frozenset(optional.split()), of_cluster)
+
+
+# The operations of a `try` list. The runner has a function for each (`RUN` in conformance/performing.py).
+OPERATIONS: Mapping[str, Shape] = {
+    "apply": _shape("", "resource file expect outputs subresource"),
+    "create": _shape("", "resource file expect outputs"),
+    "patch": _shape("", "resource file expect outputs subresource"),
+    "delete": _shape("ref", "gracePeriodSeconds timeout"),
+    "assert": _shape("resource", "count outputs timeout"),
+    "error": _shape("resource", "count outputs timeout"),
+    "wait": _shape("apiVersion kind for", "name namespace selector timeout"),
+    "podLogs": _shape("name", "namespace container matches lacks outputs timeout"),
+    "observe": _shape("name value", "apiVersion kind object namespace selector node"),
+    "script": _shape("content", "env timeout"),
+    "sleep": _shape("duration"),
+    "upgrade": _shape("to", "components force", of_cluster=True),
+    "downgrade": _shape("to", "components force", of_cluster=True),
+    "gates": _shape("set", "components", of_cluster=True),
+    "restart": _shape("component", of_cluster=True),
+    "kill": _shape("component", of_cluster=True),
+    "driver": _shape("name", f"node nodes {' '.join(SWITCHES)}", of_cluster=True),
+    "metric": _shape("component name", "labels value atLeast atMost path outputs timeout", of_cluster=True),
+    "undisturbed": _shape("", "name namespace labels count", of_cluster=True),
+    "prepared": _shape("node count", "timeout", of_cluster=True),
+}
+NOT_YET = ("fork",)
+
+HEADER_KEYS = ("cluster", "parameters", "baseline", "expectedFailures", "notRun")
+EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source")
+EXEMPTION_KEYS = ("when", "steps", "reason")
+DOCUMENT_KEYS = ("apiVersion", "kind", "metadata", "spec")
+TEST_KEYS = ("description", "timeouts", "bindings", "steps")
+TIMEOUT_KEYS = ("apply", "assert", "cleanup", "delete", "error", "exec")
+STEP_KEYS = ("name", "description", "needs", "bindings", "try", "catch", "finally", "cleanup")
+REPEAT_KEYS = ("forEach", "steps")
+BESIDE_OPERATION = ("description", "continueOnError", "as")
+USER_KEYS = ("user", "extra")
+BINDING_KEYS = ("name", "value")
+OUTPUT_KEYS = ("name", "value")
+EXPECT_KEYS = ("match", "check")
+
+# Keys of Chainsaw's Test that stand for something that is not done here.
+_CHAINSAW_ONLY = frozenset(
+    {
+        *("catch", "cluster", "clusters", "compiler", "concurrent", "deletionPropagationPolicy"),
+        *("delayBeforeCleanup", "dryRun", "error", "format", "forceTerminationGracePeriod", "fullName"),
+        *("namespace", "namespaceTemplate", "scenarios", "skip", "skipCommandOutput", "skipDelete"),
+        *("skipLogOutput", "template", "timeouts", "use", "workDir", "check", "file", "bindings", "tail"),
+    }
+)
+
+
+def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any]:
+    """Returns the mapping. Raises ScenarioError with the place and a hint if it is none or has other keys."""
+    names = list(known)
+    if not isinstance(value, Mapping):
+        raise ScenarioError(f"{where}: expected a mapping with {', '.join(names)}, found {value!r}")
+    for key in value:
+        if key not in names:
+            other = "Chainsaw's key" if key in _CHAINSAW_ONLY else "unknown key"
+            verb = "is not supported here" if key in _CHAINSAW_ONLY else ""
+            raise ScenarioError(
+                " ".join(filter(None, (f"{where}: {other} {key}", verb)))
+                + f"; known are {', '.join(names)}{did_you_mean(str(key), names)}"
+            )
+    return value
+
+
+def check_body(kind: str, body: Mapping[str, Any], where: str) -> None:
+    """Raises ScenarioError if the body of an operation lacks a key that it needs, or has an unknown one."""
+    shape = OPERATIONS[kind]
+    check_keys(body, shape.keys, where)
+    missing = sorted(shape.required - body.keys())
+    if missing:
+        raise ScenarioError(f"{where}: expected {' and '.join(f'`{key}`' for key in missing)}")

@@ -1,0 +1,91 @@
+"""Reads the header's marks: failures that are expected, and steps that need not be run.
+
+A mark claims one failure of one step. So it has to say by what that failure is known, and where it can be
+read that upstream fails in that way.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kubeskew.conformance.bindings import expression
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
+from kubeskew.conformance.scenario import Exemption, ExpectedFailure, Scenario
+from kubeskew.conformance.suggestions import did_you_mean
+
+# Texts that have nothing in common: an expression that is found in all of a row says nothing.
+_UNRELATED = (
+    ("a", "0", "-"),
+    ("no Pod at all", "7", "Xyz"),
+    ("exit 3: ", "no Pod", "[it was still running]"),
+)
+
+
+def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedFailure, ...]:
+    """The header's `expectedFailures`. Raises ScenarioError for one that lacks what fails or why."""
+    marks = []
+    for index, entry in enumerate(header.get("expectedFailures") or []):
+        where = f"{source}: expectedFailures[{index}]"
+        when, steps, reason = _entry(entry, EXPECTED_FAILURE_KEYS, where)
+        found, origin = entry.get("found"), entry.get("source")
+        if not isinstance(found, str) or not found:
+            raise ScenarioError(
+                f"{where}: expected `found`: a regular expression that is searched in what the step found"
+            )
+        if not isinstance(origin, str) or not origin.strip():
+            raise ScenarioError(
+                f"{where}: expected `source`: the issue or pull request, upstream's file, or the "
+                "section of the KEP, where the reason can be read"
+            )
+        _check_pattern(found, f"{where}.found")
+        marks.append(ExpectedFailure(when, steps, reason, found, origin))
+    return tuple(marks)
+
+
+def exemptions(header: Mapping[str, Any], source: str) -> tuple[Exemption, ...]:
+    """The header's `notRun`: steps that cannot be run in some cells."""
+    return tuple(
+        Exemption(*_entry(entry, EXEMPTION_KEYS, f"{source}: notRun[{index}]"))
+        for index, entry in enumerate(header.get("notRun") or [])
+    )
+
+
+def _entry(entry: Any, keys: tuple[str, ...], where: str) -> tuple[str, tuple[str, ...], str]:
+    check_keys(entry, keys, where)
+    when, steps, reason = expression(entry.get("when")), entry.get("steps"), entry.get("reason")
+    if when is None or not isinstance(reason, str) or not reason or not isinstance(steps, list) or not steps:
+        raise ScenarioError(
+            f"{where}: expected `when` (an expression in parentheses), `steps` (a list of names) and `reason`"
+        )
+    return when, tuple(map(str, steps)), reason
+
+
+def _check_pattern(pattern: str, where: str) -> None:
+    """Raises ScenarioError if it is no regular expression, or one that any failure has."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ScenarioError(f"{where}: {pattern!r} is not a regular expression: {error}") from error
+    if compiled.search("") or any(all(map(compiled.search, row)) for row in _UNRELATED):
+        raise ScenarioError(f"{where}: {pattern!r} is in every text: say what is found in this failure only")
+
+
+def check_marks(scenario: Scenario, source: str) -> None:
+    """Raises ScenarioError if a mark names a step that is not there, or that two steps have the name of."""
+    names = [step.name for step in scenario.steps]
+    marks = [("expectedFailures", [mark.steps for mark in scenario.expected_failures])]
+    marks += [("notRun", [exemption.steps for exemption in scenario.exemptions])]
+    for key, named in marks:
+        for index, steps in enumerate(named):
+            for name in steps:
+                where = f"{source}: {key}[{index}].steps"
+                if name not in names and not _is_repetition(name, names):
+                    raise ScenarioError(f"{where}: there is no step {name}{did_you_mean(name, names)}")
+                if names.count(name) > 1:
+                    raise ScenarioError(f"{where}: {names.count(name)} steps are named {name}: rename them")
+
+
+def _is_repetition(name: str, names: list[str]) -> bool:
+    """Returns whether it may be one repetition of a step: `1.34 to 1.35: NAME`."""
+    return any(name.endswith(f": {base}") for base in names)
