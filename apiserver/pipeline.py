@@ -13,6 +13,7 @@ from kubeskew.apiserver.filters.in_flight import with_max_in_flight
 from kubeskew.apiserver.filters.recovery import with_panic_recovery
 from kubeskew.apiserver.filters.request_infos import with_request_info
 from kubeskew.apiserver.filters.warning_headers import with_warnings
+from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.metrics import RequestMetrics
 
@@ -31,6 +32,7 @@ def build(
     fairness: Fairness | None = None,
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
+    handler = statuses.answering(handler)  # its errors are answers from here on
     handler = with_authorization(handler, authorizer)
     if fairness is not None:
         handler = with_fairness(handler, fairness)

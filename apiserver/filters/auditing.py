@@ -1,8 +1,6 @@
 """Gives every request an id, counts it and times it."""
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
 from kubeskew.apiserver.metrics import RequestMetrics
 
@@ -28,10 +26,7 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handl
 
     async def audit(request: Request) -> Response:
         begun = clock.monotonic()
-        try:
-            response = await handler(request)
-        except StatusError as error:
-            response = statuses.response(request, error)
+        response = await handler(request)
         metrics.observe(request.info, response.status, clock.monotonic() - begun)
         return response
 

@@ -2,6 +2,7 @@
 
 from kubeskew.apimachinery import errors
 from kubeskew.apiserver.authentication import Authenticator
+from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
 
 
@@ -11,7 +12,7 @@ def with_authentication(handler: Handler, authenticator: Authenticator) -> Handl
     async def authenticate(request: Request) -> Response:
         user = authenticator.authenticate(request)
         if user is None:
-            raise errors.unauthorized()
+            return statuses.response(request, errors.unauthorized())
         request.user = user
         return await handler(request)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import MAX_SECONDS, Handler, Request, Response
 
 _LOOK_SECONDS = 1.0
@@ -27,8 +29,11 @@ def with_deadline(handler: Handler) -> Handler:
                 return await running.bounded(handler, request)
             async with asyncio.timeout(_seconds(text)):
                 return await handler(request)
+        except StatusError as error:  # of the parameter: below, errors are answers
+            return statuses.response(request, error)
         except TimeoutError:
-            raise errors.timeout("request did not complete within the allotted timeout") from None
+            late = errors.timeout("request did not complete within the allotted timeout")
+            return statuses.response(request, late)
 
     return limit
 

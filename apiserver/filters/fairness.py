@@ -5,14 +5,12 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 from functools import partial
 
-from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.store_cache import Derived, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import Levels, RejectedError
-from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.metrics import FlowMetrics
@@ -59,7 +57,7 @@ class Fairness:
         if flow is None:  # nothing is configured (yet)
             return await handler(request)
         if info.is_long_running:  # a watch only counts while it starts
-            return _with_headers(await _answered(handler, request), flow)
+            return _with_headers(await handler(request), flow)
         distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
         try:
@@ -70,16 +68,9 @@ class Fairness:
             return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
         self._metrics.dispatched(flow.level, flow.schema)
         try:
-            return _with_headers(await _answered(handler, request), flow)
+            return _with_headers(await handler(request), flow)
         finally:
             self._levels.leave(level)
-
-
-async def _answered(handler: Handler, request: Request) -> Response:
-    try:
-        return await handler(request)
-    except StatusError as error:
-        return statuses.response(request, error)
 
 
 def _with_headers(response: Response, flow: Flow) -> Response:

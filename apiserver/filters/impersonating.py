@@ -13,9 +13,9 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.authorization import Authorizer, refusal
+from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.http.statuses import internal_error
 from kubeskew.apiserver.serviceaccount import USER_PREFIX, group_names
 from kubeskew.apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
 
@@ -34,7 +34,10 @@ def with_impersonation(handler: Handler, authorizer: Authorizer, *, constrained:
             wanted = _wanted(request.headers)
             if not wanted.name:
                 return _nobody(request, wanted, constrained=constrained)
-            request.user = _allowed(authorizer, modes, request, wanted)
+            try:
+                request.user = _allowed(authorizer, modes, request, wanted)
+            except StatusError as error:
+                return statuses.response(request, error)
         return await handler(request)
 
     return impersonate
@@ -60,7 +63,8 @@ def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
         what = (
             f'&user.DefaultInfo{{Name:"", UID:{_quoted(wanted.uid)}, Groups:{groups}, Extra:{_map(wanted)}}}'
         )
-        raise errors.bad_request(f"requested {what} without impersonating a user name")
+        wrong = errors.bad_request(f"requested {what} without impersonating a user name")
+        return statuses.response(request, wrong)
     asked = [f"{{Group  {group}    }}" for group in wanted.groups]
     asked += [
         f"{{UserExtra  {value}  {_AUTHENTICATION}/v1  {key}}}"
@@ -70,7 +74,7 @@ def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
     if wanted.uid:
         asked.append(f"{{UID  {wanted.uid}  {_AUTHENTICATION}/v1  }}")
     why = f"requested [{' '.join(asked)}] without impersonating a user"
-    return internal_error(request, why)
+    return statuses.internal_error(request, why)
 
 
 def _quoted(value: str) -> str:

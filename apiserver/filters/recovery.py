@@ -1,8 +1,7 @@
-"""Makes an answer of every error below: the outermost filter."""
+"""Makes an answer of every error that nobody foresaw: below it all others are answers already."""
 
 import logging
 
-from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
 
@@ -10,13 +9,11 @@ log = logging.getLogger(__name__)
 
 
 def with_panic_recovery(handler: Handler) -> Handler:
-    """Turn every error into an answer; an unforeseen one is logged with its trace and told as a 500."""
+    """Logs an unforeseen error with its trace, and tells it as a 500."""
 
     async def recover(request: Request) -> Response:
         try:
             return await handler(request)
-        except StatusError as error:
-            return statuses.response(request, error)
         except Exception:
             log.exception("%s %r", request.method, request.path)
             return statuses.panic(request)

@@ -6,8 +6,6 @@ Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/u
 from itertools import accumulate
 from unicodedata import category
 
-from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
 
 _MOST = 4 * 1024  # characters of all texts; beyond, each is cut, and they are told until they are as many
@@ -18,10 +16,7 @@ def with_warnings(handler: Handler) -> Handler:
     """Add a Warning header per distinct text in `request.warnings`, to errors as well."""
 
     async def warn(request: Request) -> Response:
-        try:
-            response = await handler(request)
-        except StatusError as error:
-            response = statuses.response(request, error)
+        response = await handler(request)
         if request.warnings:
             response.headers.extend(_headers(request.warnings))
         return response

@@ -29,7 +29,7 @@ async def get(request: Request, scope: Scope) -> Response:
     entry = store.get(scope.registry.requested_key(info.namespace, info.name))
     if entry is None:
         raise errors.not_found(scope.resource.group_resource, info.name)
-    await scope.registry.prepare(entry)
+    await scope.registry.fetch_conversion(entry)
     value, revision = entry.value, entry.revision
     try:
         if form == rendering.PLAIN:

@@ -115,7 +115,7 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
         await store.refresh()
     else:
         await wait(store, revision)
-    await prepare(scope, namespace)
+    await fetch_conversions(scope, namespace)
     if single:
         return _single(scope, namespace, wanted)
     limit = 0 if _is_unlimited(scope, options) else options.limit
@@ -154,11 +154,13 @@ async def _selected(
     return Page(page.revision, found)
 
 
-async def prepare(scope: Scope, namespace: str | None) -> None:
+async def fetch_conversions(scope: Scope, namespace: str | None) -> None:
     """Have a webhook convert what is listed, before selectors look at it; nothing for most resources."""
     if scope.services.codec.needs_webhook(scope.resource):
         entries = scope.services.store.list(scope.resource.storage_resource, namespace).entries
-        await scope.services.codec.prepare(scope.resource, [(one.value, one.revision) for one in entries])
+        await scope.services.codec.fetch_conversions(
+            scope.resource, [(one.value, one.revision) for one in entries]
+        )
 
 
 def _single(scope: Scope, namespace: str | None, wanted: Selection) -> Page:
@@ -198,12 +200,12 @@ async def _at(
     store, resource = scope.services.store, scope.resource.storage_resource
     await wait(store, revision)
     if revision == store.revision:
-        await prepare(scope, namespace)
+        await fetch_conversions(scope, namespace)
         return await _selected(scope, namespace, after, limit, wanted)
     try:
         if scope.services.codec.needs_webhook(scope.resource):
             then = await store.list_at(revision, resource, namespace)
-            await scope.services.codec.prepare(
+            await scope.services.codec.fetch_conversions(
                 scope.resource, [(one.value, one.revision) for one in then.entries]
             )
         return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)

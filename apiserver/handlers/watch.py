@@ -12,7 +12,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.handlers.list_objects import prepare
+from kubeskew.apiserver.handlers.list_objects import fetch_conversions
 from kubeskew.apiserver.http import media_types, parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import ListOptions
@@ -80,7 +80,7 @@ async def stream(
     since = revision
     try:
         if initial:
-            await prepare(scope, wanted.namespace)
+            await fetch_conversions(scope, wanted.namespace)
             page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
             entries, since = list(page.entries), page.revision
         elif revision == 0:
@@ -185,7 +185,7 @@ async def _follow(
     """Yields the events of a cursor, and bookmarks when one is reminded of them."""
     try:
         async for batch in cursor:
-            await _prepare(scope, batch)
+            await _fetch_conversions(scope, batch)
             lines, failure = _lines(batch, since, wanted, encoder)
             if lines:
                 yield lines
@@ -199,13 +199,13 @@ async def _follow(
             reminder.cancel()
 
 
-async def _prepare(scope: Scope, batch: Iterable[Event]) -> None:
+async def _fetch_conversions(scope: Scope, batch: Iterable[Event]) -> None:
     """Have a webhook convert the states that a batch tells of; nothing for most resources."""
     codec = scope.services.codec
     if codec.needs_webhook(scope.resource):
         states = [(event.value, event.revision) for event in batch]
         states += [(one.previous_value, one.previous) for one in batch if one.previous_value is not None]
-        await codec.prepare(scope.resource, states)
+        await codec.fetch_conversions(scope.resource, states)
 
 
 def _lines(

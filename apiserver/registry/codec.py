@@ -106,10 +106,10 @@ class Codec:
         return pruned(converted, resource)
 
     def needs_webhook(self, resource: Resource) -> bool:
-        """Decides whether `prepare` has anything to do for a resource."""
+        """Decides whether `fetch_conversions` has anything to do for a resource."""
         return webhook_of(resource) is not None
 
-    async def prepare(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
+    async def fetch_conversions(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
         """Have a webhook convert what it must of (value, revision) for `served`; nothing for most."""
         webhook = webhook_of(resource)
         if webhook is None:
@@ -200,7 +200,7 @@ class Codec:
         known = self._read(obj, resource)
         if resource.custom and known["apiVersion"] != resource.api_version:
             if webhook_of(resource) is not None:
-                raise internal("the object has not been converted")  # `prepare` was not called
+                raise internal("the object has not been converted")  # `fetch_conversions` was not called
             return encode(relabelled(known, resource))
         served = self.convert(known, resource)
         return True if served == obj else encode(served)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 
-Outcome = Event | ConflictError
+Outcome = Event | RevisionMismatchError
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ def decide(changes: Sequence[Change], states: dict[Key, State], head: int) -> De
         state = states[change.key]
         current = state.current
         if (current.revision if current else 0) != change.expected:
-            decision.outcomes.append(ConflictError(change.key, current))
+            decision.outcomes.append(RevisionMismatchError(change.key, current))
             continue
         head += 1
         event = _event(change, current, head)

@@ -20,8 +20,12 @@ class DamageError(StorageError):
         super().__init__(f"{damage}. {advice}")
 
 
-class ConflictError(Exception):
-    """The object is not at the expected revision; `current` is what it is (None: it does not exist)."""
+class RevisionMismatchError(Exception):
+    """The object is not at the expected revision; `current` is what it is (None: it does not exist).
+
+    It never reaches a client: an update is tried again on the newer object (guaranteed_update.py), a create
+    answers AlreadyExists. The 409 of a client's own resourceVersion is `errors.conflict`.
+    """
 
     def __init__(self, key: Key, current: Entry | None) -> None:
         super().__init__(f"{key} is at {current.revision if current else 0}")

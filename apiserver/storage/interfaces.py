@@ -34,7 +34,7 @@ class Log(Protocol):
         ...
 
     async def append(self, change: Change) -> Event:
-        """Write one event and its projection; returns after the commit. Raises ConflictError."""
+        """Write one event and its projection; returns after the commit. Raises RevisionMismatchError."""
         ...
 
     async def revision(self) -> int:
@@ -158,7 +158,7 @@ class Store(Protocol):
         ...
 
     async def write(self, change: Change) -> Event:
-        """Commit one change, then apply it. Raises ConflictError."""
+        """Commit one change, then apply it. Raises RevisionMismatchError."""
         ...
 
     def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Watch:

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import Write, Written
-from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import UnreadableError
 
@@ -19,8 +19,8 @@ from kubeskew.apiserver.unreadable import UnreadableError
 async def commit(registry: Registry, key: Key, obj: Object, write: Write, over: Entry | None) -> Written:
     """Stores `obj` over the entry `over` (None: as a new one), and returns it as its writer gets to see it.
 
-    A dry run stores nothing. Raises ConflictError if something else than `over` stands there; of a dry run
-    only if the object is new.
+    A dry run stores nothing. Raises RevisionMismatchError if something else than `over` stands there; a dry
+    run only looks for that if the object is new.
     """
     services, codec = registry.services, registry.services.codec
     value, stored_as = await codec.stored(registry.resource, obj)
@@ -44,7 +44,10 @@ async def commit(registry: Registry, key: Key, obj: Object, write: Write, over: 
 
 
 async def commit_removal(registry: Registry, entry: Entry, write: Write) -> None:
-    """Deletes `entry` for good; log and watchers see it go as it last was stored. Raises ConflictError."""
+    """Deletes `entry` for good; log and watchers see it go as it last was stored.
+
+    Raises RevisionMismatchError.
+    """
     now = registry.services.world.clock.now()
     change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
     served_as_stored = _is_served_as_stored(registry, entry)
@@ -67,7 +70,7 @@ async def _check_absence(registry: Registry, key: Key) -> None:
     await store.refresh()
     current = store.get(key)
     if current is not None:
-        raise ConflictError(key, current)
+        raise RevisionMismatchError(key, current)
 
 
 def _is_served_as_stored(registry: Registry, entry: Entry) -> bool:

@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.storage.encoding import dumps, loads
-from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 
@@ -53,12 +53,13 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
 
 
 async def _create(registry: Registry, obj: Object, write: Write) -> Written:
-    work, store = partial(prepare, registry, obj, write), partial(_store, registry, obj, write)
-    return await registry.prepared(obj, registry.effort(write), work, store)
+    check = partial(before_create, registry, obj, write)
+    store = partial(_admit_and_commit, registry, obj, write)
+    return await registry.check_and_commit(obj, registry.effort(write), check, store)
 
 
-async def _store(registry: Registry, obj: Object, write: Write) -> Written:
-    """Validate what is prepared, and write it."""
+async def _admit_and_commit(registry: Registry, obj: Object, write: Write) -> Written:
+    """Asks validating admission about a checked object, and stores it."""
     metadata, services = obj["metadata"], registry.services
     if write.verb != "create":
         _check_right(registry, write, metadata["name"])
@@ -71,7 +72,7 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
     key = registry.key(write.namespace, metadata["name"])
     try:
         return await commit(registry, key, obj, write, None)
-    except ConflictError as conflict:
+    except RevisionMismatchError as conflict:
         raise _exists(registry, conflict.current, metadata, write) from None
 
 
@@ -100,8 +101,8 @@ def _check_no_revision(metadata: Object) -> None:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
-def prepare(registry: Registry, obj: Object, write: Write) -> None:
-    """Everything between admission and the store (rest.BeforeCreate); raises 422."""
+def before_create(registry: Registry, obj: Object, write: Write) -> None:
+    """Completes an object that mutating admission has seen, and checks it (rest.BeforeCreate); raises 422."""
     ctx = registry.context(write)
     strategy = registry.strategy
     metadata = obj["metadata"]

@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guara
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.generic.writes import Write, Written
-from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
 
 ORPHAN = "orphan"
@@ -26,7 +26,7 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
     async def attempt(entry: Entry | None) -> Written:
         if entry is None:
             raise errors.not_found(registry.named(write), name)
-        await registry.prepare(entry)
+        await registry.fetch_conversion(entry)
         return await _delete(registry, entry, options, write)
 
     key = registry.requested_key(write.namespace, name)
@@ -53,12 +53,12 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
     if strategy.is_graceful and not _has_had_its_grace(old):
         period = _mark_graceful(registry, strategy, new, options)
         if finalizers or period > 0:
-            return await _store_marked(registry, entry, new, write)
-        marked = await _store_marked(registry, entry, new, write)
+            return await _commit_marked(registry, entry, new, write)
+        marked = await _commit_marked(registry, entry, new, write)
         return marked if write.dry_run else await _remove_marked(registry, entry, marked, write)
     if finalizers:
         mark(registry, new, 0)
-        return await _store_marked(registry, entry, new, write)
+        return await _commit_marked(registry, entry, new, write)
     return await _remove(registry, entry, old, write)
 
 
@@ -168,10 +168,10 @@ async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write
     if old_timestamp:
         return await _unchanged(registry, entry, new)
     new["metadata"]["deletionTimestamp"] = timestamp(registry.services.world.clock.now())
-    return await _store_marked(registry, entry, new, write)
+    return await _commit_marked(registry, entry, new, write)
 
 
-async def _store_marked(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+async def _commit_marked(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
     registry.strategy.mark_deleted(new, registry.context(write))
     if new == registry.object(entry):
         return await _unchanged(registry, entry, new)
@@ -179,7 +179,7 @@ async def _store_marked(registry: Registry, entry: Entry, new: Object, write: Wr
 
 
 async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> Written:
-    """Answer with the object as it is; raises ConflictError if it has become another one."""
+    """Answer with the object as it is; raises RevisionMismatchError if it has become another one."""
     await confirm(registry.services.store, entry)
     return Written(obj, entry.revision, entry.value)
 
@@ -192,7 +192,7 @@ async def _remove_marked(registry: Registry, entry: Entry, marked: Written, writ
             return marked
         try:
             return await _remove(registry, current, registry.object(current), write)
-        except ConflictError:
+        except RevisionMismatchError:
             await registry.services.store.refresh()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apiserver.registry.generic.writes import Written
-from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 
@@ -21,7 +21,7 @@ async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> Written
         entry = store.get(key)
         try:
             return await attempt(entry)
-        except ConflictError:
+        except RevisionMismatchError:
             await store.refresh()
         except StatusError:
             await store.refresh()
@@ -30,11 +30,11 @@ async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> Written
 
 
 async def confirm(store: Store, entry: Entry) -> None:
-    """Raise ConflictError unless `entry` is still current: for what succeeds without writing."""
+    """Raise RevisionMismatchError unless `entry` is still current: for what succeeds without writing."""
     await store.refresh()
     current = store.get(entry.key)
     if not _same(current, entry):
-        raise ConflictError(entry.key, current)
+        raise RevisionMismatchError(entry.key, current)
 
 
 def _same(one: Entry | None, other: Entry | None) -> bool:

@@ -65,7 +65,7 @@ class Registry:
             self._subresources[name] = strategy()
         self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)
         self._under_way: dict[str, Object] = {}  # by uid
-        self._preparing = asyncio.Lock()
+        self._checking = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
         self.field_manager = field_manager(services, resource)
 
@@ -99,10 +99,10 @@ class Registry:
             raise not_found(self.resource.group_resource, name)
         return entry
 
-    async def prepare(self, entry: Entry | None) -> None:
+    async def fetch_conversion(self, entry: Entry | None) -> None:
         """Have `object` be able to read the entry, of versions that a webhook converts."""
         if self.resource.custom and entry is not None:
-            await self.services.codec.prepare(self.resource, [(entry.value, entry.revision)])
+            await self.services.codec.fetch_conversions(self.resource, [(entry.value, entry.revision)])
 
     def object(self, entry: Entry) -> Object:
         """Returns the object of an entry in the hub version, fresh, with its resourceVersion."""
@@ -167,24 +167,24 @@ class Registry:
         weight = self.strategy_of(write.subresource).weight
         return max(write.size, stored) * weight + self.strategy.effort
 
-    async def prepared(
-        self, obj: Object, effort: int, work: Callable[[], None], store: Callable[[], Awaitable[Written]]
+    async def check_and_commit(
+        self, obj: Object, effort: int, check: Callable[[], None], commit: Callable[[], Awaitable[Written]]
     ) -> Written:
-        """Stores `obj` with `store` once `work` has prepared it.
+        """Completes and checks `obj` with `check`, then has `commit` store it, and returns its result.
 
-        Others see an object of an exclusive kind from then on.
+        An object of an exclusive kind counts for others' checks from its own on, before it is stored.
         """
         if not self.strategy.exclusive:
-            await offload(effort, work)
-            return await store()
-        async with self._preparing:
+            await offload(effort, check)
+            return await commit()
+        async with self._checking:
             if self.services.log.shared:
                 await self.services.store.refresh()
-            await offload(effort, work)
+            await offload(effort, check)
             uid = obj["metadata"]["uid"]
             self._under_way[uid] = obj
         try:
-            return await store()
+            return await commit()
         finally:
             if self._under_way.get(uid) is obj:
                 del self._under_way[uid]

@@ -50,7 +50,7 @@ async def update(
             raise precondition_failed(registry, registry.key(write.namespace, name), "UID", uid, found)
         if entry is None:
             return await _create(registry, name, transform, write, force_create=force_create)
-        await registry.prepare(entry)
+        await registry.fetch_conversion(entry)
         return await _update(registry, entry, transform, write)
 
     key = registry.requested_key(write.namespace, name)
@@ -78,12 +78,15 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
         await offload(write.size, partial(deduplicate, new, write.warnings, mutated=True))
     _check_revision(registry, new, entry, write)
     effort = registry.effort(write, len(entry.value))
-    work = partial(prepare, registry, strategy, new, old, write)
-    return await registry.prepared(new, effort, work, partial(_store, registry, entry, new, old, write))
+    check = partial(before_update, registry, strategy, new, old, write)
+    store = partial(_admit_and_commit, registry, entry, new, old, write)
+    return await registry.check_and_commit(new, effort, check, store)
 
 
-async def _store(registry: Registry, entry: Entry, new: Object, old: Object, write: Write) -> Written:
-    """Validate what is prepared, and write it; nothing is written where nothing changed."""
+async def _admit_and_commit(
+    registry: Registry, entry: Entry, new: Object, old: Object, write: Write
+) -> Written:
+    """Asks validating admission about a checked object, and stores it; not where nothing changed."""
     services = registry.services
     if not write.admitted:
         await services.admission.validate(
@@ -114,8 +117,11 @@ def _check_revision(registry: Registry, new: Object, entry: Entry, write: Write)
         raise errors.conflict(registry.named(write), entry.key.name, errors.MODIFIED)
 
 
-def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, write: Write) -> None:
-    """Everything between admission and the store (rest.BeforeUpdate); raises 422."""
+def before_update(registry: Registry, strategy: Strategy, new: Object, old: Object, write: Write) -> None:
+    """Completes an object that mutating admission has seen, and checks its change (rest.BeforeUpdate).
+
+    Raises 422.
+    """
     ctx = registry.context(write)
     metadata = new["metadata"]
     if registry.resource.namespaced:

@@ -8,6 +8,7 @@ from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, ope
 
 from kubeskew.apiserver import pipeline
 from kubeskew.apiserver.filters import deadlines
+from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.authors import component_of
 from kubeskew.apiserver.http.request import Peer
 
@@ -315,3 +316,28 @@ async def test_an_announcement_is_small(api):
     """Nobody fills the log with one announcement."""
     event = {"component": "scheduler", "what": "started", "gates": "A" * 70_000 + "=true"}
     assert (await api.post(COMPONENTS, event)).status == 413
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "status"),
+    [
+        (f"{MAPS}/none", {}, 404),  # of the handler
+        (f"{MAPS}?timeout=soon", {}, 400),  # of the deadline
+        (MAPS, {"impersonate-user": "jane"}, 403),  # of the authorization of another
+        (MAPS, {"impersonate-uid": "x"}, 400),  # of the impersonation itself
+        (MAPS, {"authorization": "Bearer nonsense"}, 401),
+    ],
+)
+async def test_no_filter_sees_an_error(server, monkeypatch, target, headers, status):
+    """Whoever refuses a request answers it: nothing but answers goes up through the filters."""
+    seen, panic = [], statuses.panic
+    monkeypatch.setattr(statuses, "panic", lambda request: seen.append(request) or panic(request))
+    peer = None if "authorization" in headers else ADMIN
+
+    answer = await Caller(server, peer)(
+        "GET", target, **{name.replace("-", "_"): headers[name] for name in headers}
+    )
+
+    assert answer.status == status
+    assert answer.body["kind"] == "Status"
+    assert not seen

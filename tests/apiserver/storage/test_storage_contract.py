@@ -7,8 +7,8 @@ from storage_cases import AUTHOR, START, create, delete, every_event, pod, updat
 
 from kubeskew.apiserver.storage.failures import (
     CompactedError,
-    ConflictError,
     FutureRevisionError,
+    RevisionMismatchError,
     StorageError,
 )
 from kubeskew.apiserver.storage.interfaces import Log
@@ -48,7 +48,7 @@ class TestLog:
     async def test_what_exists_cannot_be_created(self, log: Log):
         """The conflict tells what is there."""
         await log.append(create(pod()))
-        with pytest.raises(ConflictError) as caught:
+        with pytest.raises(RevisionMismatchError) as caught:
             await log.append(create(pod()))
         assert caught.value.current == Entry(pod(), "u1", 2, 2, b"1")
 
@@ -57,7 +57,7 @@ class TestLog:
         """A change that expects another revision than the object is at is refused and writes nothing."""
         event = await log.append(create(pod()))
         await log.append(update(event))
-        with pytest.raises(ConflictError) as caught:
+        with pytest.raises(RevisionMismatchError) as caught:
             await log.append(change(event))
         assert caught.value.current == Entry(pod(), "u1", 3, 2, b"2")
         assert await log.revision() == 3
@@ -66,7 +66,7 @@ class TestLog:
         """The conflict of a change to nothing has no current object."""
         event = await log.append(create(pod()))
         await log.append(delete(event))
-        with pytest.raises(ConflictError) as caught:
+        with pytest.raises(RevisionMismatchError) as caught:
             await log.append(update(event))
         assert caught.value.current is None
 
@@ -82,7 +82,7 @@ class TestLog:
         changes = [update(created, str(i).encode()) for i in range(20)]
         results = await asyncio.gather(*map(log.append, changes), return_exceptions=True)
         assert sum(isinstance(result, Event) for result in results) == 1
-        assert sum(isinstance(result, ConflictError) for result in results) == 19
+        assert sum(isinstance(result, RevisionMismatchError) for result in results) == 19
         assert [event.revision for event in await every_event(log)] == [2, 3]
 
     async def test_concurrent_writers_of_many_objects_leave_no_gap(self, log: Log):

@@ -10,7 +10,7 @@ from randomness import examples
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
 from kubeskew.apiserver.storage.event_window import Window
-from kubeskew.apiserver.storage.failures import CompactedError, ConflictError
+from kubeskew.apiserver.storage.failures import CompactedError, RevisionMismatchError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key
 from kubeskew.apiserver.storage.replay import digest, encoded, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
@@ -49,7 +49,7 @@ class Run:
                 changes.append(self._change(what, KEYS[number], value))
         results = await asyncio.gather(*map(self.store.write, changes), return_exceptions=True)
         for result in results:
-            assert isinstance(result, (Event, ConflictError))
+            assert isinstance(result, (Event, RevisionMismatchError))
         self.history += [result for result in results if isinstance(result, Event)]
 
     def _change(self, what: str, key: Key, value: bytes) -> Change:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update, url_in
 
-from kubeskew.apiserver.storage.failures import CompactedError, ConflictError
+from kubeskew.apiserver.storage.failures import CompactedError, RevisionMismatchError
 from kubeskew.apiserver.storage.records import Event
 from kubeskew.apiserver.storage.replay import digest, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
@@ -75,7 +75,7 @@ async def test_of_two_servers_one_wins(pair):
         return_exceptions=True,
     )
     winners = [result for result in results if isinstance(result, Event)]
-    losers = [result for result in results if isinstance(result, ConflictError)]
+    losers = [result for result in results if isinstance(result, RevisionMismatchError)]
     assert (len(winners), len(losers)) == (1, 9)
     assert {loser.current.value for loser in losers} == {winners[0].value}
 

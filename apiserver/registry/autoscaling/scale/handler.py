@@ -75,7 +75,7 @@ async def get(request: Request, scope: Scope) -> Response:
             raise
         missed = GroupResource(group, f"{scope.resource.plural}/scale")
         raise errors.not_found(missed, request.info.name) from error
-    await scope.registry.prepare(entry)
+    await scope.registry.fetch_conversion(entry)
     obj = scope.registry.object(entry)
     if scope.resource.custom and at_path(obj, _paths(scope).spec_replicas) is None:
         path = _paths(scope).spec_replicas
