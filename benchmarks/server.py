@@ -17,6 +17,7 @@ from benchmarks.connection import Connection
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cluster import creation, launching
 from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.environment import environment
 from kubeskew.cluster.ports import HeldPorts
 from kubeskew.cluster.state import StateDir
 
@@ -83,7 +84,7 @@ def _started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "kubeskew", *arguments],
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, **launching.environment(os.environ)},
+        env={**os.environ, **environment(os.environ)},
     )
 
 

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cli.history import events_since, evidence, newest_revision
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
-from kubeskew.cluster.readiness import Probes
+from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged
@@ -22,10 +22,12 @@ from kubeskew.conformance.evidence.log import Logged
 class LocalControl:
     """A cluster of our own in a state directory that is made for it and removed with it, unless `keep`."""
 
-    def __init__(self, clock: Clock, progress: Callable[[str], None], *, keep: bool = False) -> None:
+    def __init__(
+        self, clock: Clock, progress: Callable[[str], None], processes: Processes, *, keep: bool = False
+    ) -> None:
         # short, because sockets below it have paths of at most 108 bytes
         self._directory = StateDir(Path(tempfile.mkdtemp(prefix="kubeskew-")))
-        self._cluster = Cluster(self._directory, clock, progress)
+        self._cluster = Cluster(self._directory, clock, progress, processes)
         self._keep = keep
 
     @property
@@ -64,7 +66,7 @@ class LocalControl:
 
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         found: dict[str, Sequence[str]] = {}
-        async with Probes(self._directory) as probes:
+        async with self._cluster.probes() as probes:
             for process in self._directory.load().of_kind("kubelet"):
                 for node, drivers in (await probes.prepared(process)).items():
                     claims = [claim for each in drivers.values() for claim in each]
@@ -75,7 +77,7 @@ class LocalControl:
         process = self._directory.load().components().get(component)
         if process is None:
             raise ScenarioError(f"there is no component {component} whose metrics could be read")
-        async with Probes(self._directory) as probes:
+        async with self._cluster.probes() as probes:
             status, text = await probes.request("GET", process.url(path))
         if status != 200:
             raise TimeoutError(f"{component} answers {status or 'nothing'} to {path}")

@@ -5,6 +5,7 @@ writes the record before and after each process it starts, so that a crash leave
 """
 
 import asyncio
+import os
 import random
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,8 +14,9 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster import creation, driver_accounts, drivers, launching, processes, runtime_dir, skew
+from kubeskew.cluster import creation, driver_accounts, drivers, launching, runtime_dir, skew
 from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.environment import environment
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.planning import (
     Target,
@@ -28,18 +30,32 @@ from kubeskew.cluster.planning import (
     versioned,
 )
 from kubeskew.cluster.ports import HeldPorts, is_free
-from kubeskew.cluster.readiness import Probes, server_runs, wait_cluster, wait_ready, wait_until
+from kubeskew.cluster.probes import HTTPTransport, Probes, Transport
+from kubeskew.cluster.processes import STOP_SECONDS, Processes
+from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.cluster.timeline import announce
 
 
 class Cluster:
-    """The cluster of one state directory. `progress` is told what happens, one short line at a time."""
+    """The cluster of one state directory. `progress` is told what happens, one short line at a time.
 
-    def __init__(self, directory: StateDir, clock: Clock, progress: Callable[[str], None]) -> None:
+    Its components are run by `processes` and asked over what `connect` gives.
+    """
+
+    def __init__(
+        self,
+        directory: StateDir,
+        clock: Clock,
+        progress: Callable[[str], None],
+        processes: Processes,
+        connect: Callable[[StateDir], Transport] = HTTPTransport,
+    ) -> None:
         self.directory = directory
         self._clock = clock
         self._progress = progress
+        self._processes = processes
+        self._connect = connect
         self._ports = HeldPorts(random.SystemRandom())
 
     # -- start and end -------------------------------------------------------------------------------------
@@ -58,11 +74,12 @@ class Cluster:
                 state = creation.create(self.directory, spec, self._ports, self._clock.now())
             runtime_dir.ensure(state)
             self.directory.save(state)
-            stopped = [p for p in state.processes.values() if not processes.alive(p.pid, p.birth)]
-            for process in sorted(stopped, key=lambda p: skew.UPGRADE_ORDER.index(p.kind)):
+            stopped = [p for p in state.processes.values() if not self._runs(p)]
+            stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
+            for process in stopped:
                 self._progress(f"starting {process.name} {process.version}")
-                self._start(state, process)
-            async with Probes(self.directory) as probes:
+            await self._start(state, *stopped)
+            async with self.probes() as probes:
                 try:
                     ready = wait_ready(
                         self.directory, probes, state, state.processes.values(), self._progress
@@ -96,6 +113,13 @@ class Cluster:
                 self.directory.save(state)
         if purge:
             self.directory.purge()
+
+    def probes(self) -> Probes:
+        """Returns what asks the cluster's processes; a context."""
+        return Probes(self._connect(self.directory), self._processes)
+
+    def _runs(self, process: Process) -> bool:
+        return self._processes.alive(process.pid, process.birth)
 
     @contextmanager
     def _changing(self) -> Iterator[State]:
@@ -168,15 +192,14 @@ class Cluster:
             process = state.processes[name]
             drivers.switch(state, driver, nodes, changes)
             self._progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
-            drivers.tell(self.directory, state)
-            if processes.alive(process.pid, process.birth):
-                async with Probes(self.directory) as probes:
+            drivers.tell(self.directory, state, self._processes)
+            if self._runs(process):
+                async with self.probes() as probes:
                     await wait_ready(self.directory, probes, state, [process], self._progress)
 
-    @staticmethod
-    def _up(state: State) -> set[str]:
+    def _up(self, state: State) -> set[str]:
         """The components that run."""
-        alive = {p.name for p in state.processes.values() if processes.alive(p.pid, p.birth)}
+        alive = {p.name for p in state.processes.values() if self._runs(p)}
         killed = {f"kubelet/{node}" for node in state.killed_nodes}
         return {n for n, p in state.components().items() if p.name in alive and n not in killed}
 
@@ -190,7 +213,7 @@ class Cluster:
             return
         process.wanted = False
         self.directory.save(state)
-        await processes.stop(process.pid, process.birth, kill=True)
+        await self._processes.stop(process.pid, process.birth, kill=True)
 
     async def _change(self, state: State, targets: Mapping[str, Target], *, force: bool) -> None:
         """Bring components to their targets in the given order; all steps are checked before the first."""
@@ -198,8 +221,9 @@ class Cluster:
             check_gates(name, target)
         if not force:
             check_steps(state, targets)
+        self._processes.prepare([skew.kind_of(name) for name in targets], environment(os.environ))
         kubelets = {n.partition("/")[2]: t for n, t in targets.items() if skew.kind_of(n) == "kubelet"}
-        async with Probes(self.directory) as probes:
+        async with self.probes() as probes:
             for name in targets:
                 if skew.kind_of(name) != "kubelet":
                     await self._replace(state, state.processes[name], targets[name], probes)
@@ -214,7 +238,7 @@ class Cluster:
         await self._stop(state, process)
         self._ports.keep(process.port)
         process.version, process.gates = str(target.version), dict(target.gates)
-        self._start(state, process)
+        await self._start(state, process)
         await wait_ready(self.directory, probes, state, [process], self._progress)
 
     async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
@@ -229,19 +253,17 @@ class Cluster:
                 await self._part(state, process, leaving)
         state.killed_nodes = [node for node in state.killed_nodes if node not in targets]
         changed = {creation.host(state, self._ports, node, target).name for node, target in targets.items()}
-        for process in [state.processes[name] for name in sorted(changed)]:
-            if processes.alive(process.pid, process.birth):
+        moved = [state.processes[name] for name in sorted(changed)]
+        for process in moved:
+            if self._runs(process):
                 self._reload_nodes(state, process)
-            else:
-                self._start(state, process)
+        await self._start(state, *(process for process in moved if not self._runs(process)))
         self.directory.save(state)
-        await wait_ready(
-            self.directory, probes, state, [state.processes[name] for name in sorted(changed)], self._progress
-        )
+        await wait_ready(self.directory, probes, state, moved, self._progress)
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
         """Take nodes out of a kubelet process that goes on with others."""
-        unheard = [f"kubelet/{n}" for n in leaving] if not server_runs(state) else []
+        unheard = [f"kubelet/{n}" for n in leaving] if not self._runs(state.of_kind("apiserver")[0]) else []
         for name in [each for each in unheard if each in self._up(state)]:
             await self._announce(state, name, "stopped")
         process.nodes = [node for node in process.nodes if node not in leaving]
@@ -251,10 +273,10 @@ class Cluster:
     def _reload_nodes(self, state: State, process: Process) -> None:
         launching.write_nodes_file(self.directory, state, process)
         self.directory.save(state)
-        processes.send(process.pid, process.birth, signal.SIGHUP)
+        self._processes.send(process.pid, process.birth, signal.SIGHUP)
 
     async def _await_unhosted(self, process: Process, nodes: Iterable[str]) -> None:
-        async with Probes(self.directory) as probes:
+        async with self.probes() as probes:
 
             async def still_there() -> str:
                 hosted = await probes.hosted(process) or {}
@@ -262,10 +284,19 @@ class Cluster:
 
             await wait_until(f"{process.name} letting go of nodes", still_there)
 
-    def _start(self, state: State, process: Process) -> None:
-        if process.port and not is_free(process.port):
-            self._find_port(state, process)
-        launching.start(self.directory, state, process)
+    async def _start(self, state: State, *starting: Process) -> None:
+        """Starts processes side by side; each is recorded, whatever becomes of the others."""
+        for process in starting:
+            if process.port and not is_free(process.port):
+                self._find_port(state, process)
+        tasks = [asyncio.ensure_future(self._start_one(state, process)) for process in starting]
+        try:
+            await asyncio.shield(asyncio.gather(*tasks))
+        finally:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start_one(self, state: State, process: Process) -> None:
+        await launching.start(self.directory, state, process, self._processes)
         self.directory.save(state)
 
     def _find_port(self, state: State, process: Process) -> None:
@@ -279,22 +310,21 @@ class Cluster:
 
     async def _stop(self, state: State, *stopping: Process) -> None:
         """Stop gracefully, and put on the time line what the processes cannot say there themselves."""
-        running = [process for process in stopping if processes.alive(process.pid, process.birth)]
+        running = [process for process in stopping if self._runs(process)]
         components = [(n, p) for n, p in state.components().items() if p in running]
         unheard = [n for n, p in components if not self._is_heard(state, p) and n in self._up(state)]
-        gently = await asyncio.gather(*(processes.stop(p.pid, p.birth) for p in running))
+        gently = await asyncio.gather(*(self._processes.stop(p.pid, p.birth) for p in running))
         killed = [process for process, gentle in zip(running, gently, strict=True) if not gentle]
         for process in killed:
-            self._progress(f"{process.name} did not stop in {processes.STOP_SECONDS:.0f} s and was killed")
+            self._progress(f"{process.name} did not stop in {STOP_SECONDS:.0f} s and was killed")
         for name, process in components:
             if process in killed or name in unheard:
                 await self._announce(state, name, "killed" if process in killed else "stopped")
 
-    @staticmethod
-    def _is_heard(state: State, process: Process) -> bool:
+    def _is_heard(self, state: State, process: Process) -> bool:
         """Returns whether the process can tell an API server that it stops; a server writes to the log
         itself."""
-        return process.kind == "apiserver" or server_runs(state)
+        return process.kind == "apiserver" or self._runs(state.of_kind("apiserver")[0])
 
     async def _announce(self, state: State, name: str, what: str) -> None:
         process = state.components()[name]
@@ -305,6 +335,7 @@ class Cluster:
             "gates": process.feature_gates.flag(),
         }
         try:
-            await announce(self.directory, state, self._clock, event)
+            async with self.probes() as probes:
+                await announce(probes, state, self.directory.storage_url, self._clock, event)
         except ClusterError as error:  # what was done is done
             self._progress(f"{name}: {what}, but {error}")

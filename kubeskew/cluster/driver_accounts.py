@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubeskew.cluster.drivers import NAMESPACE, is_device_plugin, name_of
-from kubeskew.cluster.readiness import Probes, wait_until
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.readiness import wait_until
 from kubeskew.cluster.state import State
 
 _THERE = frozenset({201, 409})

@@ -1,21 +1,18 @@
 """Decides when a driver is ready, from what it, the kubelets and the API server say."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubeskew.cluster.drivers import is_device_plugin, name_of
 from kubeskew.cluster.naming import named
+from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.state import Process, State
-
-if TYPE_CHECKING:
-    from kubeskew.cluster.readiness import Probes
-
 
 # What a kubelet says that takes no such plugins; one that does has yet to answer.
 _TAKES_NONE = "no handler registered for plugin type"
 
 
-async def missing(probes: "Probes", state: State, process: Process) -> str:
+async def missing(probes: Probes, state: State, process: Process) -> str:
     """Returns what a driver still lacks: registered with the kubelets, its file in effect, its slices
     stored."""
     lacking = await probes.missing(process)
@@ -29,7 +26,7 @@ async def missing(probes: "Probes", state: State, process: Process) -> str:
     return await _unregistered(probes, state, process, told) or await _unstored(probes, state, told)
 
 
-async def _unpublished(probes: "Probes", state: State, told: Mapping[str, Any]) -> str:
+async def _unpublished(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
     """Nodes on which a device plugin is not registered, or that do not tell of its devices as they are."""
     server = state.of_kind("apiserver")[0]
     listed = await probes.json(server.url("/api/v1/nodes"))
@@ -52,7 +49,7 @@ def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -
     return entry["registered"] and (capacity, allocatable) == wanted
 
 
-async def _unregistered(probes: "Probes", state: State, process: Process, told: Mapping[str, Any]) -> str:
+async def _unregistered(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
     """Nodes whose kubelet takes plugins and does not have this one, or has it still after it vanished.
 
     A refusal is an answer too.
@@ -71,7 +68,7 @@ async def _unregistered(probes: "Probes", state: State, process: Process, told: 
     return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
 
 
-async def _unstored(probes: "Probes", state: State, told: Mapping[str, Any]) -> str:
+async def _unstored(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
     """Pools that the API server does not have as the driver wants them, and believes them to be.
 
     A pool that the driver's library or the server refused is not waited for.

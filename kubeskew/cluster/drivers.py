@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kubeskew.cluster import processes
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.kubelet.drivers import switches
@@ -69,7 +69,7 @@ def write_file(directory: StateDir, state: State, process: Process) -> None:
     write_secret(directory.nodes_file(process.name), json.dumps(content, indent=1))
 
 
-def tell(directory: StateDir, state: State) -> None:
+def tell(directory: StateDir, state: State, processes: Processes) -> None:
     """Have all drivers read their files again, which share a revision; the record is saved."""
     for process in state.of_kind("driver"):
         write_file(directory, state, process)

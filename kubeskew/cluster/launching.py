@@ -2,44 +2,27 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster import drivers, processes
+from kubeskew.cluster import drivers
+from kubeskew.cluster.environment import environment
+from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
 
 SERVICE_RANGE = "10.96.0.0/16"  # kind's default
-# Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
-_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
-
-
 Builder = Callable[[StateDir, State, Process], list[str]]
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of components beside what is `given` to this command.
-
-    Where Python must not leave bytecode beside its sources, every start would compile them again, which takes
-    as long as the rest of it: components keep theirs in the user's cache.
-    """
-    found = dict(_NO_AUTHORITIES)
-    if given.get("PYTHONDONTWRITEBYTECODE") and not given.get("PYTHONPYCACHEPREFIX"):
-        caches = given.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        found["PYTHONPYCACHEPREFIX"] = str(Path(caches) / "kubeskew" / "bytecode")
-        found["PYTHONDONTWRITEBYTECODE"] = ""
-    return found
-
-
-def start(directory: StateDir, state: State, process: Process) -> None:
-    """Start `process` as it is recorded and note its pid. The caller saves the record."""
+async def start(directory: StateDir, state: State, process: Process, processes: Processes) -> None:
+    """Starts `process` as it is recorded and notes its pid. The caller saves the record."""
     if process.kind == "kubelet":
         write_nodes_file(directory, state, process)
     elif process.kind == "driver":
         drivers.write_file(directory, state, process)
-    process.pid, process.birth = processes.start(
+    process.pid, process.birth = await processes.start(
         arguments(directory, state, process), directory.log(process.name), environment(os.environ)
     )
     process.wanted = True

@@ -1,4 +1,4 @@
-"""Processes of the cluster: start them apart from us, know whether they live, end them.
+"""Processes of the cluster: the interface to them, and those that have an interpreter of their own.
 
 They outlive the command that started them, so all that is known of one is its pid and its birth (the kernel's
 start time), which tells it from a later process with the same pid.
@@ -9,33 +9,96 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO, Protocol
 
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.02
 
+Identity = tuple[int, str]  # pid and birth
 
-def start(
-    arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Start `kubeskew ARGUMENTS` in a session of its own; gives its pid and birth."""
+
+class Processes(Protocol):
+    """Starts, knows and ends the processes of clusters."""
+
+    def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
+        """Hears that components of these kinds are going to be started soon."""
+        ...
+
+    async def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:
+        """Starts `kubeskew ARGUMENTS` in a session of its own, with `environment` beside the command's; its
+        output goes to `log`. Raises ClusterError if it cannot be started."""
+        ...
+
+    def alive(self, pid: int, born: str) -> bool:
+        """Returns whether the process that had `pid` when it was `born` still runs."""
+        ...
+
+    def send(self, pid: int, born: str, number: signal.Signals) -> None:
+        """Signals the process if it still runs."""
+        ...
+
+    async def stop(self, pid: int, born: str, *, kill: bool = False) -> bool:
+        """Ends the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`).
+
+        Returns whether it ended, or had ended, without SIGKILL.
+        """
+        ...
+
+
+class KernelProcesses:
+    """Knows and ends processes by what the kernel says of them, however they were started."""
+
+    def alive(self, pid: int, born: str) -> bool:
+        return alive(pid, born)
+
+    def send(self, pid: int, born: str, number: signal.Signals) -> None:
+        if alive(pid, born):
+            os.kill(pid, number)
+
+    async def stop(self, pid: int, born: str, *, kill: bool = False) -> bool:
+        self.send(pid, born, signal.SIGKILL if kill else signal.SIGTERM)
+        graceful = not kill and await _ended(pid, born, STOP_SECONDS)
+        if not graceful:
+            self.send(pid, born, signal.SIGKILL)
+            await _ended(pid, born)
+        return graceful
+
+
+class ExecutedProcesses(KernelProcesses):
+    """Starts each process with an interpreter of its own, which imports what it needs."""
+
+    def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
+        """Does nothing: an interpreter is of no use before it knows its arguments."""
+
+    async def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:
+        with open_log(log) as output:
+            process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own entry point; it only forks
+                command("kubeskew", *arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                close_fds=True,
+                umask=0o077,
+                env={**os.environ, **environment},
+            )
+        # the process outlives this command on purpose: keep Popen from warning about it
+        process.returncode = 0
+        return process.pid, birth(process.pid)
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Returns the command line that runs a module of ours, without modules of the working directory."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def open_log(log: Path) -> BinaryIO:
+    """Opens a log to append to it; it is made, readable for its owner alone, if there is none."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     log.touch(mode=0o600)
-    with log.open("ab") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own entry point
-            [sys.executable, "-P", "-m", "kubeskew", *arguments],  # -P: no modules from here
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            close_fds=True,
-            umask=0o077,
-            env={**os.environ, **(environment or {})},
-        )
-    # the process outlives this command on purpose: keep Popen from warning about it
-    process.returncode = 0
-    return process.pid, birth(process.pid)
+    return log.open("ab")
 
 
 def birth(pid: int) -> str:
@@ -71,27 +134,31 @@ def alive(pid: int, born: str) -> bool:
     return pid > 0 and birth(pid) == born != ""
 
 
-def send(pid: int, born: str, number: signal.Signals) -> None:
-    """Signal the process if it still runs."""
-    if alive(pid, born):
-        os.kill(pid, number)
+async def _ended(pid: int, born: str, seconds: float | None = None) -> bool:
+    """Waits until the process has ended; returns False if it has not within `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            while alive(pid, born):
+                await _exit_or_a_while(pid)
+    except TimeoutError:
+        return False
+    return True
 
 
-async def stop(pid: int, born: str, *, kill: bool = False) -> bool:
-    """End the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`).
-
-    True if it ended, or had ended, without SIGKILL.
-    """
-    graceful = not kill
-    send(pid, born, signal.SIGKILL if kill else signal.SIGTERM)
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + STOP_SECONDS
-    while alive(pid, born):
-        if loop.time() > deadline:
-            graceful = False
-            send(pid, born, signal.SIGKILL)
+async def _exit_or_a_while(pid: int) -> None:
+    """Waits for the exit of a process; for a moment only where the system does not tell it."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, or an old one; or it is gone
         await asyncio.sleep(POLL_SECONDS)
-    return graceful
+        return
+    loop, exited = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, exited.set)
+    try:
+        await exited.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def tail(log: Path, lines: int = 8) -> str:

@@ -1,17 +1,13 @@
 """Decides when a change is effective: what every kind of process must say before a command returns."""
 
 import asyncio
-import json
-import ssl
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 
-import aiohttp
-
-from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster import driver_readiness, processes
+from kubeskew.cluster import driver_readiness
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.naming import named
+from kubeskew.cluster.probes import Missing, Probes
+from kubeskew.cluster.processes import tail
 from kubeskew.cluster.state import Process, State, StateDir
 
 START_SECONDS = 60.0
@@ -20,96 +16,11 @@ POLL_SECONDS = 0.03
 _POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
 _NOT_LEADING = "leading: not leading"
 
-Missing = str  # what is not there yet; empty if nothing
 Progress = Callable[[str], None]
 
 
 def silent(_text: str) -> None:
     """Progress that nobody wants to see."""
-
-
-class Probes:
-    """Asks the processes of one cluster, as its administrator."""
-
-    def __init__(self, directory: StateDir) -> None:
-        self._directory = directory
-        tls = ssl.create_default_context(cafile=str(directory.ca))
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
-            headers={
-                "Authorization": f"Bearer {directory.token.read_text().strip()}",
-                "User-Agent": "kubeskew/0.1",
-            },
-            timeout=aiohttp.ClientTimeout(total=5),
-        )
-
-    async def __aenter__(self) -> "Probes":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
-    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
-        """Status and text of the answer; status 0 and the reason if there is none."""
-        try:
-            async with self._session.request(method, url, json=body) as response:
-                return response.status, await response.text()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return 0, str(error)
-
-    async def json(self, url: str) -> Any:
-        """The JSON answer to a GET; None if there is none."""
-        status, text = await self.request("GET", url)
-        if status != 200:
-            return None
-        return json.loads(text)
-
-    async def missing(self, process: Process, killed: Collection[str] = ()) -> Missing:
-        """Returns what `process` still lacks to be ready; nobody waits for the `killed` nodes."""
-        if process.kind == "apiserver":
-            return await self._apiserver_missing(process)
-        status, text = await self.request("GET", f"http://127.0.0.1:{process.port}/readyz")
-        if status != 200:
-            return text or "no answer"
-        return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""
-
-    async def answers(self, process: Process) -> Missing:
-        """Empty once the process answers at all."""
-        status, _ = await self.request("GET", f"http://127.0.0.1:{process.port}/livez")
-        return "" if status else "no answer"
-
-    async def _apiserver_missing(self, process: Process) -> Missing:
-        base = f"https://127.0.0.1:{process.port}"
-        status, text = await self.request("GET", f"{base}/readyz")
-        if status != 200:
-            return text or "no answer"
-        answered = (await self.json(f"{base}/version") or {}).get("gitVersion")
-        expected = Version.parse(process.version).git_version
-        return "" if answered == expected else f"it answers as {answered}"
-
-    async def hosted(self, process: Process) -> dict[str, Any] | None:
-        """The kubelet process' nodes; None if it does not answer."""
-        found = await self.json(f"http://127.0.0.1:{process.port}/nodes")
-        return found if isinstance(found, dict) else None
-
-    async def prepared(self, process: Process) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """Returns the claims that the kubelet process' drivers hold prepared: node → driver → claims."""
-        return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
-
-    async def plugins(self, process: Process) -> dict[str, list[str] | None]:
-        """The drivers that registered with a kubelet process: by node; None for one that takes none."""
-        return await self.json(process.url("/plugins")) or {}
-
-    async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
-        hosted = await self.hosted(process) or {}
-        waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
-        return f"nodes not ready: {named(waiting)}" if waiting else ""
-
-    async def default_account_missing(self, server: Process) -> Missing:
-        """Returns whether namespace `default` has its service account, which the controller manager makes."""
-        path = "/api/v1/namespaces/default/serviceaccounts/default"
-        status, _ = await self.request("GET", f"https://127.0.0.1:{server.port}{path}")
-        return "" if status == 200 else "service account default/default does not exist"
 
 
 async def wait_ready(
@@ -134,16 +45,14 @@ async def _wait_one(
     log = directory.log(process.name)
 
     def check_alive() -> None:
-        if not processes.alive(process.pid, process.birth):
-            raise ClusterError(
-                f"{process.name} ended while starting; the end of {log}:\n{processes.tail(log)}"
-            )
+        if not probes.alive(process):
+            raise ClusterError(f"{process.name} ended while starting; the end of {log}:\n{tail(log)}")
 
     def tell(lacking: Missing) -> None:
         hint = " (the lease of a leader that was killed ends after 15 s)" if _NOT_LEADING in lacking else ""
         progress(f"waiting for {process.name}: {' '.join(lacking.split())}{hint}")
 
-    if process.kind != "apiserver" and not server_runs(state):
+    if process.kind != "apiserver" and not probes.server_runs(state):
         progress(f"{process.name} waits for the API server, which does not run")
         await wait_until(process.name, lambda: probes.answers(process), check_alive)
         return
@@ -178,17 +87,11 @@ async def _check_kubelets(probes: Probes, process: Process) -> None:
 async def _kubelets_missing(probes: Probes, state: State) -> Missing:
     """Returns what running kubelets lack: nothing comes of a driver before its nodes are up."""
     for kubelet in state.of_kind("kubelet"):
-        if processes.alive(kubelet.pid, kubelet.birth):
+        if probes.alive(kubelet):
             lacking = await probes.missing(kubelet, state.killed_nodes)
             if lacking:
                 return f"{kubelet.name}: {lacking}"
     return ""
-
-
-def server_runs(state: State) -> bool:
-    """Returns whether the API server that the components speak to, the first, has a process."""
-    server = state.of_kind("apiserver")[0]
-    return processes.alive(server.pid, server.birth)
 
 
 async def wait_cluster(
@@ -196,11 +99,11 @@ async def wait_cluster(
 ) -> None:
     """Return when everything that runs is ready, and namespace `default` can take pods."""
     wanted = [process for process in state.processes.values() if process.wanted]
-    running = [process for process in wanted if processes.alive(process.pid, process.birth)]
+    running = [process for process in wanted if probes.alive(process)]
     for process in wanted:
         if process not in running:
             progress(f"{process.name} has ended by itself: start it again with `kubeskew up`")
-    if not server_runs(state):
+    if not probes.server_runs(state):
         return  # then nothing gets any further
     await wait_ready(directory, probes, state, running, progress)
     if any(process.kind == "controller-manager" for process in running):

@@ -3,25 +3,21 @@
 from collections.abc import Mapping
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.cluster import processes
 from kubeskew.cluster.failures import ClusterError
-from kubeskew.cluster.readiness import Probes
-from kubeskew.cluster.state import State, StateDir
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.state import State
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
 
 
-async def announce(directory: StateDir, state: State, clock: Clock, event: Mapping[str, str]) -> None:
-    """Append one component event through an API server or, if none answers, to the log itself."""
-    async with Probes(directory) as probes:
-        for server in state.of_kind("apiserver"):
-            if not processes.alive(server.pid, server.birth):
-                continue
-            url = f"https://127.0.0.1:{server.port}{COMPONENTS_PATH}"
-            status, _ = await probes.request("POST", url, event)
+async def announce(probes: Probes, state: State, url: str, clock: Clock, event: Mapping[str, str]) -> None:
+    """Appends one component event through an API server or, if none answers, to the log at `url` itself."""
+    for server in state.of_kind("apiserver"):
+        if probes.alive(server):
+            status, _ = await probes.request("POST", server.url(COMPONENTS_PATH), event)
             if 200 <= status < 300:
                 return
-    await record(directory.storage_url, clock, event)
+    await record(url, clock, event)
 
 
 async def record(url: str, clock: Clock, event: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """The environment of components."""
 
-from kubeskew.cluster.launching import environment
+from kubeskew.cluster.environment import environment
 
 
 def test_bytecode_is_kept_in_the_cache_where_it_may_not_lie_beside_the_sources():

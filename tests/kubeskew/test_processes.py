@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from kubeskew.cluster import processes
+from kubeskew.cluster.processes import ExecutedProcesses, birth
 
 
 def sleeper(code: str = "import time; time.sleep(60)") -> int:
@@ -22,7 +22,7 @@ def ended() -> int:
 async def test_a_process_is_known_by_pid_and_birth():
     """A running process is alive under its birth and under no other."""
     pid = sleeper()
-    born = processes.birth(pid)
+    processes, born = ExecutedProcesses(), birth(pid)
 
     assert processes.alive(pid, born)
     assert not processes.alive(pid, "another")
@@ -32,9 +32,9 @@ async def test_a_process_is_known_by_pid_and_birth():
 
 async def test_stopping_what_has_ended_is_no_error():
     """A process that is gone already counts as stopped."""
-    await processes.stop(ended(), "1")
+    assert await ExecutedProcesses().stop(ended(), "1")
 
 
 def test_pid_zero_is_nobody():
     """A process that was never started is not alive."""
-    assert not processes.alive(0, "")
+    assert not ExecutedProcesses().alive(0, "")

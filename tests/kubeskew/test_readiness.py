@@ -9,10 +9,9 @@ from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.state import StateDir
 
 
-async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, monkeypatch, ports):
+async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, ports):
     """Its reason is told at once, whatever else the process lacks."""
     state = creation.plan(config.parse({"nodes": [{"name": "n1"}, {"name": "n2"}]}, "test"), ports)
-    monkeypatch.setattr(readiness.processes, "alive", lambda *_: True)
 
     async def missing(*_):
         return "nodes not ready: n1, n2"
@@ -20,6 +19,8 @@ async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, monkeypatch, po
     async def hosted(_process):
         return {"n1": {"ready": False, "error": "checkpoint is corrupted"}, "n2": {"ready": False}}
 
-    probes = SimpleNamespace(missing=missing, hosted=hosted)
+    probes = SimpleNamespace(
+        missing=missing, hosted=hosted, alive=lambda _process: True, server_runs=lambda _state: True
+    )
     with pytest.raises(ClusterError, match=r"^the kubelet of n1 does not run: checkpoint is corrupted\nSee"):
         await readiness.wait_ready(StateDir(tmp_path), probes, state, state.of_kind("kubelet"))

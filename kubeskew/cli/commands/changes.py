@@ -5,10 +5,9 @@ import click
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import (
     VERSION,
-    cluster,
+    change,
     component_option,
     parse_gate_changes,
-    run_async,
     state_dir_option,
 )
 from kubeskew.cluster.failures import UserError
@@ -30,7 +29,7 @@ def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force
     kubeskew upgrade --to 1.36
     kubeskew upgrade --to 1.36 --component apiserver
     """
-    run_async(cluster(directory).move(to, components, downgrade=False, force=force))
+    change(directory, lambda cluster: cluster.move(to, components, downgrade=False, force=force))
 
 
 @click.command()
@@ -45,7 +44,7 @@ def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], for
     kubeskew downgrade --to 1.35
     kubeskew downgrade --to 1.35 --component kubelet/node-1
     """
-    run_async(cluster(directory).move(to, components, downgrade=True, force=force))
+    change(directory, lambda cluster: cluster.move(to, components, downgrade=True, force=force))
 
 
 @click.command()
@@ -63,7 +62,7 @@ def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
     parsed = parse_gate_changes(gates)
     if not parsed:
         raise UserError("no gate given: write NAME=true, NAME=false or NAME-")
-    run_async(cluster(directory).set_gates(parsed, components))
+    change(directory, lambda cluster: cluster.set_gates(parsed, components))
 
 
 @click.command()
@@ -76,7 +75,7 @@ def restart(directory: StateDir, component: str) -> None:
     kubeskew restart scheduler
     kubeskew restart kubelet/node-1
     """
-    run_async(cluster(directory).restart(component))
+    change(directory, lambda cluster: cluster.restart(component))
 
 
 @click.command()
@@ -89,4 +88,4 @@ def kill(directory: StateDir, component: str) -> None:
     kubeskew kill scheduler
     kubeskew restart scheduler
     """
-    run_async(cluster(directory).kill(component))
+    change(directory, lambda cluster: cluster.kill(component))

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cli.commands.options import VERSION, cluster, parse_gates, run_async, state_dir_option
+from kubeskew.cli.commands.options import VERSION, change, parse_gates, state_dir_option
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import disagreements
@@ -60,7 +60,7 @@ def up(
             "port": port,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
-    run_async(cluster(directory).up(spec))
+    change(directory, lambda cluster: cluster.up(spec), "apiserver", "controller-manager")
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo("  kubectl get nodes\n\nStop it with `kubeskew down`.")
 
@@ -86,4 +86,4 @@ def down(directory: StateDir, purge: bool) -> None:
     kubeskew down
     kubeskew down --purge
     """
-    run_async(cluster(directory).down(purge=purge))
+    change(directory, lambda cluster: cluster.down(purge=purge))

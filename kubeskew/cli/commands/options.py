@@ -5,7 +5,7 @@ import json
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,9 +13,12 @@ from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.component import VersionParam
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.cli.terminal import echo, escaped
-from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.forking import component_processes
 from kubeskew.cluster.state import StateDir
+
+if TYPE_CHECKING:
+    from kubeskew.cluster.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -71,9 +74,15 @@ def show_progress(text: str) -> None:
     echo(f"· {text}", err=True)
 
 
-def cluster(directory: StateDir) -> Cluster:
-    """The cluster of a state directory, telling its progress on standard error."""
-    return Cluster(directory, SystemClock(), show_progress)
+def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:
+    """Returns what `work` on the cluster of a state directory gives; progress goes to standard error.
+
+    `kinds` are the components that it is going to start: while this process imports, others do for them.
+    """
+    with component_processes(*kinds) as processes:
+        from kubeskew.cluster.cluster import Cluster
+
+        return run_async(work(Cluster(directory, SystemClock(), show_progress, processes)))
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

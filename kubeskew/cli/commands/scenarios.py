@@ -12,6 +12,7 @@ from kubeskew.cli.commands.options import output_option, print_json, print_table
 from kubeskew.cli.control import KubeconfigControl, LocalControl
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.forking import component_processes
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
@@ -21,6 +22,7 @@ from kubeskew.conformance.report import Run, as_json, write
 from kubeskew.conformance.scenario import Cell, Scenario
 
 F = Callable[..., Any]
+_KINDS = ("apiserver", "controller-manager")
 
 
 def run_options(command: F) -> F:
@@ -120,11 +122,15 @@ def _run(
     """Run the cells, print the table, write the report; 1 if any failed."""
     clock = SystemClock()
 
-    def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
-        return KubeconfigControl(kubeconfig) if kubeconfig else LocalControl(clock, progress, keep=keep)
-
     started = clock.now()
-    results = run_async(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
+    with component_processes(*(() if kubeconfig else _KINDS), often=True) as processes:
+
+        def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
+            if kubeconfig:
+                return KubeconfigControl(kubeconfig)
+            return LocalControl(clock, progress, processes, keep=keep)
+
+        results = run_async(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
     scenarios = {cell.scenario.name: cell.scenario for cell in cells}.values()
     finished = Run(title, started, results, failing_sets(scenarios, results))
     if report:

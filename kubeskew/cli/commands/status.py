@@ -17,9 +17,9 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster import processes
 from kubeskew.cluster.failures import ClusterError, UserError
-from kubeskew.cluster.readiness import Probes
+from kubeskew.cluster.probes import HTTPTransport, Probes
+from kubeskew.cluster.processes import ExecutedProcesses, alive
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.kubelet.node.layout import NodeLayout
 
@@ -62,7 +62,7 @@ def status(directory: StateDir, output: str) -> None:
 async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
     components = state.components()
     running = [process for process in state.processes.values() if _runs(process)]
-    async with Probes(directory) as probes:
+    async with Probes(HTTPTransport(directory), ExecutedProcesses()) as probes:
         ready = set().union(*await asyncio.gather(*(_ready(probes, process) for process in running)))
     return [_row(directory, state, name, process, ready) for name, process in components.items()]
 
@@ -76,7 +76,7 @@ async def _ready(probes: Probes, process: Process) -> set[str]:
 
 
 def _runs(process: Process) -> bool:
-    return processes.alive(process.pid, process.birth)
+    return alive(process.pid, process.birth)
 
 
 def _row(

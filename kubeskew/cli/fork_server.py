@@ -1,0 +1,156 @@
+"""`python -m kubeskew.cli.fork_server SOCKET [--often] KIND…`: forks components, which need not import.
+
+It serves one command, over a socket that it inherits, and ends with it. What it forks is the component as
+`python -m kubeskew KIND …` would be: a session, a log, an environment and arguments of its own. Nothing here
+may start a thread, an event loop or gRPC, for of these a child would inherit halves.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+REQUEST_BYTES = 1 << 17  # an environment may be large
+
+# kind → what it imports until it is ready
+MODULES = {
+    "apiserver": (
+        "apiserver.cli",
+        "apiserver.server",
+        "apiserver.storage.sql_log",
+        "apiserver.storage.store",
+    ),
+    "controller-manager": ("apimachinery.health", "controllers.cli", "controllers.manager"),
+    "scheduler": (
+        "apimachinery.health",
+        "scheduler.cli",
+        "scheduler.scheduler",
+        "scheduler.metrics.resources",
+    ),
+    "kubelet": ("apimachinery.health", "kubelet.cli", "kubelet.host"),
+    "driver": (
+        "apimachinery.health",
+        "kubelet.drivers.cli",
+        "kubelet.drivers.host",
+        "kubelet.drivers.plugin_host",
+    ),
+}
+# kind → packages of which it imports most when it is used
+PACKAGES = {"apiserver": ("apimachinery.cel", "apiserver"), "kubelet": ("kubelet",)}
+_COMMON = ("kubeskew.cli.main", "uvloop", "concurrent.futures.thread", "encodings.idna")
+
+
+class ForkServer:
+    """Takes requests to fork over a socket, and imports between them what is `ahead`."""
+
+    def __init__(self, requests: socket.socket, ahead: Iterator[str]) -> None:
+        self._requests = requests
+        self._ahead = ahead
+        self._poll = select.poll()
+        self._poll.register(requests, select.POLLIN)
+
+    def serve(self) -> list[str] | None:
+        """Returns the arguments of a component, in the process that is to become it; None in the server, once
+        nobody is left to ask it."""
+        while True:
+            while not self._poll.poll(0) and (module := next(self._ahead, "")):
+                importlib.import_module(module)
+            message, descriptors, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, 1)
+            if not message:
+                return None
+            request = json.loads(message)
+            for module in first_modules(request["arguments"][:1]):
+                importlib.import_module(module)
+            if self._is_deserted():
+                return None
+            gc.freeze()  # else the child's collector would write to all of it, and so copy it
+            pid = os.fork()
+            if pid == 0:
+                self._requests.close()
+                become(request, descriptors[0])
+                arguments: list[str] = request["arguments"]
+                return arguments
+            os.close(descriptors[0])
+            self._requests.send(json.dumps(pid).encode())
+
+    def _is_deserted(self) -> bool:
+        """Returns whether who asked has ended: nobody would know of what is forked now."""
+        return any(events & select.POLLHUP for _, events in self._poll.poll(0))
+
+
+def first_modules(kinds: Iterable[str]) -> list[str]:
+    """Returns the modules that components of these kinds need at once."""
+    return [*_COMMON, *(f"kubeskew.{module}" for kind in kinds for module in MODULES.get(kind, ()))]
+
+
+def all_modules(kinds: Iterable[str]) -> Iterator[str]:
+    """Yields the modules that components of these kinds may need later."""
+    for package in (f"kubeskew.{name}" for kind in kinds for name in PACKAGES.get(kind, ())):
+        found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+        yield from (module.name for module in found)
+
+
+def become(request: Mapping[str, Any], log: int) -> None:
+    """Takes on what distinguishes the process asked for from the server: all that it would have been started
+    with."""
+    os.setsid()
+    os.umask(0o077)
+    os.chdir(request["directory"])
+    if dict(os.environ) != request["environment"]:
+        os.environ.clear()
+        os.environ.update(request["environment"])
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    gc.enable()
+    show([*sys.orig_argv[:2], "-m", "kubeskew", *request["arguments"]])
+
+
+def show(arguments: Iterable[str]) -> None:
+    """Has `ps` show these arguments, in the place of those that the server was started with.
+
+    Linux takes them from the process' own memory: up to the first NUL, if the last byte is none.
+    """
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = map(int, fields[45:47])
+    room = end - start
+    line = " ".join(arguments).encode()[: room - 2]
+    ctypes.memmove(start, line.ljust(room - 1, b"\0") + b" ", room)
+
+
+def reap(_number: int, _frame: FrameType | None) -> None:
+    """Collects the exit status of what has been forked and has ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def main(descriptor: str, *kinds: str) -> None:
+    """Serves, and runs the component where the process has become one."""
+    gc.disable()  # importing makes many objects and frees few
+    signal.signal(signal.SIGCHLD, reap)
+    often = "--often" in kinds
+    ahead = chain(first_modules(kinds), all_modules(kinds) if often else ())
+    arguments = ForkServer(socket.socket(fileno=int(descriptor)), ahead).serve()
+    if arguments is None:
+        os._exit(0)
+    from kubeskew.cli.main import main as run
+
+    run(arguments)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:-1])  # the last one keeps the place of a component's arguments

@@ -1,0 +1,132 @@
+"""Asks the processes of a cluster how they are."""
+
+import json
+import ssl
+from collections.abc import Collection
+from typing import Any, Protocol
+
+import aiohttp
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.naming import named
+from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.state import Process, State, StateDir
+
+Missing = str  # what is not there yet; empty if nothing
+
+
+class Transport(Protocol):
+    """Carries requests to processes, as the cluster's administrator."""
+
+    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
+        """Returns status and text of the answer; status 0 and the reason if there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Frees what it holds."""
+        ...
+
+
+class HTTPTransport:
+    """Carries requests over the network, with the credentials in a state directory."""
+
+    def __init__(self, directory: StateDir) -> None:
+        tls = ssl.create_default_context(cafile=str(directory.ca))
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
+            headers={
+                "Authorization": f"Bearer {directory.token.read_text().strip()}",
+                "User-Agent": "kubeskew/0.1",
+            },
+            timeout=aiohttp.ClientTimeout(total=5),
+        )
+
+    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
+        try:
+            async with self._session.request(method, url, json=body) as response:
+                return response.status, await response.text()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return 0, str(error)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+class Probes:
+    """Asks the processes of one cluster, as its administrator, over `transport`."""
+
+    def __init__(self, transport: Transport, processes: Processes) -> None:
+        self._transport = transport
+        self._processes = processes
+
+    async def __aenter__(self) -> "Probes":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._transport.close()
+
+    def alive(self, process: Process) -> bool:
+        """Returns whether the process runs."""
+        return self._processes.alive(process.pid, process.birth)
+
+    def server_runs(self, state: State) -> bool:
+        """Returns whether the API server that the components speak to, the first, has a process."""
+        return self.alive(state.of_kind("apiserver")[0])
+
+    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
+        """Returns status and text of the answer; status 0 and the reason if there is none."""
+        return await self._transport.request(method, url, body)
+
+    async def json(self, url: str) -> Any:
+        """The JSON answer to a GET; None if there is none."""
+        status, text = await self.request("GET", url)
+        if status != 200:
+            return None
+        return json.loads(text)
+
+    async def missing(self, process: Process, killed: Collection[str] = ()) -> Missing:
+        """Returns what `process` still lacks to be ready; nobody waits for the `killed` nodes."""
+        if process.kind == "apiserver":
+            return await self._apiserver_missing(process)
+        status, text = await self.request("GET", f"http://127.0.0.1:{process.port}/readyz")
+        if status != 200:
+            return text or "no answer"
+        return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""
+
+    async def answers(self, process: Process) -> Missing:
+        """Empty once the process answers at all."""
+        status, _ = await self.request("GET", f"http://127.0.0.1:{process.port}/livez")
+        return "" if status else "no answer"
+
+    async def _apiserver_missing(self, process: Process) -> Missing:
+        base = f"https://127.0.0.1:{process.port}"
+        status, text = await self.request("GET", f"{base}/readyz")
+        if status != 200:
+            return text or "no answer"
+        answered = (await self.json(f"{base}/version") or {}).get("gitVersion")
+        expected = Version.parse(process.version).git_version
+        return "" if answered == expected else f"it answers as {answered}"
+
+    async def hosted(self, process: Process) -> dict[str, Any] | None:
+        """The kubelet process' nodes; None if it does not answer."""
+        found = await self.json(f"http://127.0.0.1:{process.port}/nodes")
+        return found if isinstance(found, dict) else None
+
+    async def prepared(self, process: Process) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Returns the claims that the kubelet process' drivers hold prepared: node → driver → claims."""
+        return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
+
+    async def plugins(self, process: Process) -> dict[str, list[str] | None]:
+        """The drivers that registered with a kubelet process: by node; None for one that takes none."""
+        return await self.json(process.url("/plugins")) or {}
+
+    async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
+        hosted = await self.hosted(process) or {}
+        waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
+        return f"nodes not ready: {named(waiting)}" if waiting else ""
+
+    async def default_account_missing(self, server: Process) -> Missing:
+        """Returns whether namespace `default` has its service account, which the controller manager makes."""
+        path = "/api/v1/namespaces/default/serviceaccounts/default"
+        status, _ = await self.request("GET", f"https://127.0.0.1:{server.port}{path}")
+        return "" if status == 200 else "service account default/default does not exist"
