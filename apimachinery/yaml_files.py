@@ -8,7 +8,7 @@ import yaml
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def load(text: str) -> Any:
+def load(text: str | bytes) -> Any:
     """The one document of a text. Raises yaml.YAMLError, also if there are several."""
     return yaml.load(text, Loader=_LOADER)  # noqa: S506 - both loaders are safe ones
 

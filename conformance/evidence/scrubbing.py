@@ -32,6 +32,7 @@ class Names:
         self._counts: dict[tuple[str, str], int] = {}
         self._free: dict[tuple[str, str], list[int]] = {}
         self._pattern: re.Pattern[str] | None = None
+        self._known: dict[str, str] = {}  # what texts are, as long as no name is learnt
 
     def learn(self, write: Write) -> None:
         prefix = write.value["metadata"].get("generateName")
@@ -57,9 +58,13 @@ class Names:
         if self._pattern is None:
             names = sorted(self._canonical, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
+            self._known.clear()
+        if text in self._known:
+            return self._known[text]
         known = self._pattern.sub(lambda match: self._canonical[match[0]], text)
         for pattern, what in _CHANCE:
             known = pattern.sub(what, known)
+        self._known[text] = known
         return known
 
 

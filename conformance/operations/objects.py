@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
+from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH
 from kubeskew.apimachinery.errors import StatusError
@@ -25,7 +24,7 @@ def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
         yield bind(body["resource"], ctx.bindings)
     elif "file" in body:
         path = Path(operation.where.partition(":")[0]).parent / body["file"]
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in yaml_files.load_all(path.read_text()):
             if document is not None:
                 yield bind(document, ctx.bindings)
     else:

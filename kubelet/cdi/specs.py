@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import yaml
 
+from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.objects import Object
 
 _VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
@@ -42,7 +43,7 @@ def read_spec(path: Path) -> Object:
     """The spec in a file. Raises SpecError."""
     try:
         content = path.read_bytes()
-        parsed = orjson.loads(content) if path.suffix == ".json" else yaml.safe_load(content)
+        parsed = orjson.loads(content) if path.suffix == ".json" else yaml_files.load(content)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise SpecError(f'failed to parse CDI Spec "{path}": {error}') from error
     if not isinstance(parsed, dict):

@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
+from kubeskew.apimachinery import yaml_files
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.switches import Switches, parse
 
@@ -82,7 +83,7 @@ def read_nodes(
 ) -> tuple[tuple[Node, ...], int]:
     """(nodes, revision) of a file that is a `what`. Raises DriverFileError."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise DriverFileError(f"cannot read {what} {path}: {error}") from error
     entries = content.get("nodes") if isinstance(content, dict) else None

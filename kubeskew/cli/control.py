@@ -10,7 +10,8 @@ from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
-from kubeskew.cli.history import events_since, evidence, newest_revision
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.cli.history import events_since, evidence
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.processes import Processes
@@ -29,6 +30,7 @@ class LocalControl:
         self._directory = StateDir(Path(tempfile.mkdtemp(prefix="kubeskew-")))
         self._cluster = Cluster(self._directory, clock, progress, processes)
         self._keep = keep
+        self._reader: LogReader | None = None  # is asked for the revision before and after every step
 
     @property
     def kubeconfig(self) -> Path:
@@ -41,6 +43,8 @@ class LocalControl:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
 
     async def stop(self) -> None:
+        if self._reader is not None:
+            await self._reader.close()
         if self._directory.exists():
             await self._cluster.down()
         if not self._keep:
@@ -84,7 +88,9 @@ class LocalControl:
         return text
 
     async def revision(self) -> int:
-        return await newest_revision(self._directory.storage_url)
+        if self._reader is None:
+            self._reader = await LogReader.open(self._directory.storage_url)
+        return await self._reader.revision()
 
     async def log(self) -> Sequence[Logged]:
         return await evidence(self._directory.storage_url)

@@ -32,12 +32,6 @@ async def evidence(url: str) -> list[Logged]:
         return [_logged(moment) async for moment in reader.events()]
 
 
-async def newest_revision(url: str) -> int:
-    """The revision of the last write."""
-    async with await LogReader.open(url) as reader:
-        return await reader.revision()
-
-
 def _logged(moment: Moment) -> Logged:
     if isinstance(moment, ComponentEvent):
         return ComponentChange(

@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
@@ -103,7 +104,7 @@ def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
 def load(path: Path) -> ClusterSpec:
     """The spec in a cluster file. Raises UserError with the place and what is wrong there."""
     try:
-        value = yaml.safe_load(path.read_text())
+        value = yaml_files.load(path.read_text())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -90,8 +90,10 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
     SIGTERM interrupts it as Ctrl-C does, so that what was started for it is ended.
     """
+    results: list[T] = []
     try:
-        return asyncio.run(_until_terminated(coroutine))
+        asyncio.run(_until_terminated(coroutine, results))
+        return results[0]
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except BaseExceptionGroup as group:
@@ -101,11 +103,12 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
         raise first from None
 
 
-async def _until_terminated(coroutine: Coroutine[Any, Any, T]) -> T:
+async def _until_terminated(coroutine: Coroutine[Any, Any, T], results: list[T]) -> None:
+    """Puts the result into `results`: asyncio has the text of the task made at its end, result and all."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await coroutine
+    results.append(await coroutine)
 
 
 def print_json(value: Any) -> None:
