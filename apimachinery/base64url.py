@@ -7,12 +7,12 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def encode(data: bytes) -> str:
-    """The text of `data`."""
+    """Returns the text of `data`."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode(text: str) -> bytes:
-    """The bytes of a text, in which line breaks do not count. Raises ValueError with Go's words."""
+    """Returns the bytes of a text; line breaks in it do not count. Raises ValueError with Go's words."""
     clean = text.translate({10: None, 13: None})
     bad = _OTHER.search(clean)
     if bad is not None or len(clean) % 4 == 1:

@@ -27,7 +27,7 @@ class Clock(Protocol):
     """The source of a component's time."""
 
     def now(self) -> datetime:
-        """The current time, in UTC."""
+        """Returns the current time, in UTC."""
         ...
 
     def monotonic(self) -> float:
@@ -43,15 +43,15 @@ class Entropy(Protocol):
     """The source of a component's randomness."""
 
     def uid(self) -> str:
-        """A new UUID (version 4) in RFC 4122 normalised form."""
+        """Returns a new UUID (version 4) in RFC 4122 normalised form."""
         ...
 
     def suffix(self, length: int = 5) -> str:
-        """A random name suffix in upstream's alphabet."""
+        """Returns a random name suffix in upstream's alphabet."""
         ...
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Returns a number in [0, 1)."""
         ...
 
 
@@ -82,7 +82,7 @@ class _SystemRandom(random.SystemRandom):
         return self._draw() >> (128 - k) if 0 < k <= 128 else super().getrandbits(k)
 
     def _draw(self) -> int:
-        """128 random bits."""
+        """Returns 128 random bits."""
         try:
             return self._drawn.pop()
         except IndexError:
@@ -92,7 +92,7 @@ class _SystemRandom(random.SystemRandom):
 
 
 class SeededEntropy:
-    """Reproducible from its seed; seeded by the operating system when `seed` is None."""
+    """Randomness that its seed reproduces; the operating system seeds it when `seed` is None."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = _SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - reproducible on purpose
@@ -109,7 +109,7 @@ class SeededEntropy:
 
 
 def deadline(seconds: float) -> Callable[[], bool]:
-    """Begins to count now; what it gives says whether the time is over. For code outside of event loops."""
+    """Starts a period; returns a function that says whether it is over. For code outside of event loops."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end
 
@@ -119,7 +119,8 @@ _LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def later(moment: datetime, seconds: float) -> datetime:
-    """`moment` moved by `seconds`, which a client may have chosen: no further than the calendar goes."""
+    """Returns `moment` moved by `seconds`, which a client may have chosen: no further than the calendar
+    goes."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
@@ -138,5 +139,5 @@ def micro_timestamp(moment: datetime) -> str:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The moment that RFC 3339 `text` names; raises ValueError."""
+    """Returns the moment that RFC 3339 `text` names; raises ValueError."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

@@ -1,7 +1,7 @@
-"""A component as a process: its world, its flags, its health and metrics, its start and its end.
+"""A component as a process: its flags, its health and metrics, its start and its end.
 
-Controller manager, scheduler and kubelet are each an `async main(ctx)`; what surrounds it is the same for all
-and stands here. The API server shares the world and the flags' types, not the run.
+Controller manager, scheduler and kubelet are each an `async main(ctx)`; this module holds what is the same
+around them. The API server shares `World` and the types of flags, but not `run_component`.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ R = TypeVar("R")
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
 ANNOUNCE_RETRY_SECONDS = 0.2
-STOP_SECONDS = 8.0  # what a component may take to stop; whoever sent it the signal waits a little longer
-_ANNOUNCE_SECONDS = 2.0  # a server that does not answer misses it
+STOP_SECONDS = 8.0  # how long a component may take to stop; the sender of the signal waits a little longer
+_ANNOUNCE_SECONDS = 2.0  # how long an announcement waits for the server
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class ComponentOptions:
 
 
 class Check(NamedTuple):
-    """A named readiness check; it gives True, or a text that says what is missing."""
+    """A named readiness check; it returns True, or a text that says what is missing."""
 
     name: str
     run: Callable[[], bool | str]
@@ -82,15 +82,16 @@ class Health:
     more_metrics: dict[str, "CollectorRegistry"] = field(default_factory=dict)  # by path, beside /metrics
 
     def add_check(self, name: str, run: Callable[[], bool | str]) -> None:
-        """The component is ready only while `run` gives True."""
+        """Adds a check; the component is ready only while `run` returns True."""
         self.checks.append(Check(name, run))
 
     def add_page(self, path: str, run: Callable[[], Any]) -> None:
-        """Serve what `run` gives, as JSON, at `path`."""
+        """Serves what `run` returns, as JSON, at `path`."""
         self.pages[path] = run
 
     def failing(self) -> list[str]:
-        """`name: what is missing` of every check that does not hold; without any check, the start itself."""
+        """Returns `name: what is missing` of every check that fails; without any check, the component has
+        not started yet."""
         if not self.checks:
             return ["starting: no checks yet"]
         results = ((check.name, check.run()) for check in self.checks)
@@ -114,7 +115,7 @@ class ComponentContext:
     identity: str  # of the leader election: unique per process
 
     async def announce(self, component: str, what: str, client: "APIClient | None" = None) -> None:
-        """Put a component's start or stop on the log's time line; a server that is away misses it.
+        """Writes a component's start or stop to the server's log; a server that does not answer misses it.
 
         `client` is the component's own, where a process is several: each may speak of itself alone.
         """
@@ -129,7 +130,7 @@ class ComponentContext:
             log.warning("cannot announce %s of %s: %s", what, component, error)
 
     async def announce_start(self) -> None:
-        """Announce this process as soon as there is a server to tell; one that refuses is told once."""
+        """Announces this process as soon as a server answers; if it refuses, there is no second attempt."""
         from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 
         while True:
@@ -179,7 +180,7 @@ verbosity_option = click.option("-v", "--v", "verbosity", type=int, default=0, h
 
 
 def common_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the common flags to a click command, which then gets one `options: ComponentOptions`."""
+    """Adds the common flags to a click command, which then gets one `options: ComponentOptions`."""
 
     @click.option(
         "--kubeconfig",
@@ -232,7 +233,8 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def parse_gates(version: Version, text: str) -> FeatureGates:
-    """The gates of `version` as `text` sets them; a usage error (exit 2) where upstream refuses the flag."""
+    """Returns the gates of `version` as `text` sets them; raises a usage error (exit 2) where upstream
+    refuses the flag."""
     try:
         return FeatureGates.parse(version, text)
     except ValueError as error:
@@ -240,7 +242,7 @@ def parse_gates(version: Version, text: str) -> FeatureGates:
 
 
 def set_up_logging(verbosity: int) -> None:
-    """Log to standard error, one line per record."""
+    """Logs to standard error, one line per record."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.DEBUG if verbosity >= 4 else logging.INFO,
@@ -259,11 +261,11 @@ def run_component(
     announce: bool = True,
     agent: str = "",
 ) -> None:
-    """Run `main` until SIGTERM or SIGINT, with client, health and metrics around it.
+    """Runs `main` until SIGTERM or SIGINT, with client, health and metrics around it.
 
-    `announce` puts the start and the graceful stop on the log's time line under `name`; a process that is
-    several components announces each of them itself. `agent` is what it calls itself to the API server,
-    by default `kube-NAME`.
+    `announce` writes the start and the graceful stop to the server's log under `name`; a process that is
+    several components announces each of them itself. `agent` is the name in its user agent, by default
+    `kube-NAME`.
     """
     set_up_logging(options.verbosity)
     _allow_open_files()
@@ -271,10 +273,10 @@ def run_component(
 
 
 def _allow_open_files() -> None:
-    """Raises the limit of open files as far as the system lets the process, as Go programs do: a kubelet
-    needs seven per node."""
+    """Raises the limit of open files as far as the system allows, as Go programs do: a kubelet needs seven
+    per node."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # a limit that is not for us to reach
+    with contextlib.suppress(OSError, ValueError):  # the limit cannot be raised further
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
@@ -290,9 +292,9 @@ def run_loop(main: Awaitable[None]) -> None:
 
 
 def settle_memory() -> None:
-    """Exempts what the process has built by now from garbage collection, which spares most of its work.
+    """Exempts all objects made so far from garbage collection.
 
-    Objects are trees of plain values, freed without it; looking for cycles took a tenth of a pod's create.
+    They are trees of plain values, freed without it; looking for cycles took a tenth of a pod's create.
     """
     gc.collect()
     gc.freeze()
@@ -300,14 +302,14 @@ def settle_memory() -> None:
 
 
 def end_on_signals() -> None:
-    """SIGTERM and SIGINT end the process at once: for the time in which it holds nothing yet."""
+    """Has SIGTERM and SIGINT end the process at once, while it holds nothing that needs a clean end."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, os._exit, 128 + number)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """SIGTERM and SIGINT set `stop`; a second one ends the process at once."""
+    """Has SIGTERM and SIGINT set `stop`; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def received(number: int) -> None:
@@ -321,9 +323,10 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
 
 async def until_stopped(work: Awaitable[None], stop: asyncio.Event) -> None:
-    """Await `work`, which returns once `stop` is set; if it does not within STOP_SECONDS, cancel it.
+    """Awaits `work`, which returns once `stop` is set; cancels it after STOP_SECONDS.
 
-    A server that takes connections and never answers, or a start that waits for something, holds nobody.
+    So neither a server that accepts connections and never answers nor a start that waits for something can
+    prevent the stop.
     """
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())

@@ -1,6 +1,7 @@
-"""Cron schedules: parsing, and the next time. Semantics and error texts of robfig/cron v3 (ParseStandard).
+"""Parses cron schedules and computes their next time, with the semantics and error texts of robfig/cron v3
+(ParseStandard).
 
-Five fields, descriptors (`@hourly`, `@every 90s`), `TZ=` and `CRON_TZ=`; a schedule that restricts both the
+Five fields, descriptors (`@hourly`, `@every 90s`), `TZ=` and `CRON_TZ=`. A schedule that restricts both the
 day of the month and that of the week fires when either matches.
 """
 
@@ -22,7 +23,7 @@ class Schedule(Protocol):
     """Computes the moments of a cron schedule."""
 
     def next(self, after: datetime) -> datetime | None:
-        """The first moment after `after`, in UTC; None if there is none within five years."""
+        """Returns the first moment after `after`, in UTC; None if there is none within five years."""
         ...
 
 
@@ -52,7 +53,7 @@ _YEARS = 5
 
 
 def parse(text: str, zone: tzinfo = UTC) -> Schedule:
-    """The schedule of `text`, in `zone` unless it names one itself. Raises CronError."""
+    """Returns the schedule of `text`, in `zone` unless it names a zone itself; raises CronError."""
     if not text:
         raise CronError("empty spec string")
     if text.startswith(("TZ=", "CRON_TZ=")):
@@ -67,7 +68,7 @@ def parse(text: str, zone: tzinfo = UTC) -> Schedule:
 
 
 def location(name: str) -> tzinfo:
-    """The time zone of that name; raises CronError."""
+    """Returns the time zone of that name; raises CronError."""
     if name in ("", "UTC"):
         return UTC
     try:
@@ -91,7 +92,7 @@ def _descriptor(text: str, zone: tzinfo) -> Schedule:
 @dataclass(frozen=True, slots=True)
 class _Set:
     values: frozenset[int]
-    any: bool  # written as a star: does not restrict
+    any: bool  # written as a star: no restriction
 
 
 def _field(text: str, bounds: _Bounds) -> _Set:
@@ -101,7 +102,7 @@ def _field(text: str, bounds: _Bounds) -> _Set:
 
 
 def _range(text: str, bounds: _Bounds) -> _Set:
-    """One of `*`, `5`, `1-5`, `*/2`, `5/2`, `1-9/2`."""
+    """Parses one of `*`, `5`, `1-5`, `*/2`, `5/2`, `1-9/2`."""
     limits, *steps = text.split("/")
     first, *lasts = limits.split("-")
     star = first in ("*", "?")
@@ -142,7 +143,7 @@ def _number(text: str, names: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Every:
-    """A fixed distance, counted from whole seconds."""
+    """A schedule with a fixed distance, counted from whole seconds."""
 
     seconds: int
 

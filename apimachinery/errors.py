@@ -1,7 +1,8 @@
 """API errors: one exception that carries a `Status`, and a constructor per reason.
 
-Source: k8s.io/apimachinery/pkg/api/errors/errors.go, 1.36. Whoever raises one names the reason; how it is
-written to the wire is decided in the HTTP front alone.
+The code that raises an error names the reason; the HTTP front alone decides how it is written.
+
+Source: k8s.io/apimachinery/pkg/api/errors/errors.go, 1.36.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ class StatusError(Exception):
         self.details = details
 
     def status(self) -> Object:
-        """The `Status` object on the wire."""
+        """Returns the `Status` object on the wire."""
         status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -59,7 +60,7 @@ class StatusError(Exception):
 
     @classmethod
     def from_status(cls, status: Object) -> "StatusError":
-        """The error that a server's `Status` body tells of."""
+        """Returns the error that a server's `Status` body describes."""
         return cls(
             int(status.get("code") or 500),
             status.get("reason") or "",

@@ -18,7 +18,7 @@ OMITTED = object()  # the error's text shows no value
 
 
 class Shown(str):
-    """A value whose Go type says itself how it is shown: without quotes."""
+    """A value that is shown without quotes, because its Go type has a text form of its own."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The text without the path: the `message` of a Status cause."""
+        """Returns the text without the path: the `message` of a Status cause."""
         parts = [_TEXTS[self.type]]
         if self.value is not OMITTED and self.type not in _WITHOUT_VALUE:
             parts.append(show(self.value))
@@ -81,18 +81,18 @@ class FieldError:
         return f"{self.path}: {self.body}"
 
     def cause(self) -> dict[str, str]:
-        """The entry of `details.causes`."""
+        """Returns the entry of `details.causes`."""
         return {"reason": self.type.value, "message": self.body, "field": self.path}
 
 
 def listed(errors: Iterable[FieldError]) -> str:
-    """The texts of errors as one, exact repeats once; empty without errors."""
+    """Returns the texts of errors as one, exact repeats once; empty without errors."""
     texts = list(dict.fromkeys(map(str, errors)))
     return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
 
 
 def show(value: Any) -> str:
-    """A value as Go prints it in field errors: strings quoted, structs as JSON, nil as `null`."""
+    """Returns a value as Go prints it in field errors: strings quoted, structs as JSON, nil as `null`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -142,7 +142,8 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...]) -> FieldError:
-    """`supported` in the validator's order (sets sorted by the caller)."""
+    """Returns the error for an unsupported value; `supported` is in the validator's order (sets sorted by
+    the caller)."""
     names = ", ".join(map(quoted, supported))
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}")
 

@@ -97,7 +97,7 @@ def _parse_bool(name: str, text: str) -> bool:
 
 
 def parse_overrides(text: str) -> dict[str, bool]:
-    """The `A=true,B=false` of the flag as a mapping; raises GateError, does not look at any table."""
+    """Parses `A=true,B=false` without checking that the gates exist; raises GateError."""
     overrides: dict[str, bool] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, separator, value = (part.strip() for part in item.partition("="))
@@ -113,7 +113,7 @@ class FeatureGates:
     __slots__ = ("_enabled", "_hash", "_overrides", "_version")
 
     def __init__(self, version: Version, overrides: Mapping[str, bool] | None = None) -> None:
-        """Takes any overrides; `validate` is what refuses them."""
+        """Accepts any overrides; `validate` checks them."""
         self._version = version
         self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
         self._hash = hash((version, tuple(self._overrides.items())))
@@ -146,7 +146,7 @@ class FeatureGates:
         return self._enabled.get(name, False)
 
     def flag(self) -> str:
-        """The value that `--feature-gates` needs for the same gates."""
+        """Returns the value that `--feature-gates` needs for the same gates."""
         return ",".join(f"{name}={str(value).lower()}" for name, value in self._overrides.items())
 
     def spec(self, name: str) -> GateSpec | None:
@@ -158,7 +158,7 @@ class FeatureGates:
         return _takes(self._version, name)
 
     def known(self) -> list[str]:
-        """The names that the flag of this version takes, sorted."""
+        """Returns the names that the flag of this version accepts, sorted."""
         return [name for name in _table()["gates"] if self.knows(name)]
 
     def validate(self) -> None:

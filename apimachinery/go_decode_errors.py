@@ -1,7 +1,8 @@
 """Explains why a value does not fit a Go type, and finds fields that are unknown or given twice.
 
-The slow, precise companion of `normalising`, run only when something is wrong. Texts: encoding/json and
-sigs.k8s.io/json, api/resource/quantity.go, util/intstr, meta/v1/time.go (1.36).
+The slow, precise companion of `go_roundtrip`, run only after an error.
+
+Texts: encoding/json and sigs.k8s.io/json, api/resource/quantity.go, util/intstr, meta/v1/time.go (1.36).
 """
 
 import base64
@@ -24,27 +25,28 @@ _GO_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 class Repeated(dict[str, Any]):
-    """A JSON object in which a key was given more than once; the last value counts."""
+    """A JSON object with a repeated key; the last value counts."""
 
-    pairs: tuple[tuple[str, Any], ...] = ()  # every key as often as it was given
+    pairs: tuple[tuple[str, Any], ...] = ()  # all keys and values, repeats included
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, Any]]) -> "Repeated":
-        """The object that `pairs` are."""
+        """Makes the object of the given pairs."""
         made = cls(pairs)
         made.pairs = tuple(pairs)
         return made
 
 
 class ShapeError(ValueError):
-    """A value that its Go type cannot hold; the text is Go's."""
+    """A Go type cannot hold the value; the text is Go's."""
 
 
 # --- wrong types -------------------------------------------------------------------------------------------
 
 
 class _Finder:
-    """Collects as Go's decoder does: the first mismatch is kept, an unmarshaler's own error ends at once."""
+    """Collects errors as Go's decoder does: the first mismatch is kept, an unmarshaler's own error ends at
+    once."""
 
     def __init__(self) -> None:
         self.first: str | None = None
@@ -129,7 +131,7 @@ class _Finder:
 
 
 def _check_union(value: Any, schema: Schema, items: Schema) -> None:
-    """A schema or something else has a reader of its own, whose first complaint ends the reading."""
+    """Checks a schema or another type: its unmarshaler ends at the first error."""
     several = Schema(Kind.LIST, items=Schema(Kind.STRING) if schema.name.endswith("OrStringArray") else items)
     if isinstance(value, dict):
         why = explain(value, items)
@@ -142,7 +144,7 @@ def _check_union(value: Any, schema: Schema, items: Schema) -> None:
 
 
 def explain(value: Any, schema: Schema) -> str:
-    """Go's text for why `value` is not of the schema's type; empty if it is."""
+    """Returns Go's error for a `value` that is not of the schema's type; empty if it is."""
     finder = _Finder()
     try:
         finder.walk(value, schema, "", "")
@@ -209,7 +211,7 @@ def _check_int_or_string(value: Any) -> None:
 
 
 def base64_fault(text: str) -> int | None:
-    """The byte at which Go's decoder gives up, None if `text` is base64."""
+    """Returns the byte at which Go's decoder stops, None if `text` is base64."""
     clean = re.sub(r"[\r\n]", "", text)
     try:
         base64.b64decode(clean, validate=True)
@@ -235,7 +237,7 @@ _LAYOUTS = {
 
 
 def parse_time(text: str, layout: str) -> datetime:
-    """The moment that `text` names, in UTC; raises ShapeError with the text of Go's time.Parse."""
+    """Returns the moment that `text` names, in UTC; raises ShapeError with the text of Go's time.Parse."""
     rest, parts = text, []
     for element, pattern in _LAYOUTS[layout]:
         match = re.match(pattern, rest)
@@ -284,7 +286,7 @@ def _check_time(value: Any, layout: str) -> None:
 
 
 def members(value: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    """Keys and values as they were given, and whether the key was given before."""
+    """Yields keys and values as they were given, and whether the key came before."""
     seen: set[str] = set()
     for key, item in value.pairs if isinstance(value, Repeated) else value.items():
         yield key, item, key in seen
@@ -292,12 +294,13 @@ def members(value: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
 
 
 def kept_errors(errors: Iterable[str]) -> list[str]:
-    """Of strict errors those that Go's decoder keeps: each once, and not too many."""
+    """Returns the strict errors that Go's decoder keeps: each once, and not too many."""
     return list(islice(dict.fromkeys(errors), _MOST_STRICT_ERRORS))
 
 
 def strict_errors(value: Any, schema: Schema) -> list[str]:
-    """`unknown field "a.b"` and `duplicate field "a.c"` in the order of the document."""
+    """Returns errors such as `unknown field "a.b"` and `duplicate field "a.c"` in the order of the
+    document."""
     return kept_errors(_strict(value, schema, ""))
 
 

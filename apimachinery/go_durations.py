@@ -9,7 +9,7 @@ _MOST = 2**63 / 1e9  # seconds that 64 bits of nanoseconds hold
 
 
 def parse_duration(text: str) -> float:
-    """Seconds; raises ValueError with Go's text."""
+    """Returns the seconds of a duration; raises ValueError with Go's text."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
         return 0.0

@@ -10,16 +10,16 @@ from kubeskew.apimachinery.go_text import quoted
 _SIGNED = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
 _EXPONENT_FROM = 6  # a power of ten
-_MAX_DIGITS = 20  # leading zeroes aside; Python refuses to read much longer ones
+_MAX_DIGITS = 20  # without leading zeroes; Python refuses much longer ones
 
 
 def parse_int(text: str) -> int:
-    """`strconv.ParseInt(text, 10, 64)`; raises ValueError with its text."""
+    """Parses a number as `strconv.ParseInt(text, 10, 64)`; raises ValueError with its text."""
     return _parse("ParseInt", _SIGNED, text, -(2**63), 2**63 - 1)
 
 
 def parse_uint(text: str) -> int:
-    """`strconv.ParseUint(text, 10, 64)`; raises ValueError with its text."""
+    """Parses a number as `strconv.ParseUint(text, 10, 64)`; raises ValueError with its text."""
     return _parse("ParseUint", _UNSIGNED, text, 0, 2**64 - 1)
 
 
@@ -35,7 +35,7 @@ def _parse(function: str, pattern: re.Pattern[str], text: str, least: int, most:
 
 
 def float_text(value: float) -> str:
-    """`%v`: 1000000.0 is `1e+06`, 0.1 is `0.1`, 3.0 is `3`."""
+    """Formats a number as `%v`: 1000000.0 is `1e+06`, 0.1 is `0.1`, 3.0 is `3`."""
     if isinstance(value, int):
         return str(value)
     if not math.isfinite(value):
@@ -58,7 +58,7 @@ def float_text(value: float) -> str:
 
 
 def as_written(value: Any) -> Any:
-    """A copy of any JSON with numbers as Go writes them again: `3.0` is `3`."""
+    """Returns a copy of any JSON with numbers as Go writes them again: `3.0` is `3`."""
     if isinstance(value, dict):
         return {key: as_written(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -67,7 +67,7 @@ def as_written(value: Any) -> Any:
 
 
 def number(value: float) -> float:
-    """A number as Go holds and writes it: 64 bits, and whole floats without a fraction."""
+    """Returns a number as Go holds and writes it: 64 bits, and whole floats without a fraction."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         value = float(value)
     if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:

@@ -1,8 +1,8 @@
 """Changes an object as a round trip through its Go struct would.
 
 Unknown fields and nulls go, empty values of `omitempty` fields go, zero values of the other fields appear
-(`status: {}`, `resources: {}`), quantities, times and bytes get their canonical text. A schema is turned once
-into nested closures; an object costs one walk along its values. A value of the wrong Go type raises
+(`status: {}`, `resources: {}`), quantities, times and bytes get their canonical text. A schema becomes nested
+closures once; an object then costs one walk along its values. A value of the wrong Go type raises
 `WrongShape`; `apimachinery.go_decode_errors` finds the text for it.
 """
 
@@ -32,12 +32,12 @@ class WrongShape(Exception):  # noqa: N818 - the answer to it is made by its cat
 
 
 def normalise(value: Any, schema: Schema) -> Any:
-    """`value` as Go would write it again; raises WrongShape. Neither argument is changed."""
+    """Returns `value` as Go would write it again; raises WrongShape. Changes neither argument."""
     return normaliser(schema)(value, [])
 
 
 def normalise_and_report(value: Any, schema: Schema) -> tuple[Any, bool]:
-    """Does as `normalise`; also returns whether a field was dropped because the schema does not have it."""
+    """Normalises like `normalise`; also returns whether a field was dropped that the schema does not have."""
     unknown: list[str] = []
     return normaliser(schema)(value, unknown), bool(unknown)
 
@@ -61,7 +61,7 @@ def zero(schema: Schema) -> Any:
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def normaliser(schema: Schema) -> Normaliser:
-    """The walk for one schema; made once."""
+    """Returns the normaliser of one schema; made once."""
     match schema.kind:
         case Kind.OBJECT:
             return _object(schema)
@@ -138,7 +138,7 @@ _INT32 = _integer(*_INT_RANGES["int32"])
 
 @remembered(8192)
 def canonical_quantity(text: str) -> str:
-    """The canonical text of a quantity; raises ValueError with upstream's text."""
+    """Returns the canonical text of a quantity; raises ValueError with upstream's text."""
     return Quantity.parse(text.strip()).canonical()
 
 
@@ -178,7 +178,7 @@ def _micro_time(value: Any, _: list[str]) -> Any:
 
 @remembered(4096)
 def _canonical_time(text: str, layout: str) -> str | None:
-    """The time as Go writes it; Go's zero time is written as null, and so is none."""
+    """Returns the time as Go writes it; None for Go's zero time, which Go writes as null."""
     try:
         moment = go_decode_errors.parse_time(text, layout)
     except ValueError as error:
@@ -203,7 +203,7 @@ def _list(schema: Schema) -> Normaliser:
     def run(value: Any, unknown: list[str]) -> Any:
         if value.__class__ is not list:
             raise WrongShape
-        if not plan:  # made late: schemas may be recursive
+        if not plan:  # filled in later: schemas may be recursive
             plan.append(normaliser(items))
         one = plan[0]
         return [one(item, unknown) if item is not None else zero(items) for item in value]
@@ -216,7 +216,7 @@ def _map(schema: Schema) -> Normaliser:
     if items is None:
         return _any
     plan: list[Normaliser] = []
-    holds_bytes = items.format == "byte"  # upstream's store keeps none of these where there is a null
+    holds_bytes = items.format == "byte"  # upstream's store drops these fields if they are null
 
     def run(value: Any, unknown: list[str]) -> Any:
         if not isinstance(value, dict):
@@ -234,7 +234,8 @@ def _map(schema: Schema) -> Normaliser:
 
 
 def _schema_or(schema: Schema) -> Normaliser:
-    """A schema, a list of schemas or texts, or a boolean; the reader of these tells of no unknown fields."""
+    """Normalises a schema, a list of schemas or texts, or a boolean; Go's reader of these ignores unknown
+    fields."""
     items = schema.items
     if items is None:
         return _any

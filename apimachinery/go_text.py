@@ -7,7 +7,7 @@ _SHORT = {
 
 
 def quoted(text: str) -> str:
-    """`strconv.Quote`, the verb %q: what cannot be printed is escaped."""
+    """Returns the text quoted as `strconv.Quote` (%q) does: what cannot be printed is escaped."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -21,6 +21,6 @@ def _escaped(char: str) -> str:
     number = ord(char)
     if number < 0x80:
         return f"\\x{number:02x}"
-    if 0xD800 <= number < 0xE000:  # no character by itself
+    if 0xD800 <= number < 0xE000:  # a surrogate
         return "\\ufffd"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -34,7 +34,7 @@ async def serve_health(health: "Health", address: str, port: int) -> AsyncIterat
 
 
 def answer(health: "Health", path: str, names: Collection[str] = ()) -> web.Response:
-    """The answer to a GET of `path`; of metrics only the series with these names, if there are any."""
+    """Answers a GET of `path`; of metrics only the series with these names, if any are given."""
     if path in {"/healthz", "/livez"}:
         return web.Response(text="ok")
     if path == "/readyz":

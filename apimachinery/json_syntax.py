@@ -52,7 +52,7 @@ class _Scanner:
             self.at += 1
 
     def value(self) -> None:
-        """One value, without recursion: `open_` holds the brackets that are open."""
+        """Reads one value without recursion: `open_` holds the open brackets."""
         open_: list[int] = []
         while True:
             self.space()
@@ -64,7 +64,7 @@ class _Scanner:
                 return
 
     def _opens(self, open_: list[int]) -> bool:
-        """Returns whether a bracket was opened that has something in it, so that a value comes next."""
+        """Returns whether a bracket was opened that is not empty, so that a value comes next."""
         first = self.peek()
         if first == ord("{"):
             self.at += 1
@@ -83,7 +83,8 @@ class _Scanner:
         return False
 
     def _closes(self, open_: list[int]) -> bool:
-        """After a value: True if the innermost bracket closes, False if another value follows."""
+        """Reads what follows a value; returns True if the innermost bracket closes, False if another value
+        follows."""
         self.space()
         byte = self.peek()
         if open_[-1] == ord("{"):

@@ -15,7 +15,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class SelectorError(ValueError):
-    """A selector that makes no sense; says why in upstream's words."""
+    """A selector that is not valid; the text is upstream's."""
 
 
 class Operator(StrEnum):
@@ -40,19 +40,20 @@ SETS = {Operator.IN, Operator.NOT_IN}
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition of a selector. `values` in the order given."""
+    """One condition of a selector, its `values` in the order given."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
-    _members: frozenset[str] = field(init=False, repr=False, compare=False)  # clients may name thousands
+    _members: frozenset[str] = field(init=False, repr=False, compare=False)  # clients may send thousands
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_members", frozenset(self.values))
 
     @classmethod
     def checked(cls, key: str, operator: Operator, values: Sequence[str]) -> "Requirement":
-        """A requirement whose key, operator and values go together; raises SelectorError."""
+        """Returns a requirement after checking that key, operator and values fit together; raises
+        SelectorError."""
         errors = [*key_errors(key, "key"), *_count_errors(operator, values)]
         for position, value in enumerate(values):
             texts = names.label_value(value)
@@ -98,7 +99,7 @@ def key_errors(key: str, path: str) -> list[FieldError]:
 
 
 def _count_errors(operator: Operator, values: Sequence[str]) -> list[FieldError]:
-    """Checks that the operator takes that many values, and these."""
+    """Checks the number and the form of the values that the operator needs."""
     shown = list(values) or None
     if operator in SETS:
         detail = "" if values else "for 'in', 'notin' operators, values set can't be empty"

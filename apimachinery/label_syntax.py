@@ -22,7 +22,7 @@ _BINARY = {
 
 
 def parse(text: str) -> Iterator[Requirement]:
-    """The requirements that `text` lists; raises SelectorError."""
+    """Yields the requirements in `text`; raises SelectorError."""
     return _Parser(text).parse()
 
 
@@ -87,7 +87,7 @@ class _Parser:
         return _BINARY[found]
 
     def _values(self) -> list[str]:
-        """`(a, b)`; nothing between commas is the empty value."""
+        """Reads `(a, b)`; nothing between commas is the empty value."""
         found, is_word = self._next()
         if is_word or found != "(":
             raise SelectorError(f"found '{found}' expected: '('")
@@ -119,7 +119,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Each token with whether it is a word, then the end."""
+    """Yields each token with whether it is a word, then the end."""
     position = 0
     while (found := _TOKEN.match(text, position)) is not None:
         yield found["symbol"] or found["word"], found["word"] is not None

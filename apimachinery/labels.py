@@ -32,7 +32,10 @@ _OBJECT_NAMES = {operator: name for name, operator in _IN_OBJECTS.items()}
 
 
 class LabelSelector:
-    """Requirements that must all hold, sorted by key. `selectable` False matches nothing at all."""
+    """A selector: requirements that must all hold, sorted by key.
+
+    It matches nothing if `selectable` is False.
+    """
 
     __slots__ = ("_equal", "_others", "requirements", "selectable")
 
@@ -49,7 +52,7 @@ class LabelSelector:
 
     @classmethod
     def from_object(cls, selector: Mapping[str, Any] | None) -> "LabelSelector":
-        """Of a `metav1.LabelSelector`; None selects nothing, an empty one everything."""
+        """Reads a `metav1.LabelSelector`; None selects nothing, an empty one everything."""
         if selector is None:
             return NOTHING
         requirements = [
@@ -66,7 +69,8 @@ class LabelSelector:
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str] | None) -> "LabelSelector":
-        """All of `labels`, unchecked (selectors of Services and the like); none select everything."""
+        """Requires all of `labels`, unchecked (selectors of Services and the like); no labels select
+        everything."""
         return cls(Requirement(key, Operator.EQUALS, (value,)) for key, value in (labels or {}).items())
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
@@ -85,7 +89,7 @@ class LabelSelector:
         return self.selectable and not self.requirements
 
     def exact_match(self, key: str) -> str | None:
-        """The one value that the first requirement on `key` allows, None if it does not."""
+        """Returns the one value that the first requirement on `key` allows, None if it allows others."""
         for requirement in self.requirements:
             if requirement.key == key:
                 equal = requirement.operator in EQUAL or requirement.operator == Operator.IN
@@ -94,7 +98,7 @@ class LabelSelector:
         return None
 
     def to_object(self) -> dict[str, Any]:
-        """The `metav1.LabelSelector` that says the same; raises SelectorError if none can."""
+        """Returns the `metav1.LabelSelector` with the same meaning; raises SelectorError if there is none."""
         equal: dict[str, str] = {}
         expressions: list[dict[str, Any]] = []
         for requirement in self.requirements:
@@ -133,7 +137,7 @@ NOTHING = LabelSelector(selectable=False)
 
 
 def parse_to_object(text: str) -> dict[str, Any]:
-    """The `metav1.LabelSelector` of a selector's text; raises SelectorError."""
+    """Returns the `metav1.LabelSelector` of a selector's text; raises SelectorError."""
     try:
         selector = _parse(text)
     except SelectorError as error:
@@ -142,7 +146,8 @@ def parse_to_object(text: str) -> dict[str, Any]:
 
 
 def format_selector(selector: Mapping[str, Any] | None) -> str:
-    """A `metav1.LabelSelector` as printers show it: `<none>` for an empty one, `<error>` for a bad one."""
+    """Returns a `metav1.LabelSelector` as printers show it: `<none>` for an empty one, `<error>` for a bad
+    one."""
     try:
         return str(LabelSelector.from_object(selector)) or "<none>"
     except SelectorError:

@@ -1,6 +1,6 @@
-"""Remember what functions make of short texts.
+"""Remembers results of functions of short texts.
 
-A cache that counts its entries alone would keep whatever clients send: a thousand labels of megabytes each.
+A cache that only limits its entries would keep whatever clients send: a thousand labels of megabytes each.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _LONGEST = 1024  # characters
 def remembered(
     size: int, longest: int = _LONGEST
 ) -> Callable[[Callable[Concatenate[str, _P], _T]], Callable[Concatenate[str, _P], _T]]:
-    """Keep up to `size` results of a function of a text; those of longer texts are made anew every time."""
+    """Keeps up to `size` results of a function of a text; results for longer texts are not kept."""
 
     def decorate(make: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
         kept: Callable[Concatenate[str, _P], _T] = cast("Any", lru_cache(maxsize=size)(make))

@@ -7,7 +7,8 @@ from kubeskew.apimachinery.objects import Object
 
 
 def affinity_matches(pod: Object, node: Object) -> bool:
-    """nodeSelector and requiredDuringSchedulingIgnoredDuringExecution (component-helpers, nodeaffinity)."""
+    """Checks nodeSelector and requiredDuringSchedulingIgnoredDuringExecution (component-helpers,
+    nodeaffinity)."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     selector = pod["spec"].get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in selector.items()):

@@ -1,4 +1,4 @@
-"""Node selectors and affinity terms: does a node match?
+"""Matches nodes against node selectors and affinity terms.
 
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, 1.36.
 """
@@ -12,7 +12,8 @@ Object = Mapping[str, Any]
 
 
 def requirement_matches(requirement: Object, values: Mapping[str, str]) -> bool:
-    """One `matchExpressions` or `matchFields` entry against labels or fields; nonsense matches nothing."""
+    """Checks one `matchExpressions` or `matchFields` entry against labels or fields; an invalid one
+    matches nothing."""
     operator, wanted = requirement.get("operator"), requirement.get("values") or []
     value = values.get(requirement["key"])
     match operator:
@@ -38,7 +39,7 @@ def _ordered(operator: str, value: str, limit: str) -> bool:
 
 
 def term_matches(term: Object, labels: Mapping[str, str], name: str) -> bool:
-    """A NodeSelectorTerm; an empty one matches no node."""
+    """Checks a NodeSelectorTerm; an empty one matches no node."""
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
         return False
@@ -50,5 +51,5 @@ def _all(requirements: Iterable[Object], values: Mapping[str, str]) -> bool:
 
 
 def selector_matches(selector: Object, labels: Mapping[str, str], name: str) -> bool:
-    """A NodeSelector: any of its terms."""
+    """Checks a NodeSelector: any of its terms must match."""
     return any(term_matches(term, labels, name) for term in selector.get("nodeSelectorTerms") or ())

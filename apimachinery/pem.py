@@ -1,4 +1,4 @@
-"""Blocks of PEM as Go's encoding/pem (1.25) finds them: what is no block is passed over."""
+"""Finds PEM blocks as Go's encoding/pem (1.25) does: text outside of blocks is skipped."""
 
 import base64
 import re
@@ -11,7 +11,7 @@ _END = re.compile(r"^-----END ([^\n]*)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block; `headers`: it has lines like `Proc-Type: 4,ENCRYPTED`."""
+    """One block; `headers` says that it has lines like `Proc-Type: 4,ENCRYPTED`."""
 
     kind: str
     headers: bool
@@ -19,7 +19,7 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a text in their order. Takes time in proportion to it, whatever it holds."""
+    """Yields the blocks of a text in their order, in time linear in its length."""
     end = _END.search(text)
     passed = 0
     for begin in _BEGIN.finditer(text):
@@ -33,7 +33,7 @@ def blocks(text: str) -> Iterator[Block]:
         body = [line for line in lines if ":" not in line]
         try:
             content = base64.b64decode("".join("".join(body).split()), validate=True)
-        except ValueError:  # of what is not ASCII, too
+        except ValueError:  # also where it is not ASCII
             continue
         passed = end.end()
         yield Block(begin[1], len(body) < len(lines), content)

@@ -32,11 +32,11 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _NANO, _MILLI = -9, -3
-_INT64_DIGITS = 18  # what surely fits
+_INT64_DIGITS = 18  # digits that certainly fit 64 bits
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity; says why in upstream's words."""
+    """A text that is no quantity; the message is upstream's."""
 
 
 class Format(StrEnum):
@@ -75,7 +75,7 @@ class Quantity:
 
     @classmethod
     def of(cls, value: Any) -> "Quantity":
-        """The quantity of a JSON value: blanks around a string do not matter, null is zero."""
+        """Returns the quantity of a JSON value: blanks around a string are ignored, null is zero."""
         if value is None:
             return ZERO
         if isinstance(value, str):
@@ -87,7 +87,7 @@ class Quantity:
     # --- reading ----------------------------------------------------------------------------------------
 
     def canonical(self) -> str:
-        """The shortest exact text in the quantity's format; a text that was canonical enough stays."""
+        """Returns the shortest exact text in the quantity's format; a text that is canonical enough stays."""
         if not self._text:
             self._text = _write(self)
         return self._text
@@ -98,15 +98,16 @@ class Quantity:
         return f"Quantity({self.canonical()!r})"
 
     def value(self) -> int:
-        """Rounded up to a whole number."""
+        """Returns the number, rounded up to a whole one."""
         return self.scaled_value(0)
 
     def milli_value(self) -> int:
-        """Thousandths, rounded up."""
+        """Returns the number in thousandths, rounded up."""
         return self.scaled_value(_MILLI)
 
     def scaled_value(self, scale: int) -> int:
-        """In units of `10**scale`, rounded up (fractions of negative narrow numbers away from zero)."""
+        """Returns the number in units of `10**scale`, rounded up (fractions of negative narrow numbers
+        away from zero)."""
         if self.wide:
             return arithmetic.wide_scaled(self.unscaled, scale - self.exponent)
         shift = self.exponent - scale
@@ -115,13 +116,13 @@ class Quantity:
         return arithmetic.times_power_wrapped(self.unscaled, shift)
 
     def as_int64(self) -> int | None:
-        """The exact whole number if the narrow representation has one, else None."""
+        """Returns the exact whole number if the narrow representation has one, else None."""
         if self.wide or self.exponent < 0:
             return None
         return arithmetic.times_power(self.unscaled, self.exponent)
 
     def decimal(self) -> Decimal:
-        """The exact number."""
+        """Returns the exact number."""
         digits = tuple(map(int, str(abs(self.unscaled))))
         return Decimal((int(self.unscaled < 0), digits, self.exponent))
 
@@ -129,13 +130,13 @@ class Quantity:
         return self.unscaled == 0
 
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """Returns -1, 0 or 1."""
         return (self.unscaled > 0) - (self.unscaled < 0)
 
     # --- comparing and computing ------------------------------------------------------------------------
 
     def compare(self, other: "Quantity") -> int:
-        """-1, 0 or 1, by number alone."""
+        """Returns -1, 0 or 1; compares numbers alone, not formats."""
         if self.exponent == other.exponent or self.sign() != other.sign():
             left, right = (self.unscaled, other.unscaled)
             if self.sign() != other.sign():
@@ -157,11 +158,11 @@ class Quantity:
         return hash(self.decimal())
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """The sum; zero takes the other's format."""
+        """Returns the sum; zero takes the other's format."""
         return _sum(self, other)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        """The difference; zero takes the other's format."""
+        """Returns the difference; zero takes the other's format."""
         return _sum(self, -other)
 
     def __neg__(self) -> "Quantity":
@@ -192,7 +193,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _read_suffix(suffix: str) -> tuple[int, int, Format]:
-    """Base, exponent and format that a suffix stands for."""
+    """Returns the base, exponent and format of a suffix."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -210,7 +211,7 @@ def _read_suffix(suffix: str) -> tuple[int, int, Format]:
 def _narrow(
     text: str, whole: str, fraction: str, base: int, exponent: int, fmt: Format, negative: bool
 ) -> Quantity | None:
-    """The 64-bit representation, where the digits surely fit it."""
+    """Returns the 64-bit representation, or None where the digits may not fit it."""
     factor, scale = 1, exponent
     if base == 10:
         room = _INT64_DIGITS - len(whole) - len(fraction)
@@ -233,7 +234,8 @@ def _narrow(
 
 
 def _wide(number: int, places: int, base: int, exponent: int, fmt: Format, negative: bool) -> Quantity:
-    """The big representation: rounded up to nanos, binary ones capped at the largest 64-bit integer."""
+    """Returns the big representation: rounded up to nanos, binary ones capped at the largest 64-bit
+    integer."""
     scale = -places
     if base == 10:
         scale += exponent
@@ -268,12 +270,12 @@ def _write(quantity: Quantity) -> str:
     exponent -= exponent % 3
     if quantity.format is Format.DECIMAL_EXPONENT:
         return f"{amount}e{exponent}" if exponent else str(amount)
-    # Beyond the last suffix upstream writes none: 1000E becomes 1.
+    # Upstream has no suffix beyond the last: 1000E becomes 1.
     return f"{amount}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
 def _whole(quantity: Quantity) -> int | None:
-    """The exact integer, None if there is a fraction (or the number is absurdly large)."""
+    """Returns the exact integer, None if there is a fraction (or the number is absurdly large)."""
     if quantity.exponent >= 0:
         within = quantity.exponent <= arithmetic.FAR_APART
         return int(quantity.unscaled * 10**quantity.exponent) if within else None
@@ -297,7 +299,7 @@ def _sum(left: Quantity, right: Quantity) -> Quantity:
 
 
 def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
-    """Both numbers over the smaller exponent."""
+    """Returns both numbers over the smaller exponent."""
     exponent = min(left.exponent, right.exponent)
     return (
         left.unscaled * 10 ** (left.exponent - exponent),

@@ -4,12 +4,13 @@ Source: k8s.io/apimachinery/pkg/api/resource (math.go, scale_int.go), 1.36.
 """
 
 INT64_MAX = (1 << 63) - 1
-_MULTIPLIED_ONCE = frozenset({1, 2, 3, 6, 9})  # powers of ten; by others upstream multiplies step by step
+# Powers of ten that upstream multiplies by at once; it multiplies by others step by step.
+_MULTIPLIED_ONCE = frozenset({1, 2, 3, 6, 9})
 FAR_APART = 10_000  # decimal places beyond which the smaller operand of a sum is dropped
 
 
 def without_factor(number: int, factor: int) -> tuple[int, int]:
-    """`number` without its factors of `factor`, and how many there were."""
+    """Returns `number` without its factors of `factor`, and how many there were."""
     times = 0
     while number and number % factor == 0:
         number //= factor
@@ -18,7 +19,7 @@ def without_factor(number: int, factor: int) -> tuple[int, int]:
 
 
 def power(places: int) -> int:
-    """Ten to a power that is not negative."""
+    """Returns ten to a power that is not negative."""
     return int(10**places)
 
 
@@ -28,13 +29,13 @@ def fits(number: int) -> bool:
 
 
 def wrap(number: int, bits: int = 64) -> int:
-    """`number` as a signed machine integer that overflowed."""
+    """Returns `number` as a signed machine integer that overflowed."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 
 
 def times_power(number: int, places: int) -> int | None:
-    """`number * 10**places` if that fits 64 bits."""
+    """Returns `number * 10**places` if that fits 64 bits."""
     if number == 0:
         return 0
     if places >= 19:
@@ -44,7 +45,8 @@ def times_power(number: int, places: int) -> int | None:
 
 
 def times_power_wrapped(number: int, places: int) -> int:
-    """The same as upstream gives it without asking for overflow: wrapped where it multiplies once, else 0."""
+    """Returns the same as upstream without its check for overflow: wrapped where it multiplies once, else
+    0."""
     grown = times_power(number, places)
     if grown is not None:
         return grown
@@ -52,7 +54,7 @@ def times_power_wrapped(number: int, places: int) -> int:
 
 
 def divide_away(number: int, places: int) -> int:
-    """`number / 10**places`, fractions away from zero."""
+    """Returns `number / 10**places`, with fractions rounded away from zero."""
     if places >= 20:
         return (number > 0) - (number < 0)
     magnitude: int = -(-abs(number) // 10**places)

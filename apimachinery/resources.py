@@ -1,8 +1,7 @@
 """The served resources: one `Resource` per group, version and plural, and the table that finds them.
 
-The catalogue makes these for built-in kinds; a custom resource definition makes its own. No code below or
-above
-knows a kind by name except through such a value (or a strategy registered for it).
+The catalogue makes these for built-in kinds, a custom resource definition for its own. Other code knows a
+kind only through such a value (or a strategy registered for it).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +34,7 @@ class GroupVersionResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """`status`, `scale`, `binding`, … with the kind its body has."""
+    """A subresource (`status`, `scale`, `binding`, …) with the kind of its body."""
 
     name: str
     gvk: GroupVersionKind
@@ -66,14 +65,14 @@ class Resource:
     verbs: frozenset[str]
     schema: Schema
     storage: GroupVersionKind  # what this server writes to the log
-    storage_resource: str  # the Key.resource, shared by all versions: "pods", "deployments.apps"
+    storage_resource: str  # `Key.resource`, the same for all versions: "pods", "deployments.apps"
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     custom: bool = False  # made by a CustomResourceDefinition
-    selectable: tuple[str, ...] = ()  # labels of fields that a definition has lists selected by
-    # Made of the others once: every request asks for them.
+    selectable: tuple[str, ...] = ()  # labels of the selectable fields of a definition
+    # Computed once from the others: every request needs them.
     gvk: GroupVersionKind = field(init=False)
     api_version: str = field(init=False)
     group_resource: GroupResource = field(init=False)
@@ -96,12 +95,12 @@ class Resource:
 
 
 class ResourceTable(Protocol):
-    """Everything served at the moment, built-in or custom."""
+    """Finds everything served at the moment, built-in or custom."""
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None: ...
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource of a kind; also for registered versions that are not served (storage)."""
+        """Returns the resource of a kind; also for registered versions that are not served (storage)."""
         ...
 
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
@@ -109,5 +108,5 @@ class ResourceTable(Protocol):
         ...
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        """The resources of a served group and version, by plural."""
+        """Returns the resources of a served group and version, by plural."""
         ...

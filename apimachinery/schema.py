@@ -1,7 +1,7 @@
-"""The one schema value: data only. Decoding, defaulting, patches, OpenAPI are modules that walk it.
+"""The schema of a value: data only. Decoding, defaulting, patches and OpenAPI are modules that walk it.
 
-A built-in type's tree comes from the catalogue; a custom resource's from its definition. Trees may be
-recursive (`JSONSchemaProps`), so walk them along a value, never on their own without a memo.
+A built-in type's tree comes from the catalogue, a custom resource's from its definition. Trees may be
+recursive (`JSONSchemaProps`): walk them along a value, or remember where you were.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-# The name of JSON that is read and written again, not kept as it was sent.
+# The name of the JSON type, which is decoded and encoded again, not kept as it was sent.
 JSON = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"
 
 
@@ -46,7 +46,7 @@ class Schema:
     enum: tuple[str, ...] = ()
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
-    go_name: str = ""  # of a string, list or map whose Go type has a name: v1.ResourceList
+    go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
 
 
 @dataclass(frozen=True, slots=True, eq=False)

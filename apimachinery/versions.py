@@ -1,4 +1,4 @@
-"""Kubernetes releases: what a component can be emulated at, and how releases compare."""
+"""Kubernetes releases that a component can be emulated at, and how they compare."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """`1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises ValueError with what to do."""
+        """Parses `1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises ValueError that says what
+        to do."""
         found = _TEXT.match(text)
         if found is None:
             raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1}")

@@ -21,13 +21,13 @@ def annotation(obj: Object, name: str) -> str | None:
 
 
 def class_of(obj: Object) -> str:
-    """The storage class of a claim or volume; the annotation of old comes first."""
+    """Returns the storage class of a claim or volume; the old annotation wins over the field."""
     text = annotation(obj, _BETA_CLASS)
     return str(obj["spec"].get("storageClassName") or "") if text is None else text
 
 
 def is_meant_for(volume: Object, claim: Object) -> bool:
-    """The volume names the claim, by uid if it says one."""
+    """Returns whether the volume names the claim, by uid if it has one."""
     reference = volume["spec"].get("claimRef")
     if reference is None:
         return False
@@ -51,7 +51,7 @@ def _mode(obj: Object) -> str:
 
 
 def mismatch(volume: Object, claim: Object) -> str:
-    """Returns why a claim that names a volume cannot have it; empty if it can."""
+    """Returns why a claim cannot have the volume that it names; empty if it can."""
     if _capacity(volume) < _requested(claim):
         return "requested PV is too small"
     if class_of(volume) != class_of(claim):
@@ -68,9 +68,9 @@ def _access_fits(volume: Object, claim: Object) -> bool:
 
 
 def best(volumes: Iterable[Object], claim: Object, *, delayed: bool) -> Object | None:
-    """The volume that names the claim, else the smallest free one that fits.
+    """Returns the volume that names the claim, else the smallest free one that fits.
 
-    `delayed`: the claim waits for its first consumer, so that only a volume that names it will do.
+    `delayed`: the claim waits for its first consumer, so only a volume that names it counts.
     """
     ordered = sorted(volumes, key=lambda one: (_capacity(one), one["metadata"]["name"]))
     fitting = [
@@ -105,6 +105,6 @@ def claim_reference(claim: Object) -> Object:
 
 
 def annotated(obj: Object, *names: str) -> Object:
-    """The object with these annotations set to `yes`."""
+    """Returns the object with these annotations set to `yes`."""
     annotations = {**(obj["metadata"].get("annotations") or {}), **dict.fromkeys(names, "yes")}
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}

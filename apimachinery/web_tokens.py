@@ -1,7 +1,8 @@
 """JSON web tokens signed with RSA (RS256) or on the curve P-256 (ES256).
 
+cryptography is imported with the first token, because its import is slow.
+
 Source: RFC 7515 … 7519; key ids as k8s.io/kubernetes/pkg/serviceaccount/jwt.go (keyIDFromPublicKey), 1.36.
-cryptography is imported when the first token comes: it is slow to import.
 """
 
 import hashlib
@@ -19,11 +20,11 @@ _HALF = 32  # bytes of each of the two numbers of an ES256 signature
 
 
 class WrongTokenError(ValueError):
-    """The text is no token, or none that one of the keys has signed."""
+    """The text is no token, or no known key has signed it."""
 
 
 class Token(NamedTuple):
-    """A token that was read: header, claims, and what its signature is over."""
+    """A token that was read: its header, its claims, and the bytes that are signed."""
 
     header: dict[str, Any]
     claims: dict[str, Any]
@@ -32,9 +33,9 @@ class Token(NamedTuple):
 
 
 def read(text: str) -> Token:
-    """The parts of a token, its signature not checked; raises WrongTokenError.
+    """Parses a token without checking its signature; raises WrongTokenError.
 
-    What is signed is made anew of what was read, as go-jose does (jws.go, computeAuthData).
+    As go-jose does, the signed bytes are encoded again from the parsed parts (jws.go, computeAuthData).
     """
     parts = text.split(".")
     if len(parts) != 3:
@@ -61,11 +62,11 @@ class SigningKey:
 
     @classmethod
     def generate(cls) -> "SigningKey":
-        """A new key on P-256."""
+        """Makes a new key on P-256."""
         return cls(new_key())
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """The token of these claims."""
+        """Returns the token of these claims."""
         header = {"alg": self.public.algorithm, "kid": self.public.id}
         signed = f"{base64url.encode(orjson.dumps(header))}.{base64url.encode(orjson.dumps(claims))}"
         return f"{signed}.{base64url.encode(self._signature(signed.encode()))}"
@@ -84,7 +85,7 @@ class SigningKey:
 
 
 class VerifyingKey:
-    """A public key. `id` is what tokens call it."""
+    """A public key; `id` is its `kid` in tokens."""
 
     def __init__(self, key: "PublicKeyTypes") -> None:
         from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -99,7 +100,7 @@ class VerifyingKey:
 
     @classmethod
     def load(cls, pem: bytes) -> "VerifyingKey":
-        """From a public key, a private key or a certificate in PEM."""
+        """Reads a public key, a private key or a certificate in PEM."""
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -132,7 +133,7 @@ class VerifyingKey:
         return True
 
     def as_jwk(self) -> dict[str, str]:
-        """The key as a member of a JSON web key set."""
+        """Returns the key as a member of a JSON web key set."""
         from cryptography.hazmat.primitives.asymmetric import ec
 
         about = {"use": "sig", "kid": self.id}
@@ -145,7 +146,7 @@ class VerifyingKey:
 
 
 def verified(text: str, keys: Sequence[VerifyingKey]) -> Token:
-    """The token that one of the keys has signed; raises WrongTokenError."""
+    """Returns the token if one of the keys has signed it; raises WrongTokenError."""
     token = read(text)
     wanted = token.header.get("kid")
     known = [key for key in keys if key.id == wanted] or list(keys)
@@ -155,7 +156,7 @@ def verified(text: str, keys: Sequence[VerifyingKey]) -> Token:
 
 
 def new_key() -> bytes:
-    """A new private key on P-256, PEM."""
+    """Returns a new private key on P-256, PEM."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -1,8 +1,8 @@
-"""YAML bodies as Go reads them (sigs.k8s.io/yaml over goyaml.v2): the value that the same JSON would give.
+"""Reads YAML bodies as Go does (sigs.k8s.io/yaml over goyaml.v2): the value that the same JSON would give.
 
 Differences to PyYAML that matter: times stay text, keys become text, `1e3` is a number, no sexagesimals, and
-tags that are not YAML's own are ignored. The value is built from the parser's events, without a stack of
-calls: PyYAML's own way ends the process when a body nests deeply.
+tags that are not YAML's own are ignored. The value is built from the parser's events without recursion:
+PyYAML's own constructor crashes the process on deep nesting.
 """
 
 import base64
@@ -17,9 +17,9 @@ import yaml
 from kubeskew.apimachinery.go_numbers import number
 from kubeskew.apimachinery.go_text import quoted
 
-MAX_NODES: Final = 1_000_000  # that aliases and merges may add: a bound against "billion laughs"
-MAX_DEPTH: Final = 500  # (goyaml: 10,000) more than an object may nest
-_MAX_DIGITS = 30  # a longer integer is a float in Go, and slow here
+MAX_NODES: Final = 1_000_000  # nodes that aliases and merges may add: a bound against "billion laughs"
+MAX_DEPTH: Final = 500  # (goyaml: 10,000) more levels than an object may nest
+_MAX_DIGITS = 30  # digits; a longer integer is a float in Go, and slow here
 
 _STRICT = "yaml: unmarshal errors:\n  "
 _TAG = "tag:yaml.org,2002:"
@@ -36,7 +36,7 @@ class YAMLBodyError(ValueError):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The parser, and what plain scalars are."""
+    """The parser, with Go's rules for plain scalars."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -110,10 +110,11 @@ class _Map:
         self.merged: list[dict[str, Any]] = []
 
     def finish(self) -> dict[str, Any]:
-        """The map, with what `<<` brings beneath its own keys; the first of several sources counts."""
+        """Returns the map with the keys from `<<`, which its own keys override; the first of several
+        sources wins."""
         if self.merged:
             own = dict(self.value)
-            self.value.clear()  # the same map stays: an anchor may name it
+            self.value.clear()  # kept as the same object: an anchor may refer to it
             for source in reversed(self.merged):
                 self.value.update(source)
             self.value.update(own)
@@ -121,19 +122,19 @@ class _Map:
 
 
 class _Builder:
-    """Makes a value of events."""
+    """Builds a value from events."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._open: list[_Map | list[Any]] = []
-        self._names: list[str | None] = []  # the anchors of what is open
+        self._names: list[str | None] = []  # anchors of open maps and lists
         self._anchors: dict[str, Any] = {}
         self._copied = 0
         self._root: Any = None
         self.repeated: list[str] = []
 
     def read(self) -> Any:
-        """The value of the first document."""
+        """Returns the value of the first document."""
         while True:
             event = self._loader.get_event()
             if event is None or isinstance(event, yaml.DocumentEndEvent | yaml.StreamEndEvent):
@@ -187,7 +188,7 @@ class _Builder:
         self._put(value)
 
     def _put(self, value: Any) -> None:
-        """Hand a finished value to what holds it."""
+        """Adds a finished value to the innermost open map or list."""
         if not self._open:
             self._root = value
             return
@@ -225,7 +226,7 @@ class _Builder:
             self._put(value)
 
     def _copy(self, value: Any) -> Any:
-        """Copies what an alias stands for; nothing is shared."""
+        """Copies the value of an alias; nothing is shared."""
         self._copied += 1
         if self._copied > MAX_NODES:
             raise YAMLBodyError("yaml: document contains excessive aliasing")
@@ -247,7 +248,7 @@ def _key(key: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as `%#v` prints it."""
+    """Returns a value as `%#v` prints it."""
     if isinstance(value, dict):
         inner = ", ".join(f"{quoted(name)}:{_shown(item)}" for name, item in value.items())
         return f"map[interface {{}}]interface {{}}{{{inner}}}"
@@ -259,7 +260,7 @@ def _shown(value: Any) -> str:
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """The first document of `body`, and the strict errors of keys given twice; raises YAMLBodyError."""
+    """Returns the first document of `body`, and the strict errors of repeated keys; raises YAMLBodyError."""
     try:
         loader = _Loader(body.decode("utf-8", "replace"))
         try:
@@ -278,12 +279,12 @@ def load(body: bytes) -> tuple[Any, list[str]]:
 
 
 def lines_of(text: str) -> list[str]:
-    """A strict error as warnings tell it: every line by itself."""
+    """Splits a strict error into the lines that warnings show."""
     return text.removeprefix(_STRICT).split("\n  ") if text.startswith(_STRICT) else [text]
 
 
 def _text(error: yaml.YAMLError) -> str:
-    """libyaml's problem with the line that goyaml would name."""
+    """Returns libyaml's error with the line number that goyaml would give."""
     if isinstance(error, yaml.reader.ReaderError):
         return f"yaml: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError):

@@ -273,7 +273,7 @@ class NodeAgent:
         return self._dra.prepared()
 
     def plugins(self) -> list[str] | None:
-        """The drivers whose plugins are registered; None if the kubelet takes none."""
+        """Returns the drivers whose plugins are registered; None if the kubelet takes none."""
         return self._dra.registered()
 
     def containers(self) -> list[Object]:

@@ -25,14 +25,14 @@ def string(value: str) -> Printed:
 
 
 def items(go_type: str, values: Iterable[Any] | None) -> Printed:
-    """A slice: elements are printed values, or plain strings and numbers. None is Go's nil."""
+    """Returns a slice: elements are printed values, or plain strings and numbers. None is Go's nil."""
     if values is None:
         return Printed(go_type, "<nil>")
     return Printed(go_type, f"[{' '.join(map(_bare, values))}]")
 
 
 def mapping(go_type: str, values: Mapping[Any, Any] | None) -> Printed:
-    """A map, of strings or numbers to printed values, or to plain strings and numbers."""
+    """Returns a map, of strings or numbers to printed values, or to plain strings and numbers."""
     if values is None:
         return Printed(go_type, "<nil>")
     return Printed(go_type, f"map[{' '.join(f'{key}:{_bare(values[key])}' for key in sorted(values))}]")

@@ -32,7 +32,7 @@ _LEFT_TO_DRA = {0: LeftToDRA.UNNAMED, 35: LeftToDRA.ABSENT, 36: LeftToDRA.MAPPED
 
 
 def _since(table: dict[int, T], minor: int) -> T:
-    """The entry of the newest minor that is not newer than `minor`."""
+    """Returns the entry of the newest minor that is not newer than `minor`."""
     return table[max(first for first in table if first <= minor)]
 
 
@@ -90,7 +90,7 @@ class KubeletFeatures:
 
 
 def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
-    """The row of the table for `version` with `gates`."""
+    """Returns the row of the table for `version` with `gates`."""
     minor, gate = version.minor, gates.enabled
     return KubeletFeatures(
         version=version,

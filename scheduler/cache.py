@@ -51,7 +51,7 @@ class Cache:
         return self._present
 
     def node(self, name: str) -> NodeInfo | None:
-        """The node, if it exists."""
+        """Returns the node, if it exists."""
         info = self._nodes.get(name)
         return info if info is not None and info.node is not None else None
 
@@ -80,7 +80,7 @@ class Cache:
             info.pod = pod
 
     def affine_nodes(self) -> Sequence[NodeInfo]:
-        """The nodes with pods that have (anti-)affinity to pods."""
+        """Returns the nodes with pods that have (anti-)affinity to pods."""
         return [info for info in self._affine.values() if info.node is not None]
 
     def nodes_with_image(self, name: str) -> int:

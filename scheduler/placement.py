@@ -42,7 +42,7 @@ class NodeFinder:
         self._sampler = sampler
 
     def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
-        """A node's name; or what went wrong, or why there is none."""
+        """Returns a node's name; or what went wrong, or why there is none."""
         nodes = self._cache.nodes()
         if not nodes:
             return Diagnosis(0, pre_filter=NO_NODES)
@@ -92,7 +92,7 @@ class NodeFinder:
         return diagnosis
 
     def _promised(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """The node that the pod was promised, if it fits: no other is looked at then."""
+        """Returns the node that the pod was promised, if it fits: no other is looked at then."""
         name = (pod.pod.get("status") or {}).get("nominatedNodeName")
         if not name:
             return []
@@ -112,7 +112,8 @@ class NodeFinder:
     def _filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
     ) -> list[NodeInfo] | Status:
-        """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
+        """Returns the nodes that fit, at most as many as are worth scoring; fills in why the others do
+        not."""
         filters = self._node_filter.prepare(state, pod)
         fits = self._node_filter.run
         feasible: list[NodeInfo] = []
@@ -142,7 +143,7 @@ class NodeFinder:
         return feasible
 
     def _best(self, scores: Mapping[str, int]) -> str:
-        """A node with the highest score; by lot if there are several."""
+        """Returns a node with the highest score; by lot if there are several."""
         highest = max(scores.values())
         best = [name for name, score in scores.items() if score == highest]
         return best[int(self._entropy.random() * len(best))]

@@ -27,8 +27,10 @@ _PROTOCOLS: Mapping[str, type] = {
 
 
 def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0) -> Profile:
-    """The profile that `settings` describe; raises ProfileError. `percentage` of nodes to score, if it
-    says none itself."""
+    """Returns the profile that `settings` describe; raises ProfileError.
+
+    `percentage` of nodes to score, if it says none itself.
+    """
     everywhere = merging.multi_point(default_plugins(context.features), settings.plugins)
     made: dict[str, Plugin] = {}
     for name in _wanted(everywhere, settings):
@@ -58,7 +60,7 @@ def _failed(settings: ProfileSettings) -> str:
 
 
 def _wanted(everywhere: Sequence[PluginRef], settings: ProfileSettings) -> Sequence[str]:
-    """The plugins that act anywhere, in the default order."""
+    """Returns the plugins that act anywhere, in the default order."""
     named = [each.name for point in EXTENSION_POINTS for each in _enabled(settings, point)]
     return [*dict.fromkeys([*(each.name for each in everywhere), *named])]
 

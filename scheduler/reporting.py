@@ -53,7 +53,7 @@ class Reporter:
             await patch_pod_status(self._client, self._clock, pod, body)
 
     def _condition(self, pod: Object, reason: str, message: str) -> Object | None:
-        """The new PodScheduled condition; None if the pod has it already."""
+        """Returns the new PodScheduled condition; None if the pod has it already."""
         conditions = (pod.get("status") or {}).get("conditions") or []
         old: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
         new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}

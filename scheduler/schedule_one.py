@@ -138,7 +138,8 @@ class Scheduler:
     # -- scheduling cycle
 
     async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
-        """The node that the pod now counts as running on, or None after the failure has been handled."""
+        """Returns the node that the pod now counts as running on, or None after the failure has been
+        handled."""
         pod = queued.info
         profile = self.profiles[pod.scheduler_name]
         found = await in_turns(self._clock, partial(self.finders[profile.name].find, state, pod))
@@ -247,7 +248,7 @@ class Scheduler:
             log.warning("cannot update the status of pod %s: %s", pod.key, error)
 
     def _newest(self, queued: QueuedPod) -> PodInfo | None:
-        """The pod as it is now, if it still waits for a node."""
+        """Returns the pod as it is now, if it still waits for a node."""
         pod = queued.info
         current = self._current(pod.namespace, pod.name)
         if current is None or current["metadata"].get("uid") != pod.uid or current["spec"].get("nodeName"):

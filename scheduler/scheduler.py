@@ -101,7 +101,7 @@ class SchedulerService:
     def _profiles(
         self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState
     ) -> tuple[list[Profile], dict[str, NodeFilter]]:
-        """The profiles, and what runs the filters of each."""
+        """Returns the profiles, and what runs the filters of each."""
         made, filters = [], {}
         for each in settings.profiles:
             recorder = self._recorders[each.scheduler_name]
@@ -131,7 +131,7 @@ class SchedulerService:
         return self.cache.sizes[kind]
 
     def pods(self) -> list[dict[str, Any]]:
-        """All pods that the informer knows."""
+        """Returns all pods that the informer knows."""
         return self._informers.informer(PODS).list()
 
     def synced_informers(self) -> bool | str:

@@ -16,7 +16,7 @@ HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 def untolerated(
     taints: Iterable[Object], tolerations: Iterable[Object], effects: Iterable[str] = HARD_EFFECTS
 ) -> Object | None:
-    """The first taint with one of the effects that no toleration covers."""
+    """Returns the first taint with one of the effects that no toleration covers."""
     covering = list(tolerations)
     wanted = set(effects)
     for taint in taints:

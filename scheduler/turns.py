@@ -19,7 +19,7 @@ TURN_SECONDS = 0.05
 
 
 async def in_turns(clock: Clock, work: Callable[[], T]) -> T:
-    """The result of `work`, which has a stack of its own and may `give_way`."""
+    """Returns the result of `work`, which has a stack of its own and may `give_way`."""
     stack = greenlet(work)
     stack.turn_began = clock.monotonic()
     result: T = stack.switch()

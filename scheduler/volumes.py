@@ -69,7 +69,7 @@ class Volumes:
         return self._classes.get("", name) if name else None
 
     def claims_of(self, pod: PodInfo) -> Iterator[Object]:
-        """The pod's claims; raises ClaimUnusable."""
+        """Yields the pod's claims; raises ClaimUnusable."""
         for volume in pod.spec.get("volumes") or ():
             ephemeral = bool(volume.get("ephemeral"))
             if not ephemeral and not volume.get("persistentVolumeClaim"):
@@ -84,7 +84,7 @@ class Volumes:
             yield claim
 
     def of_pod(self, pod: PodInfo) -> PodVolumes:
-        """The pod's claims, sorted; raises ClaimUnusable."""
+        """Returns the pod's claims, sorted; raises ClaimUnusable."""
         bound: list[Object] = []
         delayed: list[Object] = []
         immediate: list[Object] = []

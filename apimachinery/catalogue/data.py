@@ -96,7 +96,7 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
 
 
 def at(history: list[list[Any]], minor: int) -> Any:
-    """The value of a history at a minor; None outside of it."""
+    """Returns the value of a history at a minor; None outside of it."""
     for first, last, value in history:
         if first <= minor <= last:
             return value

@@ -21,13 +21,13 @@ _BROAD = (("api/all", None), ("api/ga", "ga"), ("api/beta", "beta"), ("api/alpha
 
 
 def stability(version: str) -> str:
-    """`ga`, `beta` or `alpha` of an API version's name."""
+    """Returns `ga`, `beta` or `alpha` for an API version's name."""
     found = _STABILITY.match(version)
     return (found and found[1]) or "ga"
 
 
 def version_order(version: str) -> tuple[int, int, int]:
-    """Sorts API versions as discovery does: GA before beta before alpha, higher first."""
+    """Returns the sort key of API versions in discovery: GA before beta before alpha, higher first."""
     major, _, minor = re.sub(r"alpha|beta", "/", version.removeprefix("v")).partition("/")
     if not major.isdigit():
         return 3, 0, 0
@@ -35,7 +35,7 @@ def version_order(version: str) -> tuple[int, int, int]:
 
 
 def parse_runtime_config(text: str) -> dict[str, bool]:
-    """`--runtime-config` as a mapping: `api/all=true,resource.k8s.io/v1beta1=true`; a bare key means true."""
+    """Parses `--runtime-config`: `api/all=true,resource.k8s.io/v1beta1=true`; a bare key means true."""
     found = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = item.partition("=")

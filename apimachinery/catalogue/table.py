@@ -16,7 +16,7 @@ _Row = dict[str, Any]
 
 
 class Catalogue:
-    """Everything built in that a server of that version serves. Immutable; answers are memoised."""
+    """Holds everything built in that a server of that version serves. Immutable; answers are memoised."""
 
     def __init__(
         self, version: Version, gates: FeatureGates, runtime_config: Mapping[str, bool] | None = None
@@ -58,12 +58,12 @@ class Catalogue:
     # The ResourceTable protocol
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource, if it is served."""
+        """Returns the resource, if it is served."""
         key = (group, version, plural)
         return self._resource(key) if key in self._served else None
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource of a kind, whether its version is served or only known (storage, decoding)."""
+        """Returns the resource of a kind, whether its version is served or only known (storage, decoding)."""
         plural = self._plurals.get((group, version, kind))
         return None if plural is None else self._resource((group, version, plural))
 
@@ -72,26 +72,28 @@ class Catalogue:
         return self._groups
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        """The resources of a served group and version, by plural."""
+        """Returns the resources of a served group and version, by plural."""
         keys = sorted(key for key in self._served if key[:2] == (group, version))
         return [self._resource(key) for key in keys]
 
     # Types
 
     def definition(self, name: str) -> Schema:
-        """The schema of an OpenAPI definition; raises KeyError where this version has none of that name."""
+        """Returns the schema of an OpenAPI definition; raises KeyError where this version has none of that
+        name."""
         return self._types[name]
 
     def definitions(self) -> Mapping[str, Schema]:
-        """All definitions of this version; building waits until a value is asked for."""
+        """Returns all definitions of this version; each schema is built when it is looked up."""
         return self._types
 
     def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """The schema of any kind, also of bodies that are no resource (Scale, Eviction, PodExecOptions)."""
+        """Returns the schema of any kind, also of bodies that are no resource (Scale, Eviction,
+        PodExecOptions)."""
         return self._types.of_kind(group, version, kind)
 
     def registered(self) -> Iterable[tuple[str, str]]:
-        """Every group and version this release knows, served or not."""
+        """Returns every group and version this release knows, served or not."""
         return sorted({key[:2] for key in self._rows})
 
     # Building
@@ -157,5 +159,5 @@ def _shared(version: Version, gates: FeatureGates, config: tuple[tuple[str, bool
 def catalogue_for(
     version: Version, gates: FeatureGates | None = None, runtime_config: Mapping[str, bool] | None = None
 ) -> Catalogue:
-    """The catalogue of a version, gates and runtime config, made once per process."""
+    """Returns the catalogue of a version, gates and runtime config, made once per process."""
     return _shared(version, gates or FeatureGates(version), tuple(sorted((runtime_config or {}).items())))

@@ -45,7 +45,10 @@ _SCALARS: Mapping[str, Schema] = {
 
 
 class Types(Mapping[str, Schema]):
-    """Definition name → Schema of one release. Iterating is cheap; what is looked up is built."""
+    """Maps definition names to schemas of one release.
+
+    Iterating is cheap; a schema is built when it is looked up.
+    """
 
     def __init__(self, version: Version) -> None:
         document, self._minor, _ = data.release(version)
@@ -88,7 +91,7 @@ class Types(Mapping[str, Schema]):
             kind, form = _OPAQUE[name]
             schema = Schema(kind, name, form, preserve_unknown=kind is Kind.ANY)
             self._built[name] = schema
-            if name in _UNIONS:  # which hold what holds them
+            if name in _UNIONS:  # kinds that contain themselves
                 object.__setattr__(schema, "items", self._definition(_EXTENSIONS + "JSONSchemaProps"))
             return schema
         entry = self._entries[name]

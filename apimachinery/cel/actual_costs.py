@@ -13,14 +13,14 @@ from kubeskew.apimachinery.cel.errors import EvaluationError
 LIST, MAP, OBJECT = 10, 30, 40
 TRAVERSAL = 0.1  # per character
 REGEX = 0.25  # per character of a pattern
-CHECK = 350_000  # one question to the authorizer: two of them per expression
+CHECK = 350_000  # per question to the authorizer; an expression asks it twice
 
 Arguments = Sequence[Any]
 CallCost = Callable[[Arguments, Any], int]
 
 
 def size(value: Any) -> int:
-    """The size of a string, bytes, list or map; 1 for all else."""
+    """Returns the size of a string, bytes, list or map; 1 for all else."""
     kind = value.__class__
     if kind is str or kind is list or kind is dict or kind is bytes:
         return len(value)
@@ -31,7 +31,7 @@ def size(value: Any) -> int:
 
 
 def traversal(value: Any) -> int:
-    """The cost of reading a value as a whole."""
+    """Returns the cost of reading a value as a whole."""
     if isinstance(value, str):
         return int(len(value.encode()) * TRAVERSAL)
     if isinstance(value, bytes):
@@ -160,7 +160,7 @@ _BY_EXTENSION: Mapping[str, CallCost] = {
 
 
 def call_cost(function: str, overload: str) -> CallCost | int:
-    """The cost of a call, or the function of its arguments and result that tells it.
+    """Returns the cost of a call, or a function that computes it from arguments and result.
 
     `overload` is empty if the types leave several possible.
     """

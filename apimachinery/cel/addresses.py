@@ -12,7 +12,7 @@ _HEXADECIMAL = _DIGITS | frozenset("abcdefABCDEF")
 
 
 class AddressError(ValueError):
-    """Go's error."""
+    """A text is no address or prefix; the message is Go's."""
 
     def __init__(self, text: str, what: str, at: str = "") -> None:
         where = f" (at {quoted(at)})" if at else ""
@@ -20,7 +20,7 @@ class AddressError(ValueError):
 
 
 def parse_address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address":
-    """The address; raises AddressError. A zone stays with it."""
+    """Returns the address, with its zone if it has one; raises AddressError."""
     for char in text:
         if char == ".":
             _check_four(text, 0, len(text))
@@ -34,7 +34,7 @@ def parse_address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address":
 
 
 def parse_prefix(text: str) -> "ipaddress.IPv4Interface | ipaddress.IPv6Interface":
-    """The network with its address; raises ValueError."""
+    """Returns the network with its address; raises ValueError."""
     address, slash, bits = text.rpartition("/")
     failure = f"netip.ParsePrefix({quoted(text)}): "
     if not slash:
@@ -118,7 +118,7 @@ def _check_length(text: str, rest: str, filled: int, ellipsis: int) -> None:
 
 
 def _group(text: str, rest: str) -> int:
-    """Counts the hexadecimal digits that come next."""
+    """Counts the hexadecimal digits at the start of `rest`, one group of an IPv6 address."""
     digits = 0
     while digits < len(rest) and rest[digits] in _HEXADECIMAL:
         if digits > 3:

@@ -1,4 +1,5 @@
-"""Questions to the authorizer: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
+"""The CEL variable `authorizer`:
+`authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
 Source: k8s.io/apiserver/pkg/cel/library/authz.go, 1.36.
 """
@@ -20,7 +21,7 @@ Check = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer."""
+    """The authorizer's decision on one check, with the reason."""
 
     decision: str = ""
     reason_text: str = ""
@@ -51,7 +52,7 @@ def _ask(check: Check, asked: Mapping[str, Any], verb: str) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class PathCheck:
-    """A question about a path that is no resource's."""
+    """A check of a path that is no resource's."""
 
     asker: Check
     asked: Mapping[str, Any]
@@ -64,7 +65,7 @@ class PathCheck:
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck:
-    """A question about a resource."""
+    """A check of a resource."""
 
     asker: Check
     asked: Mapping[str, Any]
@@ -95,7 +96,7 @@ class ResourceCheck:
 
 @dataclass(frozen=True, slots=True)
 class GroupCheck:
-    """A question about a group, until its resource is named."""
+    """A check of a group, until its resource is named."""
 
     asker: Check
     asked: Mapping[str, Any]
@@ -108,7 +109,8 @@ class GroupCheck:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """The variable `authorizer`; `user` is another than the request's if it asks for a service account."""
+    """The variable `authorizer`; `user` is set if the check is for a service account instead of the
+    request's user."""
 
     asker: Check
     asked: Mapping[str, Any] = field(default_factory=dict)

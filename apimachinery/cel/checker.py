@@ -50,7 +50,7 @@ class Checked:
 
 
 class Checker:
-    """Checks one expression; `issues` holds what was found."""
+    """Checks one expression; `issues` holds the errors."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Checker:
         self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._functions = functions
         self._named = named
-        self._keywords = keywords  # may select fields as they are, without being escaped
+        self._keywords = keywords  # may select fields by their own names, without escaping
         self._bindings: Bindings = {}
         self._fresh = 0
         self.issues: list[Issue] = []
@@ -111,7 +111,7 @@ class Checker:
         return self._all_fit((given,), (wanted,))
 
     def _all_fit(self, given: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
-        """Like `all_assignable`; bindings stay only if the answer is yes."""
+        """Returns whether all types fit, as `all_assignable` does; keeps the bindings only if they do."""
         attempt = dict(self._bindings)
         if not all_assignable(attempt, given, wanted):
             return False
@@ -126,7 +126,7 @@ class Checker:
         return None
 
     def _reference(self, node: Node, name: str) -> Type | None:
-        """The type of what `name` stands for, noted for `node`; None if it stands for nothing."""
+        """Returns the type of what `name` stands for, noted for `node`; None if it stands for nothing."""
         variable = self._lookup(name)
         if variable is not None:
             self._checked.names[node] = name.removeprefix(".")
@@ -256,7 +256,10 @@ class Checker:
         return inner
 
     def _join(self, previous: Type | None, current: Type) -> Type:
-        """The type of elements of both types; that they must not be mixed is said later, by a validator."""
+        """Returns the type of elements that have both types.
+
+        A validator reports later that they must not be mixed.
+        """
         if previous is None:
             return current
         return most_general(previous, current) if self._fits(previous, current) else types.DYN
@@ -333,7 +336,7 @@ class Checker:
 
 
 def qualified(node: Node) -> str | None:
-    """`a.b.c` as a name, if the node is nothing but that."""
+    """Returns `a.b.c` as a name if the node is only identifiers and selections, else None."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.test:

@@ -59,7 +59,7 @@ Setter = Callable[[list[Any], Any], Iterable[Any]]
 
 
 def _setter(interpreter: "Interpreter", names: tuple[str, ...]) -> Setter:
-    """A function that goes through a container, putting each element into the variables' places."""
+    """Returns a function that puts each element of a container in turn into the variables' places."""
     first = interpreter.place(names[0])
     if len(names) == 1:
         return lambda places, container: _elements(places, first, container)
@@ -95,7 +95,7 @@ def _not_iterable(value: Any) -> EvaluationError:
 
 
 def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> Step:
-    """`exists` or `all`: a failure counts only if no other element decides."""
+    """Returns the step of `exists` or `all`: a failure counts only if no other element decides."""
     condition = 3 if exists else 2
 
     def quantified(frame: Frame) -> bool:
@@ -124,7 +124,7 @@ def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> St
 
 
 def _collected(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
-    """A list of what is made of each element (that passes a test)."""
+    """Returns the step that makes a list: an item for each element that passes the test, if there is one."""
     setter = _setter(interpreter, node.variables)
     test_node, item_node = _parts(_call(node.step))
     test = None if test_node is None else interpreter.build(test_node)
@@ -167,7 +167,7 @@ def _call(node: Node) -> Call:
 
 
 def _parts(step: Call) -> tuple[Node | None, Node]:
-    """The test, if there is one, and what is added to the list."""
+    """Returns the test, if there is one, and what is added to the list."""
     test = step.arguments[0] if step.function == "_?_:_" else None
     added = step if test is None else _call(step.arguments[1])
     items = added.arguments[1]

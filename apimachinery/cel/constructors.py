@@ -12,7 +12,7 @@ Rows = list[tuple[Any, Any, bool]]
 
 
 def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
-    """A list; items at `optional` places are left out if they are none."""
+    """Returns the step that makes a list; items at `optional` places are left out if they are none."""
 
     def build(frame: Frame) -> list[Any]:
         try:
@@ -39,7 +39,8 @@ def _present(items: list[Any], optional: frozenset[int]) -> list[Any]:
 
 
 def map_of(rows: Rows) -> Step:
-    """A map; a row is the step of the key, that of the value, and whether the value is optional."""
+    """Returns the step that makes a map; a row is the step of the key, that of the value, and whether the
+    value is optional."""
 
     def build(frame: Frame) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
@@ -59,7 +60,8 @@ def map_of(rows: Rows) -> Step:
 
 
 def object_of(name: str, rows: Rows) -> Step:
-    """An object of that type; a row is the field, the step of its value, and whether that is optional."""
+    """Returns the step that makes an object; a row is the field, the step of its value, and whether that
+    is optional."""
 
     def build(frame: Frame) -> ObjectValue:
         try:
@@ -73,7 +75,7 @@ def object_of(name: str, rows: Rows) -> Step:
 
 
 def _evaluated(frame: Frame, rows: Rows) -> Iterator[tuple[Any, Any]]:
-    """Keys with their values, without what is none."""
+    """Yields keys with their values; leaves out optional values that are none."""
     for key, step, optional in rows:
         value = step(frame)
         if not optional:

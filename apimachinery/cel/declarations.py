@@ -14,11 +14,12 @@ from kubeskew.apimachinery.cel.types import Type
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Declared:
-    """`most` elements (characters, items, entries); `smallest` is the least number of bytes it has as JSON.
+    """A type with what is known of the sizes of its values.
 
-    `fields` are by CEL name (escaped); `any_field` is what every other name leads to. `schema` is the
-    structural schema it was made of, if any; `plain` if its values are JSON as it is. Of what is not
-    `sized` nothing is known.
+    `most` is the largest number of elements (characters, items, entries); `smallest` is the least number of
+    bytes as JSON. `fields` are by CEL name (escaped); `any_field` is the declaration of every other name.
+    `schema` is the structural schema it was made of, if any; `plain` is true if its values are JSON as they
+    stand. Unless `sized`, no size is known.
     """
 
     type: Type
@@ -34,7 +35,7 @@ class Declared:
 
 
 def declared_of(kind: Type | Declared) -> Declared:
-    """A plain type as a declaration without sizes."""
+    """Returns a plain type as a declaration without sizes."""
     return kind if isinstance(kind, Declared) else Declared(kind, sized=False)
 
 
@@ -51,7 +52,7 @@ def declared_object(name: str, fields: Mapping[str, Declared], smallest: int = 2
 
 
 def size_at(variables: Mapping[str, Declared], path: tuple[str, ...]) -> Range | None:
-    """The size of what `path` leads to from a variable; None if the declarations do not say."""
+    """Returns the size of what `path` leads to from a variable; None if the declarations do not say."""
     current = variables.get(path[0])
     for step in path[1:]:
         if current is None:

@@ -7,7 +7,7 @@ _SHARING_SINCE, _LISTS_SINCE, _LISTS_STORED_SINCE = 34, 36, 37  # the last: pull
 
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
-    """Features of a selector's environment; `stored` expressions may use all of it."""
+    """The features of a selector's environment; `stored` expressions may use all that the server knows."""
 
     consumable_capacity: bool = False
     list_attributes: bool = False

@@ -29,7 +29,7 @@ _COST_LIMIT = 1_000_000
 
 
 def _includes(value: Any, wanted: Any) -> bool:
-    """A scalar is a list of one."""
+    """Returns whether the value holds `wanted`; a scalar counts as a list with one item."""
     if isinstance(value, list) and len(value) > _VALUES_PER_LIST:
         raise EvaluationError(
             f"'includes' function cannot be applied to lists longer than {_VALUES_PER_LIST} values"
@@ -39,12 +39,12 @@ def _includes(value: Any, wanted: Any) -> bool:
 
 _INCLUDES = overload("dyn.includes(dyn) bool", _includes, "includes", loose=True)
 _ATTRIBUTES_OF_LISTS = Library(0, (_INCLUDES,))
-_VERSIONS = Library(0, SEMVERS)  # since there are devices, before other expressions had them
+_VERSIONS = Library(0, SEMVERS)  # the part of the environment that is as old as devices
 
 
 @lru_cache(maxsize=32)
 def device_environment(features: DeviceFeatures) -> Environment:
-    """The environment with the variable `device`."""
+    """Returns the environment with the variable `device`."""
     base = environment(features.minor, stored=features.stored)
     libraries = [BINDINGS, _VERSIONS]
     if features.knows_includes:
@@ -79,7 +79,7 @@ def _device(features: DeviceFeatures) -> Declared:
     }
     known: dict[str, Any] = dict(fields)
     if features.knows_sharing:
-        known["allowMultipleAllocations"] = types.BOOL  # upstream's estimate knows nothing of its size
+        known["allowMultipleAllocations"] = types.BOOL  # upstream's estimate does not know its size
     return Declared(types.object_type("kubernetes.DRADevice", known), 0, fields)
 
 
@@ -94,7 +94,7 @@ class _Domains(Mapping[str, Mapping[str, Any]]):
     def __getitem__(self, domain: str) -> Mapping[str, Any]:
         return self._domains.get(domain) or {}
 
-    cel_find = __getitem__  # upstream finds every domain, though `in` tells which there are
+    cel_find = __getitem__  # upstream finds every domain; only `in` tells which the device has
 
     def __contains__(self, domain: object) -> bool:
         return domain in self._domains
@@ -107,7 +107,8 @@ class _Domains(Mapping[str, Mapping[str, Any]]):
 
 
 def device_value(driver: str, device: Mapping[str, Any], features: DeviceFeatures) -> dict[str, Any]:
-    """The value of `device` for a device of a slice; raises EvaluationError for an unusable attribute."""
+    """Returns the value of `device` for a device of a slice; raises EvaluationError for an unusable
+    attribute."""
     attributes: dict[str, dict[str, Any]] = {}
     failures: list[str] = []
     for name, attribute in (device.get("attributes") or {}).items():
@@ -117,7 +118,7 @@ def device_value(driver: str, device: Mapping[str, Any], features: DeviceFeature
         except EvaluationError as error:
             failures.append(f"attribute {name}: {error}")
     if failures:
-        # Upstream names whichever of a map's attributes it comes across first: with several it is chance.
+        # Upstream names the first attribute that Go's map order gives: with several it is chance.
         raise EvaluationError(failures[0] if len(failures) == 1 else failures[0].partition(": ")[2])
     capacity: dict[str, dict[str, Any]] = {}
     for name, value in (device.get("capacity") or {}).items():
@@ -156,7 +157,7 @@ def _version(text: str) -> Semver:
 
 
 class Selector:
-    """A compiled selector, or the reason why it is none."""
+    """A compiled selector, or the reason why it does not compile."""
 
     def __init__(self, expression: str, features: DeviceFeatures) -> None:
         self.expression = expression
@@ -172,7 +173,7 @@ class Selector:
 
     @property
     def most_expensive(self) -> int:
-        """The largest cost over all devices; raises CompileError."""
+        """Returns the largest cost over all devices; raises CompileError."""
         return self._compiled().estimate()[1]
 
     def _compiled(self) -> Program:
@@ -200,5 +201,5 @@ class Selector:
 
 @lru_cache(maxsize=4096)
 def compile_selector(expression: str, features: DeviceFeatures) -> Selector:
-    """The selector of an expression, compiled once."""
+    """Returns the selector of an expression, compiled once."""
     return Selector(expression, features)

@@ -1,7 +1,7 @@
 """Environments: what an expression may name and call, by Kubernetes version.
 
-What is new in a minor may be used in new expressions one minor later, and in stored ones at once: so a
-rollback finds nothing it does not know.
+New expressions may use a feature one minor after it came, stored ones at once. So after a rollback no
+expression uses a feature that the server does not know.
 
 Source: k8s.io/apiserver/pkg/cel/environment (base.go, environment.go), 1.36.
 """
@@ -65,7 +65,10 @@ _CROSS_TYPE = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """Compared by identity: make one and keep it."""
+    """The variables, types and functions that expressions may use.
+
+    Compared by identity: make one and keep it.
+    """
 
     minor: int
     variables: Mapping[str, Declared]
@@ -76,7 +79,7 @@ class Environment:
     programs: dict[str, Any] = field(default_factory=dict)  # compiled in it, by expression
 
     def named_type(self, name: str) -> Type | None:
-        """The type that a name stands for."""
+        """Returns the type that a name stands for."""
         return self.named.get(name) or mutations.nested(name, self.named)
 
     @property
@@ -85,7 +88,7 @@ class Environment:
 
     @property
     def keywords(self) -> bool:
-        """Returns whether fields that are called like reserved words can be selected by those."""
+        """Returns whether fields that are named like reserved words can be selected by those names."""
         return self.minor >= _KEYWORDS_SINCE
 
     @property
@@ -101,7 +104,8 @@ class Environment:
         libraries: tuple[Library, ...] = (),
         overrides: Overrides | None = None,
     ) -> "Environment":
-        """This environment with more variables, object types that expressions can make, and libraries."""
+        """Returns this environment with more variables, object types that expressions can make, and
+        libraries."""
         functions = self.functions
         added: dict[Any, Any] = dict(self.macros)
         if libraries:
@@ -123,7 +127,8 @@ class Environment:
 def environment(
     minor: str | int, *, stored: bool, variables: Mapping[str, Type | Declared] | None = None
 ) -> Environment:
-    """The environment of expressions in a server of `minor` ("1.36"); see the package for `stored`."""
+    """Returns the environment of expressions in a server of `minor` ("1.36"); the package's docstring
+    explains `stored`."""
     number = minor if isinstance(minor, int) else int(minor.split(".")[1])
     base = _base(number if stored else number - 1)
     return base.extended(variables) if variables else base

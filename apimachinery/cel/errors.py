@@ -18,7 +18,7 @@ class EvaluationError(CELError):
 
 
 class CostExceededError(CELError):
-    """The limit was reached: unlike other errors nothing within the expression can swallow it."""
+    """The cost limit was reached. Unlike other errors, nothing within the expression can catch it."""
 
 
 NO_SUCH_OVERLOAD = "no such overload"
@@ -35,7 +35,7 @@ class Issue:
 
 
 def located(source: str, issue: Issue) -> str:
-    """The issue with its place in `source`, as cel-go shows it (columns count from 1)."""
+    """Returns the issue with its place in `source`, as cel-go shows it (columns count from 1)."""
     if issue.offset < 0:
         return f"ERROR: <input>:-1:0: {issue.message}"
     line_start = source.rfind("\n", 0, issue.offset) + 1
@@ -48,12 +48,13 @@ def located(source: str, issue: Issue) -> str:
 
 
 def _is_wide(char: str) -> bool:
-    """cel-go underlines what UTF-8 needs more than one byte for with full-width signs."""
+    """Returns whether cel-go underlines the character with a full-width sign: UTF-8 needs more than one
+    byte for it."""
     return ord(char) > 0x7F
 
 
 def report(source: str, issues: list[Issue]) -> str:
-    """All issues by place; equal places keep the order in which they were found."""
+    """Returns the text of all issues, sorted by place; issues at one place keep their order."""
     ordered = sorted(issues, key=lambda issue: issue.offset)
     text = "\n".join(located(source, issue) for issue in ordered[:_REPORTED])
     if len(ordered) > _REPORTED:

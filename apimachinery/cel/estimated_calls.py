@@ -295,7 +295,7 @@ _BY_OVERLOAD: Mapping[str, Estimator] = {
 
 
 def estimator(function: str, overload: str) -> Estimator | None:
-    """The estimator of a call of these libraries; None if the standard rules hold."""
+    """Returns the estimator of a call of these libraries; None if the standard rules hold."""
     if overload.endswith(("_sort", "_sortByAssociatedKeys")):
         return _squared
     return _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function)

@@ -22,7 +22,7 @@ def _scaled(number: int, factor: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A size or a cost: at least `low`, at most `high`."""
+    """A range of sizes or costs, from `low` to `high`."""
 
     low: int
     high: int
@@ -34,7 +34,7 @@ class Range:
         return Range(min(self.low * other.low, LARGEST), min(self.high * other.high, LARGEST))
 
     def scaled(self, factor: float) -> "Range":
-        """Times a factor, rounded up."""
+        """Returns the range times a factor, rounded up."""
         return Range(_scaled(self.low, factor), _scaled(self.high, factor))
 
     def union(self, other: "Range") -> "Range":
@@ -48,7 +48,7 @@ def fixed(number: int) -> Range:
 UNKNOWN = Range(0, LARGEST)
 ZERO = fixed(0)
 ONE = fixed(1)
-EMPTY = Range(LARGEST, 0)  # the union of nothing
+EMPTY = Range(LARGEST, 0)  # neutral in a union
 
 
 @dataclass(frozen=True, slots=True)

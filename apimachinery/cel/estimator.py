@@ -160,7 +160,7 @@ class Estimator:
         return total + found
 
     def _optional_select(self, node: Call, costs: list[Range]) -> Range:
-        """`a.?b` is a call like any other to cel-go's estimator, of the overload select_optional_field."""
+        """Estimates `a.?b`, which to cel-go's estimator is a call of the overload select_optional_field."""
         size = self.computed(node)
         if size is not None:
             self._sizes[node] = size

@@ -27,7 +27,7 @@ class Format:
         self._check = check
 
     def validate(self, text: str) -> Optional:
-        """The list of what is wrong, or none."""
+        """Returns the list of errors, or `optional.none()` if the text is valid."""
         problems = self._check(text)
         return Optional(problems, True) if problems else NONE
 
@@ -37,7 +37,7 @@ def _parsed(message: str, fits: Callable[[str], bool]) -> Check:
 
 
 def _prefix(check: NameCheck) -> Check:
-    """A generated name's prefix may end with a dash."""
+    """Returns the check of a generated name's prefix, which may end with a dash."""
     return lambda text: check(text, True)
 
 
@@ -49,7 +49,7 @@ def _uri(text: str) -> list[str]:
     return []
 
 
-_DATE_TIME_SIZE = 71  # as long as the pattern of upstream's that it is, or for dates might be
+_DATE_TIME_SIZE = 71  # lengths of upstream's patterns; those of dates are a guess
 
 FORMATS_BY_NAME: Mapping[str, Format] = {
     each.name: each

@@ -19,7 +19,8 @@ _CLAUSE = re.compile(r"%(?:%|(\.[0-9]+)?([sdfebxXo])|(.?))", re.DOTALL)
 
 
 class WrongArgumentError(EvaluationError):
-    """An argument that its clause cannot show; `node` is where it stands, when that is told by its type."""
+    """A clause cannot show its argument; `node` is the argument's place, if its type alone shows the
+    error."""
 
     def __init__(self, verb: str, name: str, node: Any = None) -> None:
         super().__init__(f"error during formatting: {_ONLY[verb]}, was given {name}")
@@ -44,7 +45,7 @@ def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type])
 
 
 def _unfit_text(node: Node, type_of: Callable[[Node], Type]) -> Node | None:
-    """The first node in a literal list or map, or itself, that `%s` cannot show."""
+    """Returns the first node in a literal list or map, or the node itself, that `%s` cannot show."""
     if not _is_one_of(type_of(node), _KINDS["s"]):
         return node
     inner: Iterable[Node] = ()
@@ -60,7 +61,7 @@ def _is_one_of(kind: Type, kinds: frozenset[str]) -> bool:
 
 
 def _filled(text: str, arguments: Sequence[T], fill: Callable[[str, int | None, T], str]) -> str:
-    """`text` with what `fill` (verb, precision, argument) gives for each clause."""
+    """Returns `text` with each clause replaced by what `fill` (verb, precision, argument) returns."""
     used = 0
 
     def clause(found: "re.Match[str]") -> str:

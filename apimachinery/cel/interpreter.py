@@ -64,7 +64,7 @@ class Interpreter:
         self.places = 0
 
     def build(self, node: Node) -> Step:
-        """The closure of `node` with its full cost."""
+        """Returns the closure of `node`, with its full cost."""
         constant = self.constant(node)
         if constant is not None:
             (value,) = constant
@@ -85,7 +85,8 @@ class Interpreter:
         raise TypeError(node)
 
     def place(self, name: str, start: Step | None = None) -> int:
-        """A place for a local variable of the innermost scope; `start` computes it when it is first read."""
+        """Returns a place for a local variable of the innermost scope; `start` computes it when it is
+        first read."""
         place = self.places
         self.places += 1
         self._scopes[-1][name] = (place, start)
@@ -100,7 +101,7 @@ class Interpreter:
     # Constants
 
     def constant(self, node: Node) -> tuple[Any] | None:
-        """The value of a node that is known beforehand; raises CompileError if its conversion fails."""
+        """Returns the value of a constant node, else None; raises CompileError if its conversion fails."""
         if isinstance(node, Literal):
             return (node.value,)
         if node in self._checked.values:
@@ -160,7 +161,8 @@ class Interpreter:
         return attribute(resolve)
 
     def bare(self, node: Node) -> Step:
-        """The closure of an attribute without the cost of reading it; of other nodes the whole."""
+        """Returns the closure of an attribute without the cost of reading it; other nodes keep their full
+        cost."""
         if not self._is_attribute(node) or self.constant(node) is not None:
             return self.build(node)
         if node in self._checked.names:
@@ -213,12 +215,12 @@ class Interpreter:
         steps = [self.build(argument) for argument in arguments]
         method = node.target is not None and node not in self._checked.functions
         candidates = overloads
-        if not identity:  # at run time any overload of the name may serve
+        if not identity:  # at run time any overload of the name may apply
             candidates = tuple(each for each in self._functions.of(name) if each.method == method)
         return application(dispatcher(name, candidates), call_cost(name, identity), steps)
 
     def _members(self, node: Node) -> list[Any] | None:
-        """The items of a list of constants that `in` looks up in a set."""
+        """Returns the items of a list of constants, which `in` looks up in a set."""
         constant = self.constant(node)
         if constant is None or not all(isinstance(item, _FOLDED) for item in constant[0]):
             return None

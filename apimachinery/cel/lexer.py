@@ -1,4 +1,4 @@
-"""Text to tokens, with ANTLR's errors for what is none.
+"""Splits a text into tokens, and reports like ANTLR what is no token.
 
 Source: the lexis of github.com/google/cel-go/parser/gen/CEL.g4 and ANTLR 4's lexer, which skips one character
 behind what it could not recognise.
@@ -43,7 +43,7 @@ class Token:
 
 
 def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
-    """The tokens of `source`, closed by EOF, and what was no token."""
+    """Returns the tokens of `source`, ending with EOF, and the issues."""
     tokens: list[Token] = []
     issues: list[Issue] = []
     position, end = 0, len(source)
@@ -70,8 +70,10 @@ def _unrecognised(text: str) -> str:
 
 
 def _failure(source: str, start: int) -> int:
-    """Returns the position where no token that begins at `start` can go on; the source's length if only
-    its end is missing."""
+    """Returns the position at which no token that begins at `start` can go on.
+
+    It is the source's length if only the token's end is missing.
+    """
     char = source[start]
     if char in "&|=":
         return start + 1
@@ -93,7 +95,7 @@ def _failure(source: str, start: int) -> int:
 
 
 def _broken_escape(source: str, position: int) -> int:
-    """The first character of the escape at `position` that cannot belong to one."""
+    """Returns the position of the first character that cannot belong to the escape at `position`."""
     for length in range(2, 11):
         part = source[position : position + length]
         if len(part) < length:

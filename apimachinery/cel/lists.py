@@ -63,7 +63,7 @@ def _is_sorted(items: Values) -> bool:
 
 
 def _order(left: Any, right: Any) -> int:
-    """Compares two neighbours; 2 if they cannot be compared, which is no error unless one is never
+    """Compares two neighbours; returns 2 if they cannot be compared, an error only if they are to be
     ordered."""
     if type_name(right) not in _ORDERED:
         raise EvaluationError(NO_SUCH_OVERLOAD)
@@ -92,7 +92,7 @@ def _distinct(items: Values) -> list[Any]:
 
 
 def _flattened(items: Any) -> list[Any]:
-    """One level less; a list that is flat already stays as it is."""
+    """Returns the items with one level of nesting less; a flat list stays as it is."""
     if not isinstance(items, list | tuple):
         raise EvaluationError(f"no such overload: {type_name(items)}.flatten()")
     return _flatten(items)

@@ -17,7 +17,7 @@ _ESCAPE = re.compile(
 
 
 def integer(text: str) -> int:
-    """Raises ValueError out of 64 bits."""
+    """Returns the number; raises ValueError beyond 64 bits."""
     value = int(text, 16) if "x" in text else int(text)
     if not INT_MIN <= value <= INT_MAX:
         raise ValueError("invalid int literal")
@@ -45,7 +45,7 @@ def string(text: str) -> str:
 
 
 def octets(text: str) -> bytes:
-    """`text` without its `b`; `\\x` and octal escapes are single bytes here."""
+    r"""Returns the bytes of a literal such as `b"a"`; in it `\x` and octal escapes are single bytes."""
     content, raw = _unquoted(text)
     if raw:
         return content.encode()

@@ -1,4 +1,4 @@
-"""Macros: calls that are loops or tests in disguise, expanded to them while parsing.
+"""Expands macros while parsing: calls that are really loops or tests.
 
 Source: github.com/google/cel-go/parser/macro.go, cel/library.go (optMap), ext/bindings.go and
 ext/comprehensions.go; the shape of an expansion decides what it costs.
@@ -21,14 +21,14 @@ from kubeskew.apimachinery.cel.nodes import (
 
 
 class MacroError(Exception):
-    """The macro is meant, but its arguments are not as it needs them."""
+    """A call is a macro by name and number of arguments, but its arguments have the wrong form."""
 
     def __init__(self, node: Node, message: str) -> None:
         super().__init__(message)
         self.offset = node.offset
 
 
-# Gets the target, the arguments and where the call is; None leaves an ordinary call.
+# Gets the target, the arguments and the call's offset; None means an ordinary call.
 Macro = Callable[[Node | None, tuple[Node, ...], int], Node | None]
 
 
@@ -84,7 +84,7 @@ def _quantifier(macro: str, count: int) -> Macro:
 
 
 def _collected(target: Node, names: tuple[str, ...], item: Node, test: Node | None, offset: int) -> Node:
-    """A list of `item` for each element that passes `test`."""
+    """Returns the loop that lists `item` for each element that passes `test`."""
     step: Node = Call("_+_", (_accumulated(offset), ListLiteral((item,), offset)), offset)
     if test is not None:
         step = Call("_?_:_", (test, step, _accumulated(offset)), offset)
@@ -135,7 +135,7 @@ def _transform_map(entries: bool) -> Macro:
 
 
 def bound(name: str, value: Node, body: Node, offset: int) -> Node:
-    """`body` with `name` standing for `value`, which is evaluated when it is first needed."""
+    """Returns `body` with `name` standing for `value`, which is evaluated when it is first needed."""
     nothing, never = ListLiteral((), offset), Literal(False, offset)
     itself = Ident(name, offset)
     return Comprehension(nothing, (UNUSED,), name, value, never, itself, body, offset, "bind")

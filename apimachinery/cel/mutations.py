@@ -1,8 +1,8 @@
 """The results of a MutatingAdmissionPolicy's expressions: `Object{spec: Object.spec{…}}` and `JSONPatch{op:
 …}`.
 
-An Object's fields may be anything; that its nested types are named after their fields is seen when it is
-made.
+An Object's fields may be anything. Its nested types must be named after their fields, which is checked when
+it is made.
 
 Source: k8s.io/apiserver/pkg/cel/mutation (typeresolver.go, jsonpatch.go, dynamic/objects.go), 1.36.
 """
@@ -17,7 +17,7 @@ ROOT = "Object"
 
 
 class AnyFields(Mapping[str, Type]):
-    """Any name is a field, of any type."""
+    """A field map that has every name, with any type."""
 
     def __getitem__(self, name: str) -> Type:
         return types.DYN
@@ -41,13 +41,12 @@ TYPES: Mapping[str, Type] = {ROOT: _object(ROOT), "JSONPatch": JSON_PATCH_TYPE}
 
 
 def nested(name: str, known: Mapping[str, Type]) -> Type | None:
-    """The type `Object.spec.template` where expressions know `Object`."""
+    """Returns the type of a name such as `Object.spec.template`, where expressions know `Object`."""
     return _object(name) if name.startswith(f"{ROOT}.") and ROOT in known else None
 
 
 def name_faults(value: Any) -> list[str]:
-    """Finds the objects below an object that are not named after their place; other values are not
-    reported."""
+    """Returns errors for nested objects whose type is not named after their place; ignores other values."""
     name = getattr(value, "cel_type_of", None)
     return list(_misnamed(value, name)) if name is not None else []
 

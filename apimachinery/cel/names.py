@@ -41,7 +41,7 @@ _SEQUENCE = re.compile(r"__[^_]+__")
 
 @remembered(8192)
 def escape(name: str) -> str | None:
-    """The identifier of a property; None if it has none and cannot be named in expressions."""
+    """Returns the identifier of a property; None if it has none, so that expressions cannot name it."""
     if not _NAME.fullmatch(name):
         return None
     if name in _RESERVED:
@@ -51,9 +51,9 @@ def escape(name: str) -> str | None:
 
 @remembered(8192)
 def unescape(identifier: str) -> str | None:
-    """The property of an identifier; None if a sequence in it means nothing.
+    """Returns the property of an identifier; None if it contains an unknown escape sequence.
 
-    Underscores that are part of no sequence stand for themselves: not all that comes back was escaped.
+    Underscores outside of sequences stand for themselves, so the identifier need not come from `escape`.
     """
     sequences = _SEQUENCE.findall(identifier)
     if sequences == [identifier] and identifier[2:-2] in _RESERVED:
@@ -64,5 +64,5 @@ def unescape(identifier: str) -> str | None:
 
 
 def keyword_field(name: str) -> str:
-    """The identifier of a property that is selected by a reserved word; any other name stays."""
+    """Returns the identifier of a property that is selected by a reserved word; any other name stays."""
     return f"__{name}__" if name in _RESERVED else name

@@ -94,7 +94,10 @@ def _is_canonical(text: str) -> bool:
 
 
 def _contains_address_text(network: Network, text: str) -> bool:
-    """Of a text that is no address upstream does not say why, unlike of one that is no network."""
+    """Returns whether a network contains an address given as text.
+
+    Unlike for networks, upstream gives no reason for a text that is no address.
+    """
     try:
         address = Address(text)
     except EvaluationError:

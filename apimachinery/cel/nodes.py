@@ -21,7 +21,7 @@ class Ident:
 
 @dataclass(eq=False, slots=True)
 class Select:
-    """`operand.field`; `test` if it only asks for presence (`has`)."""
+    """`operand.field`; `test` if it only tests for presence (`has`)."""
 
     operand: "Node"
     field: str

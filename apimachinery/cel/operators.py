@@ -1,7 +1,7 @@
 """Operators of the CEL standard library.
 
-Each is one function for all types (a singleton in cel-go's words): if the left operand knows nothing of the
-operation the message names the operator, if it only does not fit the right one it does not.
+Each is one function for all types (a singleton in cel-go's words). The error names the operator if the left
+operand has no such operation; if only the right operand does not fit, it does not.
 """
 
 import operator
@@ -192,17 +192,19 @@ def _unequal(left: Any, right: Any) -> bool:
 
 
 def _index(_container: Any, _key: Any) -> Any:
-    """Gives the types of `_[_]` alone: the interpreter compiles it, as it may be optional."""
+    """Gives the types of `_[_]` alone: the interpreter compiles it, because it may be optional."""
     raise AssertionError("indexing is compiled, not called")
 
 
 def _truth(_left: Any, _right: Any) -> bool:
-    """Gives the types of `&&`, `||` and their like alone: both sides must not be computed first."""
+    """Gives the types of `&&` and `||` alone: the interpreter compiles them, because both sides must not
+    be computed first."""
     raise AssertionError("logic is compiled, not called")
 
 
 def _operator(name: str, function: Callable[..., Any], rows: str) -> list[Overload]:
-    """`rows`: one overload a line, as `ID PARAMETERS -> RESULT` with parameters parted by blanks."""
+    """Returns the overloads that `rows` list, each as `ID PARAMETERS -> RESULT` with blanks between
+    parameters."""
     made = []
     for line in rows.strip().splitlines():
         left, _, result = line.partition("->")
@@ -218,7 +220,7 @@ _ARITHMETIC = """{0}_double double double -> double
 
 
 def _comparison(word: str, order: list[str]) -> str:
-    """Overloads of a comparison; numbers compare across types."""
+    """Returns the overloads of a comparison; numbers compare across types."""
     rows = []
     for kind in order:
         rows.append(f"{word}_{_IDS.get(kind, kind)} {kind} {kind} -> bool")

@@ -43,16 +43,16 @@ class Overload:
 
     @property
     def generic(self) -> frozenset[Type]:
-        """The type parameters in the signature."""
+        """Returns the type parameters in the signature."""
         return frozenset(_free((*self.parameters, self.result)))
 
     @property
     def looks_inside(self) -> bool:
-        """Returns whether a list or map is accepted for what is in it."""
+        """Returns whether a parameter is a list or map whose elements must have a certain type."""
         return any(not _takes_all(inner) for wanted in self.parameters for inner in wanted.parameters)
 
     def accepts(self, values: tuple[Any, ...]) -> bool:
-        """Returns whether these values may be passed; lists and maps are judged by their first entry."""
+        """Returns whether the overload accepts the values; lists and maps are judged by their first entry."""
         return len(values) == len(self.parameters) and all(map(_fits, values, self.parameters))
 
 
@@ -82,10 +82,10 @@ def _free(kinds: Iterable[Type]) -> Iterator[Type]:
 def overload(
     signature: str, function: Callable[..., Any], identity: str = "", *, loose: bool = False
 ) -> Overload:
-    """`function` under `TARGET.NAME(PARAMETERS) RESULT`; a namespace (`sets.`) is part of the name.
+    """Returns the overload that calls `function` for `TARGET.NAME(PARAMETERS) RESULT`.
 
-    `identity` is cel-go's overload id where costs depend on it; `loose` leaves checking arguments at run
-    time to the function.
+    A namespace (`sets.`) is part of the name. `identity` is cel-go's overload id where costs depend on it; a
+    `loose` overload has its function check the arguments at run time.
     """
     head, _, result = signature.rpartition(" ")
     opened = _opening(head)
@@ -131,7 +131,7 @@ def _split_all(text: str) -> list[str]:
 
 @lru_cache(maxsize=512)
 def parse_type(text: str) -> Type:
-    """The type so written in a signature; an unknown name is an object's."""
+    """Returns the type so written in a signature; an unknown name is an object's type."""
     if text.endswith(")"):
         name, _, inner = text[:-1].partition("(")
         parts = [parse_type(part) for part in _split_all(inner)]
@@ -172,7 +172,8 @@ class Functions:
 
 
 def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
-    """A function that picks the overload by the values' types; raises EvaluationError if none fits."""
+    """Returns a function that picks the overload by the values' types; it raises EvaluationError if none
+    fits."""
     if all(each.loose and each.function is overloads[0].function for each in overloads):
         return overloads[0].function
     if any(each.looks_inside for each in overloads):

@@ -1,7 +1,8 @@
-"""Bounds how much is evaluated before other tasks get a turn: less than what an expression may cost.
+"""Bounds how much is evaluated at a time, so that other tasks get their turn.
 
-Cost limits are Kubernetes'; an expression within them can still take seconds. Who must not be held up gives
-evaluations some patience, and does them over elsewhere when that is spent: they change nothing.
+Cost limits are Kubernetes'; an expression within them can still take seconds. A caller that must not be held
+up allows an evaluation a number of units. When they are spent it evaluates again elsewhere: evaluations
+change nothing.
 """
 
 import threading
@@ -9,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-PER_CHARACTER: Final = 20  # units of cost that take as long as compiling a character
+PER_CHARACTER: Final = 20  # units of cost; compiling one character takes as long
 
 
 class ImpatienceError(Exception):
-    """Patience is spent; what was begun must be done again without."""
+    """The allowance is spent; evaluate again without one."""
 
 
 class _Allowed(threading.local):
@@ -25,7 +26,8 @@ _allowed = _Allowed()
 
 @contextmanager
 def patience(units: int) -> Iterator[None]:
-    """Let this thread evaluate and compile for so many units of cost; then ImpatienceError is raised."""
+    """Limits what this thread evaluates and compiles to so many units of cost; beyond them ImpatienceError
+    is raised."""
     before = _allowed.units
     _allowed.units = units
     try:
@@ -40,13 +42,13 @@ def left() -> int | None:
 
 
 def spend(units: int) -> None:
-    """Count what was done."""
+    """Counts units of cost that were spent."""
     if _allowed.units is not None:
         _allowed.units -= units
 
 
 def ask(units: int) -> None:
-    """Count what is about to be done. Raises ImpatienceError if it is too much."""
+    """Counts units about to be spent; raises ImpatienceError if the allowance is less."""
     spend(units)
     if _allowed.units is not None and _allowed.units < 0:
         raise ImpatienceError

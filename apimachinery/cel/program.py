@@ -17,14 +17,14 @@ from kubeskew.apimachinery.cel.steps import Frame
 from kubeskew.apimachinery.cel.syntax import parse
 from kubeskew.apimachinery.cel.types import ANY, Type
 
-_RECURSION = 12_000  # an expression of the deepest nesting allowed needs it
-_MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # expressions of an environment, and their characters
-_TOLD_SINCE = 31  # what an expression comes to instead, in the minor of the environment
-_DEEP = 100  # nodes from which on an expression might be too deep for Python's own limit
+_RECURSION = 12_000  # enough for an expression of the deepest nesting allowed
+_MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # limits per environment: expressions, and their characters
+_TOLD_SINCE = 31  # text for a result of another type, with the minor of the environment
+_DEEP = 100  # expressions with fewer nodes cannot exceed Python's own limit
 
 
 class _Depth:
-    """Lets Python recurse as deep as an expression may be nested, while any thread does, and no longer."""
+    """Raises Python's recursion limit for deeply nested expressions while any thread needs it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,19 +65,19 @@ class Program:
 
     @property
     def result(self) -> Type:
-        """The type of the result."""
+        """Returns the type of the result."""
         return self._checked.result
 
     @property
     def names(self) -> frozenset[str]:
-        """The variables of the environment that the expression uses."""
+        """Returns the variables of the environment that the expression uses."""
         return frozenset(self._checked.names.values()) & frozenset(self._environment.variables)
 
     def estimate(self, start: Declared | None = None) -> tuple[int, int]:
-        """The least and the largest cost over all inputs that the declarations allow.
+        """Returns the least and the largest cost over all inputs that the declarations allow.
 
-        From `start`, if given, every path counts, whatever it names first: upstream's estimator for rules of
-        definitions does so, even for the names of types.
+        With `start` every path counts, whatever its first name. Upstream's estimator for rules of definitions
+        does so, even for the names of types.
         """
         variables = self._environment.variables
         estimator = Estimator(
@@ -90,7 +90,7 @@ class Program:
         return found.low, found.high
 
     def evaluate(self, bindings: Mapping[str, Any], limit: int = LIMIT) -> tuple[Any, int]:
-        """The value and what it cost; raises EvaluationError, whose `cost` is what was spent."""
+        """Returns the value and what it cost; raises EvaluationError, whose `cost` is what was spent."""
         allowed = patience.left()
         frame = Frame(bindings, self._places, limit if allowed is None else min(limit, max(allowed, 0)))
         try:
@@ -136,7 +136,8 @@ def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
 
 
 def _compiled(expression: str, environment: Environment) -> Program | CompileError:
-    """Kept by its environment, so that it goes with the schema that the environment was made for."""
+    """Returns the program or the error, kept by the environment: it is freed with the schema of that
+    environment."""
     kept: dict[str, Program | CompileError] = environment.programs
     found = kept.get(expression)
     if found is None:
@@ -153,9 +154,10 @@ def _compiled(expression: str, environment: Environment) -> Program | CompileErr
 
 
 def compile_expression(expression: str, environment: Environment, results: tuple[Type, ...] = ()) -> Program:
-    """The program of `expression`, compiled once; `results` are the types it may have (all, if empty).
+    """Returns the program of `expression`, compiled once; `results` are the types it may have (all, if
+    empty).
 
-    Raises CompileError with the text of Kubernetes, `compilation failed: ERROR: …` among them.
+    Raises CompileError with Kubernetes' text, e.g. `compilation failed: ERROR: …`.
     """
     program = _compiled(expression, environment)
     if isinstance(program, CompileError):

@@ -1,4 +1,4 @@
-"""Regular expressions as Go reads them: the RE2 library, its complaints in Go's words."""
+"""Compiles regular expressions with RE2, as Go reads them, with Go's error texts."""
 
 import importlib
 from typing import Any
@@ -20,7 +20,7 @@ _GO = {
 
 @remembered(4096)
 def regular_expression(pattern: str) -> Any:
-    """`pattern` compiled; raises ValueError with Go's text."""
+    """Returns `pattern` compiled; raises ValueError with Go's text."""
     re2: Any = importlib.import_module("re2")
     options = re2.Options()
     options.log_errors = False
@@ -37,7 +37,7 @@ def _go_text(raw: Any) -> str:
 
 
 def compiled(pattern: str) -> Any:
-    """`pattern` compiled; raises EvaluationError."""
+    """Returns `pattern` compiled; raises EvaluationError."""
     try:
         return regular_expression(pattern)
     except ValueError as error:

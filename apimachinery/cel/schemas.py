@@ -20,10 +20,10 @@ _META: JSONSchema = {"type": "object", "properties": {"name": _TEXT, "generateNa
 
 
 def declare(schema: JSONSchema, root: bool = False, name: str = "selfType") -> Declared | None:
-    """The declared type of a structural schema, None if expressions cannot see it.
+    """Returns the declared type of a structural schema, None if expressions cannot see it.
 
-    `root`: it is (or embeds) a resource, whose apiVersion, kind and names can always be seen. `name` begins
-    the names of the object types in it.
+    `root`: the schema is (or embeds) a resource, whose apiVersion, kind and names can always be seen. `name`
+    begins the names of the object types in it.
     """
     if schema.get("x-kubernetes-int-or-string"):
         return Declared(types.DYN, _most_characters(schema), smallest=1, schema=schema)

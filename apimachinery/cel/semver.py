@@ -21,7 +21,7 @@ class Semver:
 
     @classmethod
     def parse(cls, text: str) -> "Semver":
-        """Raises ValueError with blang's text."""
+        """Parses a version; raises ValueError with blang's text."""
         if not text:
             raise ValueError("Version string empty")
         parts = text.split(".", 2)
@@ -39,7 +39,7 @@ class Semver:
 
     @classmethod
     def parse_normalized(cls, text: str) -> "Semver":
-        """Like `parse`, after adding missing parts and removing a `v` and leading zeros."""
+        """Parses a version like `parse`, after adding missing parts and removing a `v` and leading zeros."""
         parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
         if len(parts) < 3 and not _SUFFIX.isdisjoint(parts[-1]):
             raise ValueError("short version cannot contain PreRelease/Build meta data")

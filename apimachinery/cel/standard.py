@@ -99,7 +99,7 @@ def to_bool(value: str | bool) -> bool:
 
 
 def double_text(value: float) -> str:
-    """Go's `%g`: the shortest form, with an exponent from a million on."""
+    """Returns the number as Go's `%g` writes it: the shortest form, with an exponent from a million on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -90,7 +90,7 @@ def standard_estimate(
     operands: list[Operand],
     costs: list[Range],
 ) -> CallEstimate:
-    """The estimate of a call, its arguments' costs included, by the standard rules."""
+    """Returns the estimate of a call by the standard rules, the costs of its arguments included."""
     arguments = reduce(Range.__add__, costs, ZERO)
     if overload in ("logical_and", "logical_or"):
         return CallEstimate(Range(costs[0].low, arguments.high))

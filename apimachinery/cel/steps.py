@@ -1,4 +1,4 @@
-"""The closures that an expression becomes, and what they share while it is evaluated."""
+"""The steps (closures) that an expression becomes, and the frame that they share while it is evaluated."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from kubeskew.apimachinery.cel.values import NONE, Lazy, Optional, equal, find, 
 
 
 class Frame:
-    """One evaluation: bindings, places of local variables, what was spent."""
+    """One evaluation: bindings, values of local variables, and the cost spent so far."""
 
     __slots__ = ("bindings", "cost", "limit", "places")
 
@@ -30,7 +30,8 @@ class Frame:
             raise CostExceededError(COST_EXCEEDED)
 
     def spend_ones(self, count: int) -> None:
-        """Spends 1 `count` times: at the limit no more is spent than the first that is too much."""
+        """Spends 1 `count` times, and stops at the first that exceeds the limit, as upstream's counter
+        does."""
         self.cost += count
         if self.cost > self.limit:
             self.cost = self.limit + 1
@@ -41,7 +42,7 @@ Step = Callable[[Frame], Any]
 
 
 def variable(name: str) -> Step:
-    """Reads a binding."""
+    """Returns the step that reads a binding."""
 
     def read(frame: Frame) -> Any:
         try:
@@ -54,7 +55,8 @@ def variable(name: str) -> Step:
 
 
 def attribute(resolve: Step) -> Step:
-    """Reading a variable or a chain of selections costs one beside its selections."""
+    """Returns the step that reads a variable or a chain of selections, which costs 1 besides its
+    selections."""
 
     def read(frame: Frame) -> Any:
         try:
@@ -107,7 +109,7 @@ def selection(operand: Step, key: Any) -> Step:
 
 
 def _continued(frame: Frame, container: Optional, key: Any) -> Optional:
-    """A further selection of an optional chain: what is missing makes it `none`, at no cost."""
+    """Selects further in an optional chain: a missing field or key makes it `none`, at no cost."""
     if not container.present:
         return NONE
     found = find(container.value, key)
@@ -174,7 +176,8 @@ def _outcome(step: Step, frame: Frame) -> Any:
 
 
 def logic(left: Step, right: Step, deciding: bool) -> Step:
-    """`||` (deciding is True) or `&&`: a deciding operand outdoes a failing one."""
+    """Returns the step of `||` (deciding is True) or `&&`: an operand that decides makes the other's
+    failure irrelevant."""
 
     def decide(frame: Frame) -> bool:
         first = _outcome(left, frame)
@@ -202,7 +205,8 @@ def not_strictly_false(step: Step) -> Step:
 
 
 def alternative(left: Step, right: Step, whole: bool) -> Step:
-    """`optional.or(other)` (whole) and `optional.orValue(other)`: `other` only if it is needed."""
+    """Returns the step of `optional.or(other)` (whole) or `optional.orValue(other)`; `other` is evaluated
+    only if needed."""
 
     def choose(frame: Frame) -> Any:
         value = left(frame)
@@ -279,7 +283,7 @@ def _binary(function: Callable[..., Any], cost: CallCost | int, left: Step, righ
 
 
 def _failed(frame: Frame, cost: CallCost | int, error: EvaluationError, right: Step) -> None:
-    """The right operand is evaluated, and the call counted, although the left one failed."""
+    """Evaluates the right operand and counts the call, although the left one failed."""
     try:
         second = right(frame)
     except EvaluationError as other:

@@ -1,8 +1,9 @@
-"""Text to syntax tree: a recursive descent parser that expands macros on the way, as cel-go's does.
+"""Parses a text into a syntax tree: a recursive descent parser that expands macros on the way, as cel-go's
+does.
 
-celpy's grammar served here first. It knows neither optional values (`?.`, `[?`, `{?`) nor escaped names,
-and lark cannot word errors as ANTLR does, so the parser is our own; celpy is what the tests compare it with.
-A text that does not parse is read once more by `syntax_errors`, which recovers and reports like ANTLR.
+celpy's grammar was tried first. It knows neither optional values (`?.`, `[?`, `{?`) nor escaped names, and
+lark cannot word errors as ANTLR does; tests still compare with celpy. A text that does not parse is read once
+more by `syntax_errors`, which recovers and reports like ANTLR.
 
 Source: github.com/google/cel-go/parser (CEL.g4, parser.go), as of Kubernetes 1.36.
 """
@@ -74,7 +75,7 @@ Macros = Mapping[tuple[str, bool, int], Macro]
 
 
 class _UnexpectedError(Exception):
-    """The text is no expression: ANTLR's recovery has to say how."""
+    """The text does not parse; `syntax_errors` has to find the errors."""
 
 
 class _TooDeepError(Exception):
@@ -82,7 +83,7 @@ class _TooDeepError(Exception):
 
 
 def parse(source: str, macros: Macros, *, optionals: bool = True) -> Node:
-    """The tree of `source`; raises CompileError with all issues."""
+    """Returns the tree of `source`; raises CompileError with all issues."""
     if len(source) > CODE_POINTS:
         message = f"expression code point size exceeds limit: size: {len(source)}, limit {CODE_POINTS}"
         raise CompileError(report(source, [Issue(-1, message)]))
@@ -157,7 +158,7 @@ class _Parser:
         return node
 
     def _high(self, node: Call | Select, *below: Node) -> Node:
-        """Notes the height of a node of the kinds that cel-go counts."""
+        """Notes the height of a node, if it is of a kind that counts for cel-go's limit, and returns it."""
         children = (*node.arguments, *below) if isinstance(node, Call) else (node.operand,)
         height = 1 + max([self._heights.get(child, 0) for child in children], default=0)
         self._heights[node] = height
@@ -305,7 +306,7 @@ class _Parser:
         return self._call(name, arguments, opened.start, None) if opened else Ident(name, token.start)
 
     def _object_name(self) -> str | None:
-        """The rest of a qualified name if a brace follows it."""
+        """Returns the rest of a qualified name if a brace follows it."""
         place, name = self._place, ""
         while self._tokens[place].kind == "." and self._tokens[place + 1].kind == "IDENTIFIER":
             name += "." + self._tokens[place + 1].text
@@ -397,7 +398,7 @@ class _Parser:
 
 
 def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:
-    """The terms as a tree of little depth."""
+    """Returns the terms as a balanced tree, which keeps it shallow."""
     if len(terms) == 1:
         return terms[0]
     middle = len(offsets) // 2

@@ -32,7 +32,7 @@ from kubeskew.apimachinery.cel.syntax_states import (
 )
 
 _ATTEMPTS = 30  # recoveries
-_LOOKAHEAD = 256  # tokens skipped in one
+_LOOKAHEAD = 256  # tokens skipped as one error
 _REPORTED = 100
 _DEPTH = 250
 _RESERVED_MEMBER = re.compile(r"no viable alternative at input '\.(true|false|null)'")
@@ -41,7 +41,7 @@ _NUMBERS = ("NUM_INT", "NUM_FLOAT")
 
 
 class _MismatchError(Exception):
-    """The current token fits nowhere; `text` is what to report of it."""
+    """The current token fits nowhere; `text` is the error."""
 
     def __init__(self, text: str, token: Token) -> None:
         super().__init__(text)
@@ -50,11 +50,11 @@ class _MismatchError(Exception):
 
 
 class _HaltError(Exception):
-    """Enough: nothing more is reported."""
+    """The limit of errors is reached: nothing more is reported."""
 
 
 def syntax_issues(tokens: list[Token], source: str) -> list[Issue]:
-    """The issues of a text that does not parse."""
+    """Returns the issues of a text that does not parse."""
     recoverer = _Recoverer(tokens, source)
     with suppress(_HaltError):
         recoverer.rule("start", 0, None)
@@ -123,7 +123,7 @@ class _Recoverer:
         self._attempts += 1
 
     def _drop_token(self) -> bool:
-        """Returns whether the next but one token fits; then the current one is dropped."""
+        """Drops the current token if the next one fits instead; returns whether it does."""
         expected = self._expected()
         if self._kind(1) not in expected or self._kind() == EOF:
             return False
@@ -166,7 +166,7 @@ class _Recoverer:
         self._skip_to(self._recovery_set(), _LOOKAHEAD)
 
     def _synchronise(self, state: State) -> None:
-        """At a decision: make the current token one that fits, or raise _MismatchError."""
+        """Makes the current token one that fits at a decision, or raises _MismatchError."""
         self._state = state
         expected = next_tokens(state)
         if self._recovering or self._kind() in expected or EPSILON in expected:
@@ -200,7 +200,7 @@ class _Recoverer:
     # Rules
 
     def rule(self, name: str, precedence: int, caller: State | None) -> None:
-        """Read a rule; what goes wrong within is reported, and skipped as far as needed."""
+        """Reads a rule; errors within are reported, and tokens skipped as far as needed."""
         before, invoking = self._depth.get(name, 0), self._state
         self._enter(name)
         if caller is not None:
@@ -247,7 +247,7 @@ class _Recoverer:
             self._read(element.part, rule, precedence)
             self._synchronise(element.back)
         while self._goes_round(element, precedence) if isinstance(element, Star) else self._repeats(element):
-            if element.choose in ("relation", "calculation", "suffix"):  # a left-recursive rule anew
+            if element.choose in ("relation", "calculation", "suffix"):  # starts a left-recursive rule again
                 self._enter(rule)
             self._read(element.part, rule, precedence)
             self._synchronise(element.back)
@@ -255,13 +255,13 @@ class _Recoverer:
     # Predictions
 
     def _no_alternative(self, ahead: int) -> _MismatchError:
-        """No alternative fits the tokens from the current one to the one `ahead`, which is to blame."""
+        """Returns the error that no alternative fits the tokens from the current one to the one `ahead`."""
         first, last = self._token(), self._token(ahead)
         text = "<EOF>" if first.kind == EOF else self._text(ahead)
         return _MismatchError(f"no viable alternative at input {_quoted(text)}", last)
 
     def _text(self, ahead: int) -> str:
-        """The tokens up to the one `ahead` with the blanks and comments between them."""
+        """Returns the tokens up to the one `ahead`, with the blanks and comments between them."""
         parts: list[str] = []
         for number in range(ahead + 1):
             token = self._token(number)

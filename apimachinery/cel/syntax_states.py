@@ -1,6 +1,6 @@
-"""The grammar as a network of states, of which can be asked which tokens may come next.
+"""Holds the grammar as a network of states, from which the tokens that may come next are computed.
 
-Only what goes wrong is read with it: `syntax` parses, this tells like ANTLR what was expected where.
+Only texts with errors are read with it: `syntax` parses, this module says like ANTLR what was expected where.
 
 Source: github.com/google/cel-go/parser/gen/CEL.g4; how rules become states: ANTLR 4's ATN.
 """
@@ -44,7 +44,7 @@ class Element(ABC):
 
     @abstractmethod
     def build(self, after: State) -> State:
-        """The state in which the part begins, if `after` follows it."""
+        """Builds the part so that `after` follows it, and returns the state in which it begins."""
 
 
 class Tok(Element):
@@ -57,7 +57,7 @@ class Tok(Element):
 
 
 class Ref(Element):
-    """A rule called; `precedence` is what a left-recursive one is called with."""
+    """A call of a rule; `precedence` is the argument of a left-recursive one."""
 
     def __init__(self, rule: str, precedence: int = 0) -> None:
         self.rule = rule
@@ -80,7 +80,7 @@ class Seq(Element):
 
 
 class Alt(Element):
-    """Alternatives; `choose` names the prediction that takes one."""
+    """Alternatives; `choose` names the prediction that selects one."""
 
     def __init__(self, choose: str, *options: Element) -> None:
         self.choose = choose
@@ -101,7 +101,7 @@ class Opt(Element):
 
 
 class Star(Element):
-    """`choose` names the prediction whether to go round; without it the next token tells."""
+    """A repetition; `choose` names the prediction whether to repeat. Without it the next token decides."""
 
     def __init__(self, part: Element, choose: str = "") -> None:
         self.part = part
@@ -128,7 +128,7 @@ class Plus(Element):
 
 
 def _listed(item: str, *, pairs: bool = False) -> Element:
-    """Items parted by commas; `pairs`: each followed by a colon and an expression."""
+    """Returns items with commas between them; with `pairs` a colon and an expression follow each item."""
 
     def one() -> list[Element]:
         return [Ref(item), Tok(":"), Ref("expr")] if pairs else [Ref(item)]
@@ -248,7 +248,7 @@ _ORDER = (
 
 
 def shown(tokens: Iterable[str]) -> str:
-    """Expected tokens as ANTLR lists them."""
+    """Returns expected tokens as ANTLR lists them."""
     expected = set(tokens) - {EPSILON}
     names = [_shown(kind) for kind in _ORDER if kind in expected]
     return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"

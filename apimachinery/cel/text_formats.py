@@ -19,7 +19,7 @@ def is_uuid(text: str) -> bool:
 
 
 def is_base64(text: str) -> bool:
-    """By RE2, for texts may be long; the empty one is none."""
+    """Checks with RE2, because texts may be long; the empty text is not base64."""
     return regular_expression(_BASE64).fullmatch(text) is not None
 
 
@@ -35,7 +35,10 @@ def is_date(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """Ignores what follows a second `t`."""
+    """Returns whether the text is a date and time with `t` between them.
+
+    As upstream, whatever follows a second `t` is ignored.
+    """
     parts = text.lower().split("t")
     if len(parts) < 2 or not is_date(parts[0]):
         return False

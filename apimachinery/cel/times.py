@@ -71,13 +71,13 @@ class Timestamp:
         return self.nanos == _FIRST * SECOND
 
     def clock(self) -> datetime:
-        """The time in UTC, to the microsecond."""
+        """Returns the time in UTC, to the microsecond."""
         seconds, nanos = divmod(self.nanos, SECOND)
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
 
 
 def duration(text: str) -> Duration:
-    """Go's `time.ParseDuration`; raises ValueError."""
+    """Parses a duration as Go's `time.ParseDuration`; raises ValueError."""
     if not _DURATION.fullmatch(text):
         raise ValueError(f'time: invalid duration "{text}"')
     nanos = 0
@@ -114,7 +114,7 @@ def loose_duration(text: str) -> Duration:
 
 
 def duration_text(value: Duration) -> str:
-    """In seconds, as CEL's `string` has it."""
+    """Returns the duration in seconds, as CEL's `string` writes it."""
     whole, rest = divmod(abs(value.nanos), SECOND)
     number = float(whole) + rest / SECOND
     sign = "-" if value.nanos < 0 else ""
@@ -122,7 +122,7 @@ def duration_text(value: Duration) -> str:
 
 
 def timestamp(text: str) -> Timestamp:
-    """RFC 3339 as Go reads it; raises ValueError."""
+    """Parses RFC 3339 as Go does; raises ValueError."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         raise ValueError(f'parsing time "{text}"')
@@ -133,14 +133,14 @@ def timestamp(text: str) -> Timestamp:
         if int(hours) > 24 or int(minutes) > 59:
             raise ValueError(f'parsing time "{text}": time zone offset out of range')
         offset = (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
-    # Python knows no year 0, which is as long as every fourth century's first
+    # Python has no year 0. It has the same length as every year divisible by 400.
     clock = datetime(year or 400, month, day, hour, minute, second, tzinfo=UTC)
     seconds = (clock - _EPOCH) // timedelta(seconds=1) - offset - (0 if year else _FOUR_CENTURIES)
     return Timestamp(seconds * SECOND + int(((fraction or "") + "0" * 9)[:9]), offset)
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """RFC 3339 with as many digits as needed."""
+    """Returns the time in RFC 3339, with as many digits as needed."""
     local = Timestamp(value.nanos + value.offset * SECOND).clock()
     nanos = value.nanos % SECOND
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""

@@ -21,14 +21,14 @@ class Type:
     fields: Mapping[str, "Type"] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """The type as it is called at run time: map(string, google.protobuf.Any)."""
+        """Returns the type as it is called at run time: map(string, google.protobuf.Any)."""
         if not self.parameters:
             return self.name
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     @property
     def checked(self) -> str:
-        """The type as the checker's messages call it: map(string, any)."""
+        """Returns the type as the checker's messages call it: map(string, any)."""
         if self.kind in _CHECKED:
             return _CHECKED[self.kind]
         if not self.parameters:
@@ -75,17 +75,17 @@ def optional_of(value: Type) -> Type:
 
 
 def opaque(name: str) -> Type:
-    """A type without fields that only its own functions know."""
+    """Returns a type without fields that only its own functions know."""
     return Type("opaque", name)
 
 
 def object_type(name: str, fields: Mapping[str, Any]) -> Type:
-    """An object; fields may be given as types or as declarations, which have a `.type`."""
+    """Returns an object; fields may be given as types or as declarations, which have a `.type`."""
     return Type("struct", name, (), {key: getattr(value, "type", value) for key, value in fields.items()})
 
 
 def type_of(value: Type) -> Type:
-    """The type of `int`, `string`, … as values."""
+    """Returns the type of a type value such as `int` or `string`."""
     return Type("type", "type", (value,))
 
 
@@ -98,7 +98,7 @@ def is_optional(kind: Type) -> bool:
 
 
 def unwrap_optional(kind: Type) -> tuple[Type, bool]:
-    """The type within an optional, and whether it was one."""
+    """Returns the type within an optional, and whether it was one."""
     return (kind.parameters[0], True) if is_optional(kind) else (kind, False)
 
 

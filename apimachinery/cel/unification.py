@@ -99,5 +99,5 @@ def substitute(bindings: Bindings, kind: Type, *, free: Type | None = None) -> T
 
 
 def settled(bindings: Bindings, kind: Type) -> Type:
-    """`kind` without parameters: what was never bound may be anything."""
+    """Returns `kind` without type parameters; one that was never bound becomes `dyn`."""
     return substitute(bindings, kind, free=DYN)

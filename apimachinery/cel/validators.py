@@ -1,6 +1,4 @@
-"""Checks beyond types: literals, comprehensions and calls that a well-typed expression must not have.
-
-That is literals that cannot be read, lists and maps of mixed types, formats that do not fit their arguments.
+"""Checks beyond types: literals that cannot be read, lists and maps of mixed types, formats that do not fit.
 
 Source: github.com/google/cel-go/cel/validator.go and ext/formatting.go, as of Kubernetes 1.36.
 """
@@ -32,7 +30,7 @@ _LITERALS: Mapping[str, tuple[int, Callable[[Any], object]]] = {
 
 
 def wrong_literals(checked: Checked) -> Iterator[Issue]:
-    """Durations, timestamps and patterns that cannot be read."""
+    """Yields an issue for each literal duration, timestamp and pattern that cannot be read."""
     for node in _calls(checked):
         if node.function not in _LITERALS or not node.arguments:
             continue
@@ -46,7 +44,7 @@ def wrong_literals(checked: Checked) -> Iterator[Issue]:
 
 
 def wrong_formats(checked: Checked) -> Iterator[Issue]:
-    """Calls of `format` on a literal with a literal list that would always fail."""
+    """Yields an issue for each call of `format` on literals that would always fail."""
     for node in _calls(checked):
         match node:
             case Call("format", (ListLiteral(items),), target=Literal(str(text))):
@@ -59,7 +57,7 @@ def wrong_formats(checked: Checked) -> Iterator[Issue]:
 
 
 def mixed_aggregates(checked: Checked) -> Iterator[Issue]:
-    """Lists and maps whose elements are not all of one type, but for those that are formatted."""
+    """Yields an issue for each list and map of mixed types, except the arguments of formats."""
     waiting: list[Node] = [checked.root]
     while waiting:
         node = waiting.pop()
@@ -78,7 +76,7 @@ def mixed_aggregates(checked: Checked) -> Iterator[Issue]:
 def _mismatches(
     checked: Checked, nodes: tuple[Node, ...] | list[Node], optional: frozenset[int]
 ) -> Iterator[Issue]:
-    """Those that are not of the type of the first."""
+    """Yields an issue for each node whose type differs from the first's."""
     expected: Type | None = None
     for place, node in enumerate(nodes):
         kind = checked.types[node]

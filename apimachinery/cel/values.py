@@ -32,7 +32,7 @@ class TypeValue:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """An optional value; `present` tells `optional.none()` from `optional.of(null)`."""
+    """An optional value; `present` distinguishes `optional.none()` from `optional.of(null)`."""
 
     value: Any = None
     present: bool = False
@@ -56,7 +56,7 @@ class Lazy:
         self._failure: EvaluationError | None = None
 
     def get(self, spend: Callable[[int], None]) -> Any:
-        """The value; `spend` gets the cost of computing it. Raises EvaluationError."""
+        """Returns the value; calls `spend` with the cost of computing it. Raises EvaluationError."""
         if not self._known:
             self._known = True
             try:
@@ -99,7 +99,7 @@ _NAMES: Mapping[type, str] = {
 
 
 def type_name(value: Any) -> str:
-    """The name of the value's type, as cel-go shows it."""
+    """Returns the name of the value's type, as cel-go shows it."""
     known = _NAMES.get(value.__class__)
     if known is not None:
         return known
@@ -165,7 +165,7 @@ def shown_key(key: Any) -> str:
 
 
 def lookup(container: Any, key: Any) -> Any:
-    """`container[key]`; raises EvaluationError if there is none."""
+    """Returns `container[key]`; raises EvaluationError if there is no such entry."""
     if isinstance(container, Mapping):
         try:
             return container[key]
@@ -186,7 +186,8 @@ def lookup(container: Any, key: Any) -> Any:
 
 
 def find(container: Any, key: Any) -> Optional:
-    """`container[?key]` for a container that is no optional; `cel_find` of the container may know better."""
+    """Returns `container[?key]` of a container that is not optional; a container's own `cel_find` goes
+    first."""
     own = getattr(container, "cel_find", None)
     if own is not None:
         return Optional(own(key), True)

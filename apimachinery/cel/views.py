@@ -1,7 +1,9 @@
-"""JSON as values of its declared type, and values as JSON.
+"""Presents JSON as values of its declared type, and values as JSON.
 
-Source: k8s.io/apiserver/pkg/cel/common/values.go, 1.36: lists that are sets or maps compare without order,
-objects are read by escaped names, texts of some formats are times, durations or bytes.
+Lists that are sets or maps compare without order, objects are read by escaped names, texts of some formats
+are times, durations or bytes.
+
+Source: k8s.io/apiserver/pkg/cel/common/values.go, 1.36.
 """
 
 import base64
@@ -18,7 +20,7 @@ from kubeskew.apimachinery.cel.values import Optional, equal, type_name
 
 
 def to_value(data: Any, declared: Declared) -> Any:
-    """`data` as expressions see it; data that does not fit its declaration fails when it is read."""
+    """Returns `data` as expressions see it; data that does not fit its declaration fails when it is read."""
     if declared.plain or data is None:
         return data
     if declared.type.kind == "struct":
@@ -61,7 +63,7 @@ def _list(data: list[Any], declared: Declared) -> list[Any]:
 
 
 class ObjectView(Mapping[str, Any]):
-    """An object: keys are escaped names of declared properties; a property that is null is none."""
+    """An object: its keys are escaped names of declared properties; null counts as absent."""
 
     cel_type = "object"
     __slots__ = ("_data", "_declared")
@@ -71,7 +73,7 @@ class ObjectView(Mapping[str, Any]):
         self._declared = declared
 
     def _property(self, key: object) -> tuple[str, Declared] | None:
-        """The name of a property and its declaration."""
+        """Returns the name of a property and its declaration."""
         if not isinstance(key, str):
             return None
         field = self._declared.fields.get(key) or self._declared.fields.get(keyword_field(key))
@@ -95,12 +97,11 @@ class ObjectView(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def raw(self) -> Mapping[str, Any]:
-        """The object as JSON."""
+        """Returns the object as JSON."""
         return self._data
 
     def equals(self, other: Mapping[str, Any]) -> bool:
-        """Returns whether both say the same of the same names; as upstream, a null is not even equal to
-        itself."""
+        """Returns whether both objects have equal fields; as upstream, null does not even equal itself."""
         theirs = other.raw() if isinstance(other, ObjectView) else other
         if len(self._data) != len(theirs):
             return False
@@ -138,7 +139,7 @@ class MapView(Mapping[str, Any]):
 
 
 class SetList(list[Any]):
-    """A list of list-type set: order means nothing, adding adds what is new."""
+    """A list of type set: its order does not count, and adding appends only new items."""
 
     def equals(self, other: Sequence[Any]) -> bool:
         return len(self) == len(other) and all(_within(item, self) for item in other)
@@ -148,14 +149,17 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """A list of list-type map: items are known by their keys; adding replaces those of equal keys."""
+    """A list of type map: items are identified by their keys; adding replaces items with equal keys."""
 
     def __init__(self, items: Iterable[Any], keys: tuple[str, ...]) -> None:
         super().__init__(items)
         self._keys = keys
 
     def _key(self, item: Any) -> tuple[Any, ...]:
-        """Looked up by escaped names in what is not escaped, as upstream does."""
+        """Returns an item's keys.
+
+        As upstream, escaped names are looked up in data whose names are not escaped.
+        """
         raw = item.raw() if isinstance(item, ObjectView) else item
         return tuple([raw.get(escape(key) or key) for key in self._keys])
 
@@ -182,9 +186,8 @@ def _within(item: Any, items: Iterable[Any]) -> bool:
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON, as an object or a patch takes it; raises EvaluationError for what JSON has no place
-    for.
-    """
+    """Returns a value as JSON for an object or a patch; raises EvaluationError for what JSON cannot
+    express."""
     if isinstance(value, Optional):
         return to_json(value.value) if value.present else None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to an API server, on httptools: what components send all day, without more.
+"""One HTTP/1.1 connection to an API server, on httptools, with only what components need.
 
 A general client library cost more than twice the CPU per request. Errors are aiohttp's, which the rest of the
 client is used to.
@@ -13,11 +13,11 @@ from typing import cast
 import aiohttp
 import httptools
 
-_HIGH_WATER, _LOW_WATER = 1 << 20, 1 << 18  # bytes of a stream that wait to be read
+_HIGH_WATER, _LOW_WATER = 1 << 20, 1 << 18  # bytes of a stream that may wait to be read
 
 
 class Headers(Mapping[str, str]):
-    """Looked up without regard to case."""
+    """Headers, looked up without regard to case."""
 
     __slots__ = ("_values",)
 
@@ -40,7 +40,7 @@ class Headers(Mapping[str, str]):
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time. After `finished` without `closed` it can be used again."""
+    """A connection with one request at a time. It can be used again if it is `finished` and not `closed`."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self.finished:
-            self.abort()  # nobody asked
+            self.abort()  # an answer without a request
             return
         try:
             self._parser.feed_data(data)
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def _ends_with_connection(self) -> bool:
-        """An answer that says nothing of its length."""
+        """Returns whether only the end of the connection ends the answer: it gives no length."""
         return (
             self._head_seen
             and "content-length" not in self.headers
@@ -96,20 +96,20 @@ class Connection(asyncio.Protocol):
         )
 
     def abort(self) -> None:
-        """End the connection."""
+        """Ends the connection at once."""
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
-        """End the connection in order."""
+        """Closes the connection after what was written has gone out."""
         self.closed = True
         if self._transport is not None:
             self._transport.close()
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """Its TLS, where there is any."""
+        """Returns the TLS object, if the connection has TLS."""
         return self._transport.get_extra_info("ssl_object") if self._transport is not None else None
 
     # -- the parser's callbacks
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
             self.status = self._parser.get_status_code()
         self._head_seen = self.status >= 200
         if not self._head_seen:
-            self.headers = Headers()  # an interim answer
+            self.headers = Headers()  # a 1xx answer
 
     def on_body(self, body: bytes) -> None:
         self._chunks.append(body)
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
     # -- use
 
     async def begin(self, message: bytes) -> None:
-        """Send a request and return when the head of the answer is there."""
+        """Sends a request, and returns when the head of the answer has come."""
         self._parser = httptools.HttpResponseParser(self)
         self._chunks.clear()
         self._waiting, self._error, self._head_seen = 0, None, False
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
             await self._more()
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Returns the whole body."""
         while not self.finished:
             self._resume()
             await self._more()
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
         return whole
 
     async def next_chunk(self) -> bytes:
-        """A part of the body; empty at its end."""
+        """Returns a part of the body; empty at its end."""
         while not self._chunks:
             if self.finished:
                 return b""

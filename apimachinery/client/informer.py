@@ -22,7 +22,7 @@ from kubeskew.apimachinery.objects import Object
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 1.0
-_UNDECODABLE = "is registered for version"  # in what is said of an object of a version unknown to the server
+_UNDECODABLE = "is registered for version"  # part of the error for objects of a version unknown to the server
 _SHORT_WATCH_SECONDS = 1.0  # a watch without events that ends sooner is treated as a failure
 
 # Answers after which only a fresh list helps: a position the server cannot serve (410 compacted, 504 in the
@@ -44,7 +44,7 @@ def object_key(obj: Object) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Callbacks for changes; synchronous, quick, usually `queue.add`."""
+    """Callbacks for changes. They must be synchronous and quick; usually they add to a queue."""
 
     added: Callable[[Object], None] | None
     updated: Callable[[Object, Object], None] | None
@@ -73,7 +73,7 @@ class _Index:
 
 
 class Informer:
-    """One collection. Start it inside a running loop; stop it before the client is closed."""
+    """Follows one collection. Start it inside a running loop; stop it before the client is closed."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Informer:
         return self._objects.get((namespace, name))
 
     def list(self, namespace: str | None = None) -> Objects:
-        """All objects, or those of one namespace."""
+        """Returns all objects, or those of one namespace."""
         if namespace is None:
             return [*self._objects.values()]
         return [*self._namespaces.get(namespace, {}).values()]
@@ -123,7 +123,7 @@ class Informer:
         return [self._objects[key] for key in self._indexes[name].keys(value)]
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """`function` gives the values under which an object is found; adding a name again changes nothing."""
+        """Indexes objects by the values that `function` returns; adding a name again changes nothing."""
         if name in self._indexes:
             return
         index = self._indexes[name] = _Index(function)
@@ -136,7 +136,7 @@ class Informer:
         updated: Callable[[Object, Object], None] | None = None,
         deleted: Callable[[Object], None] | None = None,
     ) -> None:
-        """Callbacks for changes from now on; what is there already is told as added, at once."""
+        """Adds callbacks for changes; objects that are there already are reported as added at once."""
         handler = Handler(added, updated, deleted)
         self._handlers.append(handler)
         if added is not None:
@@ -151,29 +151,29 @@ class Informer:
 
     @property
     def is_unserved(self) -> bool:
-        """Returns true if, when last asked, the server did not know the resource or could not decode what is
-        stored of it:
+        """Returns whether the server, when last asked, did not have the resource or could not decode its
+        objects.
 
-        nothing will come until it does, perhaps not before another version of it runs.
+        Nothing will come until it can, perhaps not before another version of it runs.
         """
         return self._unserved
 
     @property
     def resource_version(self) -> str:
-        """Up to which revision the copy is current."""
+        """Returns the revision up to which the copy is current."""
         return self._resource_version
 
     def start(self) -> None:
-        """Begin to follow the collection; starting twice changes nothing."""
+        """Begins to follow the collection; starting twice changes nothing."""
         if self._task is None:
             self._task = asyncio.create_task(self._follow(), name=f"informer {self.ref}")
 
     async def synced(self) -> None:
-        """Return when the first list has been delivered to the handlers."""
+        """Returns when the first list has been delivered to the handlers."""
         await self._synced.wait()
 
     async def settled(self) -> None:
-        """Return when the first list has been delivered, or the resource was found to be unserved."""
+        """Returns when the first list has been delivered, or the resource proved to be unserved."""
         await self._settled.wait()
 
     async def stop(self) -> None:
@@ -209,13 +209,13 @@ class Informer:
         await self._pause()
 
     def _report(self, error: StatusError, listing: bool) -> None:
-        """Log a refusal in the words of client-go's reflector, for which a list is part of a watch."""
+        """Logs an error with the text of client-go's reflector, in which a list is part of a watch."""
         kind = f"*{self.ref.version}.{self.ref.kind}"
         failed = f"failed to list {kind}: " if listing else ""
         self._failures.failed(f"Failed to watch {kind}: {failed}{error}")
 
     async def _pause(self) -> None:
-        # Between half of the backoff and all of it, so that many informers do not come back as one.
+        # Between half of the backoff and all of it, so that many informers do not return at the same time.
         share = 0.5 + self._entropy.random() / 2 if self._entropy is not None else 1.0
         await self._clock.sleep(self._backoff * share)
         self._backoff = min(self._backoff * 2, MAX_BACKOFF_SECONDS)
@@ -262,7 +262,7 @@ class Informer:
             obj["metadata"].pop("managedFields", None)
         old = self._objects.get(key)
         if old is not None and old["metadata"].get("uid") != obj["metadata"].get("uid"):
-            # Deleted and made anew while we were away.
+            # Deleted and created again while the watch was broken.
             self._remove(key, old)
             old = None
         if old is not None:
@@ -277,7 +277,7 @@ class Informer:
         self._tell(old, obj)
 
     def _remove(self, key: Key, last: Object) -> None:
-        """`last` is the final state where the server told it, else the newest we knew."""
+        """Removes an object; `last` is its final state as the server sent it, else the newest known."""
         old = self._objects.pop(key, None)
         if old is None:
             return
@@ -304,12 +304,12 @@ def _call(callback: Callable[..., None], *arguments: Any) -> None:
     try:
         callback(*arguments)
     except Exception:
-        # One consumer's mistake must not cost the others their events.
+        # A failing handler must not cost the others their events.
         log.exception("informer callback failed")
 
 
 class InformerFactory:
-    """One informer per collection and selection, shared by all who ask."""
+    """Holds one informer per collection and selection, shared by all that need it."""
 
     def __init__(
         self, client: APIClient, clock: Clock, entropy: Entropy | None = None, *, trimmed: bool = False
@@ -343,11 +343,11 @@ class InformerFactory:
 
     @property
     def unserved(self) -> list[Ref]:
-        """Lists what the server does not have, or cannot decode."""
+        """Lists the resources that the server does not have, or cannot decode."""
         return [informer.ref for informer in self._informers.values() if informer.is_unserved]
 
     def start(self) -> None:
-        """Start those not yet started."""
+        """Starts the informers that are not started yet."""
         for informer in self._informers.values():
             informer.start()
 

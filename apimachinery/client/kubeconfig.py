@@ -1,6 +1,6 @@
-"""Kubeconfig files: where the server is and who we are to it.
+"""Reads kubeconfig files: the server's address and the client's credentials.
 
-Reads clusters, users and contexts with embedded or file credentials and bearer tokens. Exec and
+Clusters, users and contexts with embedded or file credentials and bearer tokens are read. Exec and
 auth-provider plugins are not run.
 """
 
@@ -35,7 +35,7 @@ class Kubeconfig:
     insecure: bool = False
 
     def ssl_context(self) -> ResumingContext | None:
-        """None for a plain-text server."""
+        """Returns the TLS settings; None for a plain-text server."""
         if not self.server.startswith("https:"):
             return None
         context = client_context(self.ca, insecure=self.insecure)
@@ -45,7 +45,7 @@ class Kubeconfig:
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL reads key pairs from files only; the file is private and gone before we return.
+    # OpenSSL reads key pairs only from files; this one is private and removed before the return.
     with tempfile.NamedTemporaryFile() as pair:
         pair.write(certificate + b"\n" + key)
         pair.flush()
@@ -53,7 +53,7 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
-    """The current context of the file, or the one named; raises KubeconfigError."""
+    """Returns the current context of the file, or the one named; raises KubeconfigError."""
     file = Path(path)
     try:
         document = yaml_files.load(file.read_text())
@@ -97,7 +97,7 @@ def _entry(document: dict[str, Any], section: str, key: str, name: str, file: Pa
 
 
 def _data(section: dict[str, Any], name: str, file: Path) -> bytes:
-    """`NAME-data` in base64, else the file that `NAME` points to, relative to the kubeconfig."""
+    """Returns `NAME-data` in base64, else the file that `NAME` points to, relative to the kubeconfig."""
     embedded = section.get(f"{name}-data")
     if embedded:
         try:

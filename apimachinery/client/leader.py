@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _FAILURES = (*CONNECTION_ERRORS, StatusError)
 
-# Upstream waits a whole retry period for a server that is not up yet, which here would be most of a start.
+# Upstream waits a whole retry period if the server is not up yet, which here would be most of a start.
 _UNANSWERED_RETRY_SECONDS = 0.1
 _RELEASE_TRIES = 3
 
@@ -37,7 +37,7 @@ class LeaseTiming:
 
 
 class LeadershipLost(Exception):  # noqa: N818 - upstream's text is "leaderelection lost"
-    """The lease could not be renewed in time; whatever led has been told to stop and has ended."""
+    """The lease could not be renewed in time; `lead` has ended."""
 
 
 class LeaderElector:
@@ -64,7 +64,7 @@ class LeaderElector:
         self._failures = FailureLog(log, clock)
 
     async def run(self, stop: asyncio.Event, lead: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        """Wait for the lease, then `await lead(ended)` while renewing it.
+        """Waits for the lease, then runs `lead(ended)` and renews the lease meanwhile.
 
         `ended` is set when `stop` is set or the lease is lost; `lead` must then return soon. It may also
         return by itself. The lease is given back afterwards. Raises LeadershipLost if it was lost.
@@ -90,10 +90,10 @@ class LeaderElector:
         await self._release()
 
     async def run_again(self, stop: asyncio.Event, lead: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        """`run` until `stop` is set: whoever loses the lease stands for it again.
+        """Runs `run` until `stop` is set, again each time the lease is lost.
 
-        Upstream's process ends when it loses the lease, and is started anew by whoever looks after it; nobody
-        looks after ours.
+        Upstream's process ends when it loses the lease, and its supervisor starts it again; this process has
+        no supervisor.
         """
         while not stop.is_set():
             try:
@@ -102,7 +102,7 @@ class LeaderElector:
                 log.exception("leaderelection lost; standing again")
 
     async def _acquire(self, stop: asyncio.Event) -> bool:
-        """True once we hold the lease, False if `stop` came first."""
+        """Returns True once the lease is held, False if `stop` came first."""
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -120,7 +120,7 @@ class LeaderElector:
         return False
 
     async def _renew(self) -> None:
-        """Return when the lease has not been renewed for the renew deadline."""
+        """Returns when the lease has not been renewed for the renew deadline."""
         renewed = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._timing.retry_period)
@@ -131,7 +131,7 @@ class LeaderElector:
                 return
 
     async def _try(self) -> bool | None:
-        """One attempt to take or renew the lease; None if there was no answer to it."""
+        """Tries once to take or renew the lease; returns None if there was no answer."""
         try:
             async with asyncio.timeout(self._timing.renew_deadline):
                 return await self._take_or_renew()
@@ -140,7 +140,7 @@ class LeaderElector:
             return None
 
     def _report(self, error: Exception) -> None:
-        """Log what the server refuses; that another was faster, or that no server answers, is everyday."""
+        """Logs what the server refuses, but neither conflicts nor an unreachable server, which are normal."""
         text = f"error retrieving or updating lease {self._namespace}/{self._name}: {error}"
         if isinstance(error, StatusError) and error.code != 409:
             self._failures.failed(text)
@@ -175,7 +175,7 @@ class LeaderElector:
             self._observed_at = self._clock.monotonic()
 
     def _held(self, spec: Object) -> bool:
-        # Clocks of machines differ, so only our own time since the last change we saw counts.
+        # Clocks of machines differ, so only the time since this process last saw a change counts.
         duration = spec.get("leaseDurationSeconds") or self._timing.lease_duration
         return self._clock.monotonic() < self._observed_at + duration
 
@@ -186,7 +186,7 @@ class LeaderElector:
                     await self._give_back()
                     return
                 except StatusError as error:
-                    if error.code != 409:  # a renewal that was under way when it was cancelled came first
+                    if error.code != 409:  # a renewal under way when this task was cancelled had succeeded
                         raise
         except _FAILURES as error:
             log.info("failed to release lease %s/%s: %s", self._namespace, self._name, error)
@@ -226,7 +226,7 @@ class LeaderElector:
 
 
 async def _first(work: asyncio.Task[Any], stopping: asyncio.Task[Any]) -> None:
-    """Return when `work` is done; cancel it if the component is to stop before."""
+    """Returns when `work` is done; cancels it if the component has to stop before."""
     try:
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -16,7 +16,7 @@ _BUCKETS = [1e-8 * 10**step for step in range(10)]
 
 
 class QueueMetrics:
-    """The metrics of all queues of a process; queues that come and go under one name share its series."""
+    """The metrics of all queues of a process; queues with the same name share their series."""
 
     def __init__(self, registry: "CollectorRegistry", clock: Clock) -> None:
         from prometheus_client import Counter, Gauge, Histogram
@@ -55,7 +55,7 @@ class QueueMetrics:
 
 
 class QueueMeter:
-    """One queue's; the queue tells it what happens to items."""
+    """The metrics of one queue, which reports to it what happens to items."""
 
     def __init__(self, metrics: QueueMetrics, name: str) -> None:
         self._clock = metrics.clock

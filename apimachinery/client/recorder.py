@@ -1,9 +1,9 @@
-"""Events: what a component tells people about an object, written in the background.
+"""Records events, what a component tells people about an object, and writes them in the background.
 
-Semantics of k8s.io/client-go/tools/record: an event that repeats is counted on the one that is there
-(count, lastTimestamp); ten that differ in their message only, within ten minutes, are combined; of more than
-25 about one object one is written every five minutes. With `modern=True` events go out as
-k8s.io/client-go/tools/events writes them (events.k8s.io/v1, with an action).
+As in k8s.io/client-go/tools/record, an event that repeats is counted on the existing one (count,
+lastTimestamp). Ten within ten minutes that differ only in their message are combined. After 25 events about
+one object, one is written every five minutes. With `modern=True` events are written as by
+k8s.io/client-go/tools/events (events.k8s.io/v1, with an action).
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class EventRecorder:
         self._component = component
         self._host = host
         self._modern = modern
-        self._known: OrderedDict[_Seen, Object] = OrderedDict()  # what the server has, by content
+        self._known: OrderedDict[_Seen, Object] = OrderedDict()  # events on the server, by content
         self._groups: OrderedDict[_Seen, _Group] = OrderedDict()
         self._allowances: OrderedDict[_Seen, _Allowance] = OrderedDict()
         self._queue: asyncio.Queue[Object] = asyncio.Queue(_QUEUE_SIZE)
@@ -95,11 +95,9 @@ class EventRecorder:
         field_path: str = "",
         related: Object | None = None,
     ) -> None:
-        """Tell about `obj` (or its part at `field_path`); `kind` is Normal or Warning.
+        """Records an event about `obj` (or its part at `field_path`); `kind` is Normal or Warning.
 
-        `related` is another object that has to do with it, told by modern events.
-
-        Never waits, never raises.
+        `related` is another object that the event concerns, only in modern events. Never waits, never raises.
         """
         about = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
         event = self._event(about, kind, reason, message[:_MESSAGE_LIMIT], action)
@@ -111,7 +109,7 @@ class EventRecorder:
             self._writer = asyncio.create_task(self._write_all(), name=f"events of {self._component}")
 
     async def flush(self) -> None:
-        """Return when all events so far are written (or given up)."""
+        """Returns when all events so far are written or dropped."""
         if self._writer is not None:
             await self._queue.join()
 
@@ -127,8 +125,8 @@ class EventRecorder:
     def _event(self, about: Object, kind: str, reason: str, message: str, action: str) -> Object:
         now = self._clock.now()
         self._serial += 1
-        # Upstream: nanoseconds of now in hex. The serial keeps two in one microsecond (or under a clock
-        # that stands still) apart.
+        # Upstream: nanoseconds of now in hex. The serial distinguishes events in one microsecond (or under a
+        # clock that stands still).
         stamp = int(now.timestamp() * 1_000_000) * 1000 + self._serial % 1000
         event: Object = {
             "apiVersion": "v1",
@@ -195,7 +193,7 @@ class EventRecorder:
                 return
 
     def _combine(self, event: Object) -> None:
-        """Past the tenth message of one kind about one object, only the fact that there are more is told."""
+        """Replaces events of one group after the tenth by one that says there are more."""
         about = event["involvedObject"]
         group_key = (about.get("uid"), about["name"], event["type"], event["reason"])
         group = _remembered(self._groups, group_key) or _Group()
@@ -221,7 +219,7 @@ class EventRecorder:
         return False
 
     def _count_unwritten(self, event: Object) -> None:
-        """The next one that is written counts this one, too."""
+        """Counts an event that was not written on the next one of its kind."""
         known = _remembered(self._known, self._content(event))
         if known is not None:
             known["count"] = (known.get("count") or 1) + 1
@@ -237,7 +235,7 @@ class EventRecorder:
                     ref, known["metadata"]["name"], namespace, self._again(known, event), MERGE_PATCH
                 )
             except StatusError as error:
-                if error.code != 404:  # it expired: begin anew
+                if error.code != 404:  # it has expired: start a new one
                     raise
             else:
                 _remember(self._known, seen, _counted(patched))
@@ -265,7 +263,7 @@ class EventRecorder:
 
 
 def _counted(event: Object) -> Object:
-    """Returns what is needed of an event to count it up: thousands are kept."""
+    """Returns the fields needed to count the event up. Not the whole event: thousands are kept."""
     known: Object = {key: event[key] for key in ("count", "series") if key in event}
     return known | {"metadata": {"name": event["metadata"]["name"]}}
 

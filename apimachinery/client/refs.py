@@ -26,7 +26,7 @@ class Ref:
         return GroupResource(self.group, self.plural)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path, percent-encoded. Without a namespace, all namespaces are meant."""
+        """Returns the URL path, percent-encoded. Without a namespace it covers all namespaces."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]

@@ -1,8 +1,8 @@
 """The API client: verbs on `Ref`s, answers as plain dicts, failures as `StatusError`.
 
 A connection that breaks raises `aiohttp.ClientError` (or `OSError`, `TimeoutError`): see `CONNECTION_ERRORS`.
-Requests that the server refused for load (429, 503 with Retry-After) are sent again, reads also when the
-connection was reset, because a server that restarts under us is an everyday event here.
+Requests that the server refused for load (429, 503 with Retry-After) are sent again. Reads are also repeated
+when the connection was reset, because servers restart often here.
 """
 
 import platform
@@ -45,7 +45,8 @@ _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotF
 
 
 def user_agent(component: str, version: Version) -> str:
-    """In upstream's form: `kube-scheduler/v1.36.4 (linux/amd64) kubernetes/kubeskew`."""
+    """Returns the user agent in upstream's form: `kube-scheduler/v1.36.4 (linux/amd64)
+    kubernetes/kubeskew`."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return f"{component}/{version.git_version} ({platform.system().lower()}/{machine}) kubernetes/kubeskew"
 
@@ -70,9 +71,9 @@ class APIClient:
         context: str = "",
         max_requests: int = MAX_REQUESTS,
     ) -> "APIClient":
-        """Over HTTPS, as the kubeconfig's context says; raises KubeconfigError.
+        """Connects over HTTPS as the kubeconfig's context says; raises KubeconfigError.
 
-        `max_requests` are under way at a time, watches not counted.
+        At most `max_requests` are under way at a time, watches not counted.
         """
         config = load_kubeconfig(path, context)
         headers = {"User-Agent": user_agent}
@@ -85,9 +86,9 @@ class APIClient:
         await self._transport.close()
 
     def impersonating(self, user: str, extra: Mapping[str, str]) -> "APIClient":
-        """A client on the same transport, whose requests are to be taken for another user's.
+        """Returns a client on the same transport that impersonates another user.
 
-        `extra` is what else is known of the user, such as `authentication.kubernetes.io/node-name`.
+        `extra` is more about the user, such as `authentication.kubernetes.io/node-name`.
         """
         known = {f"Impersonate-Extra-{quote(key, safe='')}": value for key, value in extra.items()}
         headers = {**self._headers, "Impersonate-User": user, **known}
@@ -114,7 +115,8 @@ class APIClient:
         resource_version_match: str = "",
         metadata_only: bool = False,
     ) -> Object:
-        """The list document; its items say their apiVersion and kind even where the server omits them."""
+        """Returns the list document; its items have their apiVersion and kind even where the server omits
+        them."""
         query = {
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
@@ -142,7 +144,7 @@ class APIClient:
         subresource: str = "",
         field_manager: str = "",
     ) -> Object:
-        """POST. `name` only with a subresource (binding, eviction, token)."""
+        """Creates an object by POST. `name` is given only with a subresource (binding, eviction, token)."""
         path = ref.path(namespace or _namespace(obj), name, subresource)
         return await self._object("POST", path, query={"fieldManager": field_manager}, body=obj)
 
@@ -164,7 +166,7 @@ class APIClient:
         field_manager: str = "",
         force: bool = False,
     ) -> Object:
-        """PATCH with a body as dict, list or bytes."""
+        """Patches an object; the body is a dict, a list or bytes."""
         query = {"fieldManager": field_manager, "force": "true" if force else ""}
         path = ref.path(namespace, name, subresource)
         return await self._object("PATCH", path, query=query, body=body, content_type=content_type)
@@ -172,7 +174,7 @@ class APIClient:
     async def apply(
         self, ref: Ref, obj: Object, *, field_manager: str, force: bool = False, subresource: str = ""
     ) -> Object:
-        """Server-side apply; apiVersion and kind are filled in from the ref."""
+        """Applies an object (server-side apply); apiVersion and kind are filled in from the ref."""
         body = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
         return await self.patch(
             ref,
@@ -195,7 +197,10 @@ class APIClient:
         propagation: str | None = None,
         preconditions: Mapping[str, str] | None = None,
     ) -> Object:
-        """`propagation` is Background, Foreground or Orphan; `preconditions` holds uid, resourceVersion."""
+        """Deletes an object.
+
+        `propagation` is Background, Foreground or Orphan; `preconditions` holds uid, resourceVersion.
+        """
         body = _delete_options(grace_period, propagation, preconditions)
         return await self._object("DELETE", ref.path(namespace, name), body=body)
 
@@ -225,7 +230,7 @@ class APIClient:
         timeout_seconds: int = 0,
         metadata_only: bool = False,
     ) -> AsyncIterator[tuple[str, Object]]:
-        """(type, object) as they come, until the server ends the stream; an ERROR event is raised."""
+        """Yields (type, object) until the server ends the stream; raises an ERROR event as StatusError."""
         query = {
             "watch": "true",
             "labelSelector": label_selector,
@@ -259,7 +264,7 @@ class APIClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Any:
-        """Any request; JSON answers are parsed, others come as text. Empty query values are left out."""
+        """Sends any request; returns parsed JSON, or text. Empty query values are left out."""
         request = self._request(
             method, path, query or {}, body, content_type, accept, timeout=_REQUEST_TIMEOUT_SECONDS
         )
@@ -296,7 +301,7 @@ class APIClient:
         return Request(method, f"{path}?{urlencode(chosen)}" if chosen else path, headers, content, timeout)
 
     async def _answered(self, request: Request) -> Response:
-        """A successful answer, after as many tries as are allowed; raises StatusError."""
+        """Returns a successful answer, after as many attempts as are allowed; raises StatusError."""
         for attempt in range(_MAX_RETRIES + 1):
             try:
                 response = await self._transport(request)
@@ -333,7 +338,7 @@ def _delete_options(
 
 
 def _retry_after(response: Response) -> float | None:
-    """Seconds after which the server wants to be asked again, if it says so (429 and 5xx, as client-go)."""
+    """Returns the seconds of Retry-After, if the answer has it (429 and 5xx, as client-go)."""
     if response.status != 429 and response.status < 500:
         return None
     text = response.headers.get("Retry-After") or ""

@@ -11,9 +11,9 @@ from kubeskew.apimachinery.client.connection import Connection
 from kubeskew.apimachinery.client.resuming import ResumingContext, client_context
 
 CONNECT_TIMEOUT_SECONDS = 10.0
-# Requests under way at a time, watches not counted: a burst shares connections instead of opening its own.
+# Limit of requests under way at a time, watches not counted: a burst shares connections.
 MAX_REQUESTS = 32
-KEEP_SECONDS = 60.0  # a connection that nobody used for longer is not used again
+KEEP_SECONDS = 60.0  # seconds after which an unused connection is closed
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -43,7 +43,7 @@ class Response(Protocol):
     async def body(self) -> bytes: ...
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The lines of a stream as they come, without their ends."""
+        """Yields the lines of a stream as they come, without their ends."""
         ...
 
     async def close(self) -> None:
@@ -60,7 +60,7 @@ class Transport(Protocol):
 
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The non-empty lines in a stream of chunks; each byte is looked at once, lines may be of any length."""
+    """Yields the non-empty lines in a stream of chunks, in time linear in its size."""
     parts: list[bytes] = []  # of the line that has not ended yet
     async for chunk in chunks:
         *complete, rest = chunk.split(b"\n")
@@ -158,7 +158,7 @@ class HTTPTransport:
         return done
 
     def _kept(self) -> Connection | None:
-        """The connection used last that still is one."""
+        """Returns the connection used last that is still open."""
         oldest = asyncio.get_running_loop().time() - KEEP_SECONDS
         while self._idle:
             connection = self._idle.pop()
@@ -195,12 +195,12 @@ class HTTPTransport:
         self._busy.clear()
         for connection in connections:
             connection.close()
-        # TLS connections need a turn of the loop to say goodbye.
+        # TLS connections need a turn of the loop to close.
         await asyncio.sleep(0)
 
 
 class _ReadResponse(_HTTPResponse):
-    """An answer whose body is there: the connection is free again."""
+    """An answer whose body has been read: its connection is free again."""
 
     def __init__(self, connection: Connection, content: bytes, end: Callable[[], None]) -> None:
         super().__init__(connection, end)

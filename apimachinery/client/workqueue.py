@@ -1,4 +1,4 @@
-"""Work queues: an item is worked on by one worker at a time, and once however often it was added meanwhile.
+"""Work queues: one worker at a time works on an item, and once however often it was added meanwhile.
 
 Semantics of k8s.io/client-go/util/workqueue (rate limiting per item: exponential from 5 ms, capped).
 """
@@ -22,7 +22,7 @@ class ShutDown(Exception):  # noqa: N818 - a state, not an error
 
 
 class WorkQueue(Generic[Item]):
-    """All methods are called on one event loop; only `get` waits."""
+    """A work queue. All methods are called on one event loop; only `get` waits."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class WorkQueue(Generic[Item]):
 
     @property
     def idle(self) -> bool:
-        """Nothing waits, nothing is in work, nothing is due later."""
+        """Returns whether nothing waits, is in work, or is due later."""
         return not (self._dirty or self._working or self._delayed)
 
     def add(self, item: Item) -> None:
@@ -64,7 +64,7 @@ class WorkQueue(Generic[Item]):
             self._wake_one()
 
     def add_after(self, item: Item, seconds: float) -> None:
-        """Add later; of several times for one item the earliest counts."""
+        """Adds an item later; if added several times, the earliest time counts."""
         if self._shutting_down:
             return
         if self._meter is not None:
@@ -81,7 +81,7 @@ class WorkQueue(Generic[Item]):
         self._delayed[item] = (due, asyncio.create_task(self._later(item, seconds)))
 
     def add_rate_limited(self, item: Item) -> None:
-        """Add after a delay that doubles with each failure since the last `forget`."""
+        """Adds an item after a delay that doubles with each failure since the last `forget`."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
         self.add_after(item, min(self._base_delay * 2 ** min(failures, 40), self._max_delay))
@@ -90,11 +90,11 @@ class WorkQueue(Generic[Item]):
         self._failures.pop(item, None)
 
     def requeues(self, item: Item) -> int:
-        """Failures of the item since the last `forget`."""
+        """Returns the failures of the item since the last `forget`."""
         return self._failures.get(item, 0)
 
     async def get(self) -> Item:
-        """The next item; the caller owes a `done`. Raises ShutDown."""
+        """Returns the next item; the caller must call `done`. Raises ShutDown."""
         while not self._ready:
             if self._shutting_down:
                 raise ShutDown
@@ -103,7 +103,7 @@ class WorkQueue(Generic[Item]):
             try:
                 await waiter
             except asyncio.CancelledError:
-                # Woken and cancelled at once: the wake-up belongs to somebody else.
+                # Woken and cancelled at once: another worker must take the wake-up.
                 if waiter.done() and not waiter.cancelled():
                     self._wake_one()
                 raise
@@ -115,7 +115,7 @@ class WorkQueue(Generic[Item]):
         return item
 
     def done(self, item: Item) -> None:
-        """The work on `item` ended, well or not; if it was added meanwhile, it is ready again."""
+        """Ends the work on `item`, successful or not; if it was added meanwhile, it is ready again."""
         self._working.discard(item)
         if self._meter is not None:
             self._meter.ended(item)
@@ -124,7 +124,7 @@ class WorkQueue(Generic[Item]):
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Take no more items; workers get what is ready, then ShutDown."""
+        """Takes no more items; workers get what is ready, then ShutDown."""
         self._shutting_down = True
         for _, task in self._delayed.values():
             task.cancel()

@@ -1,6 +1,7 @@
-"""HorizontalPodAutoscaler autoscaling/v1 and v2. The v2 shape is the common one.
+"""Converts HorizontalPodAutoscaler between autoscaling/v1 and v2. The v2 shape is the common one.
 
-v1 has one metric, the CPU; what it cannot hold travels in annotations.
+v1 has one metric, the CPU; annotations hold what it has no field for.
+
 Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
 """
 
@@ -30,7 +31,7 @@ def _utilization(metric: Object, measured: str) -> Any:
 
 
 def _take(annotations: dict[str, str], key: str) -> Any:
-    """The value of an annotation, which goes; None if it is absent or unreadable."""
+    """Removes an annotation and returns its value; None if it is absent or unreadable."""
     text = annotations.pop(key, None)
     try:
         return None if text is None else json.loads(text)

@@ -1,7 +1,8 @@
-"""Metrics and behaviour of autoscalers as autoscaling/v1's annotations hold them, and back.
+"""Converts metrics and behaviour of autoscalers to the shapes of autoscaling/v1's annotations, and back.
 
-The annotations hold metrics in shapes of v1 of their own, and the behaviour with Go's names of the internal
-type. Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
+The annotations hold metrics in v1 shapes, and the behaviour with Go's names of the internal type.
+
+Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ _SOURCES = ("object", "pods", "resource", "containerResource", "external")
 
 
 def _present(**fields: Any) -> Object:
-    """The fields that are set: the others are left out when empty."""
+    """Returns the given fields without those that are empty."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -80,7 +81,7 @@ _TO_V1: dict[str, Callable[[Object, str], Object]] = {
 
 
 def metric_to_v1(metric: Object, measured: str) -> Object:
-    """A MetricSpec (`measured` is `target`) or a MetricStatus (`current`) of v2 as v1 has it."""
+    """Returns a MetricSpec (`measured` is `target`) or a MetricStatus (`current`) of v2 in v1's shape."""
     found: Object = {"type": metric.get("type") or ""}
     for name in _SOURCES:
         if metric.get(name) is not None:
@@ -89,7 +90,8 @@ def metric_to_v1(metric: Object, measured: str) -> Object:
 
 
 def metric_to_v2(metric: Object, measured: str) -> Object:
-    """The way back; raises AttributeError if the annotation's JSON has another shape."""
+    """Returns a metric of v1 in v2's shape; raises AttributeError if the annotation's JSON has another
+    shape."""
     found: Object = {"type": metric.get("type") or ""}
     for name in _SOURCES:
         if metric.get(name) is not None:
@@ -147,7 +149,7 @@ def _rules(rules: Object | None) -> Object | None:
 
 
 def behaviour_from_annotation(value: Any) -> Any:
-    """Go reads names in any case, and so is what an older server wrote."""
+    """Returns the behaviour in an annotation. Go reads names in any case, as older servers wrote them."""
     if isinstance(value, dict):
         return {
             name[:1].lower() + name[1:]: behaviour_from_annotation(item)

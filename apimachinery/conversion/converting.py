@@ -1,4 +1,4 @@
-"""Finds the way from one version of a kind to another.
+"""Converts objects between the versions of a kind.
 
 Versions of the same shape differ in `apiVersion` only. The others go through the newest version's shape, as
 upstream's go through the internal type.
@@ -28,16 +28,16 @@ CONVERTERS: Mapping[Shape, tuple[Change, Change]] = MappingProxyType(
 
 
 def gvk_of(obj: Object) -> GroupVersionKind:
-    """The group, version and kind that an object says it has."""
+    """Returns the group, version and kind that an object says it has."""
     group, _, version = (obj.get("apiVersion") or "").rpartition("/")
     return GroupVersionKind(group, version, obj.get("kind") or "")
 
 
 def convert(obj: Object, to: GroupVersionKind, catalogue: ResourceTable | None = None) -> Object:
-    """`obj` in version `to` of its kind: a new object, or `obj` itself if it is in that version.
+    """Returns `obj` in version `to` of its kind: a new object, or `obj` itself if it is in that version.
 
-    With a catalogue the result is normalised along the schema of `to`: fields which that version does not
-    have are lost, as upstream. The group may change too (events).
+    With a catalogue the result is normalised along the schema of `to`: fields that version does not have are
+    lost, as upstream. The group may change too (events).
     """
     source = gvk_of(obj)
     if source == to:
@@ -56,7 +56,7 @@ def convert(obj: Object, to: GroupVersionKind, catalogue: ResourceTable | None =
 
 
 def _nothing(_: Object) -> None:
-    """Both versions have the common shape."""
+    """Does nothing: both versions have the common shape."""
 
 
 _SAME: tuple[Change, Change] = (_nothing, _nothing)

@@ -1,7 +1,9 @@
-"""resource.k8s.io: v1alpha3 and v1beta1 to the shape of v1 (and v1beta2), and back.
+"""Converts resource.k8s.io v1alpha3 and v1beta1 to the shape of v1 (and v1beta2), and back.
 
 In the old shape a request holds the fields of `exactly` itself and a device is wrapped in `basic`; in
-v1alpha3 a capacity is a plain quantity. Source: pkg/apis/resource/v1beta1/conversion.go, 1.34 to 1.36.
+v1alpha3 a capacity is a plain quantity.
+
+Source: pkg/apis/resource/v1beta1/conversion.go, 1.34 to 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
@@ -23,7 +25,7 @@ def _requests(spec: Object) -> list[Object]:
 
 
 def spec_to_v1(spec: Object) -> None:
-    """`exactly` is made if any of its fields is set; a request without any keeps none."""
+    """Moves the fields of requests into `exactly`; a request without any of them gets none."""
     for request in _requests(spec):
         exact = {name: request.pop(name) for name in _EXACT if name in request}
         if any(value or isinstance(value, bool | dict | list) for value in exact.values()):
@@ -68,7 +70,7 @@ def _drop_empty(holder: Object, *names: str) -> None:
 
 
 def slice_from_v1(obj: Object) -> None:
-    """`basic` is always written; a slice's empty node name and false `allNodes` are lost, as upstream."""
+    """Wraps devices in `basic`, always; as upstream, an empty node name and a false `allNodes` are lost."""
     _drop_empty(obj.get("spec") or {}, "nodeName", "allNodes")
     for device in _devices(obj):
         _drop_empty(device, "attributes", "capacity")
@@ -77,7 +79,7 @@ def slice_from_v1(obj: Object) -> None:
 
 
 def slice_alpha_to_v1(obj: Object) -> None:
-    """v1alpha3: capacities are plain quantities."""
+    """Converts v1alpha3, where capacities are plain quantities."""
     slice_to_v1(obj)
     for device in _devices(obj):
         for name, amount in (device.get("capacity") or {}).items():

@@ -1,4 +1,5 @@
-"""events.k8s.io/v1 and core/v1 Event: one thing under two sets of names. The core shape is the common one.
+"""Converts Event between events.k8s.io/v1 and core/v1, which name the same fields differently. The core shape
+is the common one.
 
 Source: pkg/apis/events/v1/conversion.go.
 """

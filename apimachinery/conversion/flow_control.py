@@ -1,7 +1,8 @@
-"""flowcontrol.apiserver.k8s.io: shares were called `assured` up to v1beta2, and zero means none since v1.
+"""Converts flowcontrol.apiserver.k8s.io: shares were called `assured` up to v1beta2, and zero means none
+since v1.
 
-The shape of v1 is the common one. In v1beta3 a level with no shares carries an annotation, as its zero would
-be defaulted.
+The shape of v1 is the common one. In v1beta3 an annotation marks a level whose shares are zero, because zero
+would be defaulted.
 
 Source: pkg/apis/flowcontrol/{v1beta2,v1beta3}/conversion.go, 1.29.
 """
@@ -27,7 +28,7 @@ def to_assured(level: Object) -> None:
 
 
 def forget_zero(level: Object) -> None:
-    """Removes the annotation, whose content is in the value now and must not outlive it."""
+    """Removes the annotation that marks zero shares: the field itself says so now."""
     metadata = level.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if annotations.pop(PRESERVE_ZERO, None) is not None and not annotations:

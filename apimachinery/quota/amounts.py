@@ -14,12 +14,12 @@ ONE = Quantity.parse("1")
 
 
 def amounts(values: Mapping[str, Any] | None) -> Amounts:
-    """The quantities of a JSON resource list."""
+    """Returns the quantities of a JSON resource list."""
     return {name: Quantity.of(value) for name, value in values.items()} if values else {}
 
 
 def texts(found: Amounts) -> dict[str, str]:
-    """A resource list as JSON has it, its names sorted as Go writes maps."""
+    """Returns a resource list as JSON, its names sorted as Go writes maps."""
     return {name: found[name].canonical() for name in sorted(found)}
 
 
@@ -28,7 +28,7 @@ def count(number: int) -> Quantity:
 
 
 def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
-    """The sum by name; a name that only one has keeps its quantity."""
+    """Returns the sum by name."""
     total = dict(one)
     for name, quantity in other.items():
         total[name] = total[name] + quantity if name in total else quantity
@@ -36,7 +36,7 @@ def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
 
 
 def subtract(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
-    """`one` less `other`, nothing below zero; names that only `other` has are zero."""
+    """Returns `one` minus `other`, nothing below zero; names that only `other` has are zero."""
     left = {}
     for name, quantity in one.items():
         rest = quantity - other[name] if name in other else quantity
@@ -45,12 +45,12 @@ def subtract(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amou
 
 
 def mask(found: Mapping[str, Quantity], names: Collection[str]) -> Amounts:
-    """Only what is named."""
+    """Returns the quantities of the named resources."""
     return {name: quantity for name, quantity in found.items() if name in names}
 
 
 def exceeding(found: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> set[str]:
-    """The names of which `found` has more than `limits` allow."""
+    """Returns the names of which `found` has more than `limits` allow."""
     return {name for name, limit in limits.items() if name in found and found[name] > limit}
 
 
@@ -63,7 +63,7 @@ def without_zeros(found: Mapping[str, Quantity]) -> Amounts:
 
 
 def raised(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
-    """The larger by name."""
+    """Returns the larger quantity by name."""
     most = dict(one)
     for name, quantity in other.items():
         if name not in most or quantity > most[name]:
@@ -72,7 +72,7 @@ def raised(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amount
 
 
 def shown(found: Mapping[str, Quantity]) -> str:
-    """`a=1,b=2`, by name: as errors show it."""
+    """Returns `a=1,b=2`, sorted by name, for error texts."""
     return ",".join(f"{name}={found[name]}" for name in sorted(found))
 
 

@@ -28,15 +28,18 @@ class Evaluator:
         return not subresource and operation == CREATE
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """Those of a quota's resources that this evaluator measures."""
+        """Returns the resources among `names` that this evaluator measures."""
         return [name for name in names if name in self.names]
 
     def missing(self, required: Collection[str], obj: Object) -> str:
-        """Returns an error's text if the object must say something because a quota limits it, else empty."""
+        """Returns an error's text if a quota requires fields that the object lacks, else empty."""
         return ""
 
     def in_scope(self, selector: Object, obj: Object) -> bool:
-        """Returns whether the object is in a scope; raises SelectorError. What is only counted is in none."""
+        """Returns whether the object is in a scope; raises SelectorError.
+
+        Resources that are only counted have no scopes.
+        """
         return False
 
     def usage(self, obj: Object) -> Amounts:
@@ -44,8 +47,8 @@ class Evaluator:
         return dict.fromkeys(self.names, ONE)
 
     def freed(self, old: Object, new: Object) -> bool:
-        """Returns whether a change of a stored object may have freed something (or takes what nobody
-        charged)."""
+        """Returns whether a change of a stored object may have lowered its usage (or raised it without a
+        charge)."""
         return False
 
     # --- shared by all -------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ class Evaluator:
 
 
 def scope_selectors(spec: Object) -> list[Object]:
-    """The scopes of a quota's spec in one form: scopeName, operator, values."""
+    """Returns the scopes of a quota's spec in one form: scopeName, operator, values."""
     selectors: list[Object] = [
         {"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()
     ]

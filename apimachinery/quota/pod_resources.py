@@ -1,7 +1,7 @@
 """Computes the requests and limits of a pod as a whole.
 
-Containers run together, init containers before them, one after the other, sidecars (restartable init
-containers) from their turn to the end. Pod-level resources say it for the whole pod.
+Containers run together. Init containers run before them one after the other; sidecars (restartable init
+containers) run from their turn to the end. Pod-level resources replace the sums.
 
 Source: k8s.io/component-helpers/resource/helpers.go, 1.36.
 """
@@ -23,8 +23,8 @@ Part = Callable[[Object], Amounts]
 class PodResources:
     """Computes requests and limits of pods.
 
-    `status`: a container counts with the larger of what it wants and what it has. `pod_level`: the pod's own
-    resources replace the sums, `pod_level_resize`: and may be under way themselves. `overhead`: that of its
+    `status`: a container counts with the larger of spec and status. `pod_level`: the pod's own resources
+    replace the sums; `pod_level_resize`: these may be resized themselves. `overhead`: the overhead of the
     runtime class is added.
     """
 
@@ -35,7 +35,7 @@ class PodResources:
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "PodResources":
-        """Makes the arithmetic of quotas at a version with these gates."""
+        """Returns the computation that quotas use at a version with these gates."""
         return cls(
             status=gates.enabled("InPlacePodVerticalScaling"),
             pod_level=gates.enabled("PodLevelResources"),
@@ -54,7 +54,7 @@ class PodResources:
         return add(total, limited) if limited else total
 
     def _aggregated(self, pod: Object, field: str) -> Amounts:
-        """The containers' together, or what is said for the whole pod."""
+        """Returns the sum of the containers, or the resources of the whole pod."""
         spec = pod["spec"]
         running = self._running(pod)
         infeasible = bool(running) and is_infeasible(pod)
@@ -72,7 +72,7 @@ class PodResources:
         return {**total, **self._own(pod, field)} if self.pod_level else total
 
     def _running(self, pod: Object) -> dict[str, Object]:
-        """The statuses of containers, by name, where they count."""
+        """Returns the statuses of containers, by name, if they count."""
         status = pod.get("status") or {}
         if not self.status:
             return {}
@@ -80,8 +80,7 @@ class PodResources:
         return {one["name"]: one for name in fields for one in status.get(name) or ()}
 
     def _own(self, pod: Object, field: str) -> Amounts:
-        """Returns the resources of the pod as a whole; while it is resized, the most of what it wants and
-        has."""
+        """Returns the pod-level resources; during a resize, the larger of spec and status."""
         own = amounts((pod["spec"].get("resources") or {}).get(field))
         status = pod.get("status") or {}
         if own and self.pod_level_resize and self.status and status.get("resources") is not None:
@@ -93,7 +92,8 @@ class PodResources:
 
 
 def _counted(container: Object, running: dict[str, Object], field: str, *, infeasible: bool) -> Amounts:
-    """Returns what one container counts with: the most of what it wants, was promised and has."""
+    """Returns the resources that a container counts with: the largest of requested, allocated and actual
+    ones."""
     asked = _asked(container, field)
     found = running.get(container.get("name") or "")
     if found is None or found.get("resources") is None:
@@ -109,7 +109,7 @@ def _asked(container: Object, field: str) -> Amounts:
 
 
 def is_infeasible(pod: Object) -> bool:
-    """Returns whether the node refused the pod's resize for good: what it wants does not count then."""
+    """Returns whether the node refused the pod's resize for good: the new spec does not count then."""
     status = pod.get("status") or {}
     if status.get("resize") == "Infeasible":
         return True

@@ -24,12 +24,12 @@ _NAMES = frozenset(
         *(REQUESTS + name for name in _COMPUTE), *(LIMITS + name for name in _COMPUTE),
     }
 )  # fmt: skip
-# A quota on one of these makes every container say what it wants of it.
+# With a quota on one of these, every container must request (or limit) it.
 _MUST_SAY = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 
 class PodEvaluator(Evaluator):
-    """Pods count with what they ask for until they have ended; `count/pods` counts them all."""
+    """Measures pods: their resources count until they have ended; `count/pods` counts all of them."""
 
     def __init__(self, gates: FeatureGates, clock: Clock) -> None:
         super().__init__(GroupResource("", "pods"))
@@ -78,7 +78,8 @@ class PodEvaluator(Evaluator):
         return add(counted, _compute(self._resources.requests(obj), self._resources.limits(obj)))
 
     def is_charged(self, pod: Object) -> bool:
-        """Not once it has ended, nor when its grace is over and it is still there."""
+        """Returns whether the pod counts: not after its end, nor after its grace period, even if it still
+        exists."""
         if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
             return False
         metadata = pod["metadata"]
@@ -104,7 +105,7 @@ def _has_pod_level(spec: Object) -> bool:
 
 
 def _compute(requests: Amounts, limits: Amounts) -> Amounts:
-    """Requests and limits by the names that quotas have for them."""
+    """Returns requests and limits under the names that quotas use."""
     found = {"pods": ONE}
     for name in _COMPUTE:
         if name in requests:

@@ -21,7 +21,7 @@ _NO_FACTS = ClaimFacts(lambda: DeviceClasses({}, frozenset()), lambda _namespace
 
 
 class Evaluators:
-    """The evaluators of one component; what has none of its own is counted."""
+    """The evaluators of one component; a resource without one of its own is counted."""
 
     def __init__(self, gates: FeatureGates, clock: Clock, facts: ClaimFacts = _NO_FACTS) -> None:
         self.pods = PodEvaluator(gates, clock)
@@ -32,7 +32,7 @@ class Evaluators:
         self._known = {evaluator.resource: evaluator for evaluator in known}
 
     def all(self) -> Sequence[Evaluator]:
-        """Those met so far."""
+        """Returns the evaluators in use so far."""
         return tuple(self._known.values())
 
     def of(self, resource: GroupResource) -> Evaluator:
@@ -42,7 +42,7 @@ class Evaluators:
         return evaluator
 
     def for_names(self, names: Iterable[str]) -> list[Evaluator]:
-        """Those that measure any of a quota's resources, counting what `count/…` names."""
+        """Returns the evaluators of a quota's resources, counters for `count/…` included."""
         wanted = list(names)
         for name in wanted:
             if name.startswith("count/"):

@@ -1,8 +1,8 @@
-"""Measures the usage of resource claims: devices per class and, from 1.35, the extended resources of these
+"""Measures the usage of resource claims: devices per class and, from 1.35, extended resources of these
 classes.
 
-From 1.35 (134210) a claim counts for the extended resources of its classes too, less what its pod is charged
-for already: KEP-5004's adjustment. Since 1.36 (135434) only one claim of a pod is spared so.
+From 1.35 (134210) a claim also counts for the extended resources of its classes, minus what its pod is
+charged for already (KEP-5004). Since 1.36 (135434) only one claim of a pod has that reduction.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go, 1.36.
 """
@@ -18,15 +18,18 @@ from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
 from kubeskew.apimachinery.quota.names import DEVICES, is_extended_in_quota
 from kubeskew.apimachinery.resource_names import IMPLICIT, REQUESTS
 
-MAX_DEVICES = 32  # what a request for all devices counts as
+MAX_DEVICES = 32  # usage of a request for all devices
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 ADJUSTED_SINCE = 35  # claims count for extended resources (134210)
-_ONE_SPARED_SINCE = 36  # while a pod does not say which claim is its (135434); before all that claim to be
+# While a pod's status does not name its claim, only the first claim made for it counts as its own (135434).
+# Before, every claim did.
+_ONE_SPARED_SINCE = 36
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClasses:
-    """Explicit extended resource by class, and the extended resources that quotas of claims may limit."""
+    """Device classes: the explicit extended resource of each, and all extended resources that quotas of
+    claims may limit."""
 
     extended: Mapping[str, str]
     resources: frozenset[str]
@@ -52,7 +55,7 @@ class ClaimFacts:
 
 
 class ResourceClaimEvaluator(Evaluator):
-    """`pod_usage` tells what the claim's pod is charged for."""
+    """Measures claims; `pod_usage` returns the usage that a claim's pod is charged for."""
 
     def __init__(
         self, gates: FeatureGates, facts: ClaimFacts, pod_usage: Callable[[Object], Amounts]
@@ -88,7 +91,8 @@ class ResourceClaimEvaluator(Evaluator):
         return found
 
     def _extended_usage(self, devices: Amounts, claim: Object) -> Amounts:
-        """The devices by the names of extended resources, less what the pod is charged for already."""
+        """Returns the devices under the names of extended resources, minus what the pod is charged for
+        already."""
         classes = self._facts.classes()
         by_name: Amounts = {}
         for name, quantity in devices.items():
@@ -105,8 +109,8 @@ class ResourceClaimEvaluator(Evaluator):
         return {name: quantity for name, quantity in left.items() if quantity.sign() > 0}
 
     def _charged(self, claim: Object) -> Amounts:
-        """Returns what the pod of a claim for extended resources is charged for; nothing if it is not
-        surely its."""
+        """Returns the charged usage of the pod of an extended-resource claim; nothing if the pod is not
+        certainly its own."""
         owner = _owning_pod(claim)
         if owner is None:
             return {}
@@ -135,12 +139,13 @@ class ResourceClaimEvaluator(Evaluator):
 
 
 def _age(metadata: Object) -> tuple[str, str]:
-    """Returns the sort key of claims: when they were made (a new one: not yet), then their names."""
+    """Returns the sort key of claims by age: creation time (a claim not yet created comes last), then
+    name."""
     return metadata.get("creationTimestamp") or "", metadata.get("name") or ""
 
 
 def _owning_pod(claim: Object) -> Object | None:
-    """The pod that controls a claim made for extended resources."""
+    """Returns the pod that controls a claim made for extended resources."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(ANNOTATION) != "true":
         return None
@@ -152,9 +157,9 @@ def _owning_pod(claim: Object) -> Object | None:
 
 
 def _devices(request: Object) -> Amounts:
-    """The devices that one request may get, by class; of alternatives the most per class.
+    """Returns the devices that one request may get, by class; of alternatives the most per class.
 
-    Before 1.33 a request has no `exactly`: its fields stand in itself.
+    Before 1.33 a request has no `exactly`: its fields are in the request itself.
     """
     alternatives = request.get("firstAvailable") or ()
     if alternatives:

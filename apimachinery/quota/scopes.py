@@ -21,7 +21,8 @@ _QOS = ("cpu", "memory")
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Returns whether a scope's selector takes these labels, whose key is the scope; raises SelectorError."""
+    """Returns whether a scope's selector matches these labels, whose key is the scope; raises
+    SelectorError."""
     operator = selector.get("operator") or ""
     if operator not in _OPERATORS:
         raise SelectorError(f'"{operator}" is not a valid scope selector operator')
@@ -30,7 +31,7 @@ def selects(selector: Object, labels: Mapping[str, str]) -> bool:
 
 
 def pod_in_scope(selector: Object, pod: Object) -> bool:
-    """Returns whether a pod is in a scope; a scope that is not about pods has none."""
+    """Returns whether a pod is in a scope; no pod is in a scope for other kinds."""
     name, spec = selector.get("scopeName"), pod["spec"]
     if name in {"Terminating", "NotTerminating"}:
         return is_terminating(pod) is (name == "Terminating")
@@ -45,7 +46,8 @@ def pod_in_scope(selector: Object, pod: Object) -> bool:
 
 
 def claim_in_scope(selector: Object, claim: Object) -> bool:
-    """Returns whether a volume claim is in a scope: that of the attribute classes it wants, has or gets."""
+    """Returns whether a volume claim is in a scope, by its requested, pending or current attribute
+    classes."""
     if selector.get("scopeName") != ATTRIBUTES_CLASS:
         return False
     classes = attribute_classes(claim)
@@ -57,7 +59,7 @@ def claim_in_scope(selector: Object, claim: Object) -> bool:
 
 
 def attribute_classes(claim: Object) -> set[str]:
-    """The volume attributes classes that a claim refers to."""
+    """Returns the volume attributes classes that a claim refers to."""
     status = claim.get("status") or {}
     names = {
         (claim.get("spec") or {}).get("volumeAttributesClassName"),
@@ -68,13 +70,13 @@ def attribute_classes(claim: Object) -> set[str]:
 
 
 def is_terminating(pod: Object) -> bool:
-    """Returns whether a pod is meant to end by itself: it has a deadline."""
+    """Returns whether a pod has a deadline, which quotas call terminating."""
     deadline = pod["spec"].get("activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
 
 def is_best_effort(pod: Object) -> bool:
-    """Returns whether nothing in a pod asks for cpu or memory; as its status says, if it does."""
+    """Returns whether nothing in a pod requests cpu or memory; by its status if that has a QoS class."""
     known = (pod.get("status") or {}).get("qosClass")
     if known:
         return bool(known == "BestEffort")
@@ -96,7 +98,7 @@ def _asks(holder: Mapping[str, Any]) -> bool:
 
 
 def uses_other_namespaces(spec: Mapping[str, Any]) -> bool:
-    """Returns whether a term of the pod's affinities looks into namespaces by name or selector."""
+    """Returns whether a term of the pod's affinities selects other namespaces."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(kind) or {}

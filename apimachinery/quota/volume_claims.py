@@ -56,7 +56,7 @@ class VolumeClaimEvaluator(Evaluator):
 
 
 def class_of(claim: Object) -> str:
-    """The storage class of a claim: by the old annotation, else by its spec."""
+    """Returns the storage class of a claim: by the old annotation, else by its spec."""
     annotations = claim["metadata"].get("annotations") or {}
     if _BETA_CLASS in annotations:
         return str(annotations[_BETA_CLASS])

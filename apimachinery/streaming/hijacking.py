@@ -1,4 +1,4 @@
-"""Take a connection away from aiohttp's server after its request's head, for a protocol of one's own."""
+"""Takes a connection over from aiohttp's server after the request's head, for another protocol."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -36,7 +36,7 @@ class StreamPipe:
         await self._writer.drain()
 
     async def close(self) -> None:
-        """Send what is written, and close."""
+        """Sends what is written, and closes."""
         self._writer.close()
         with suppress(ConnectionError, TimeoutError):  # closed by the other side first
             await self._writer.wait_closed()
@@ -56,7 +56,8 @@ class _Answered(web.StreamResponse):
 async def hand_over(
     incoming: web.BaseRequest, headers: Iterable[tuple[str, str]], talk: Callable[[Pipe], Awaitable[None]]
 ) -> web.StreamResponse:
-    """Answer 101 with `headers`, let `talk` have the connection, close it when that returns or raises."""
+    """Answers 101 with `headers`, and runs `talk` on the connection; closes it when that returns or
+    raises."""
     transport, protocol = incoming.transport, incoming.protocol
     if transport is None:
         raise ConnectionResetError("the client is gone")
@@ -71,7 +72,7 @@ async def hand_over(
         await pipe.write(f"HTTP/1.1 101 Switching Protocols\r\n{lines}Connection: Upgrade\r\n\r\n".encode())
         await talk(pipe)
     except ConnectionError:
-        pass  # the client went while it was talked to
+        pass  # the client closed during `talk`
     finally:
         await pipe.close()
         protocol.connection_lost(None)

@@ -1,7 +1,7 @@
 """SPDY/3.1 as Kubernetes uses it: many byte streams over one pipe, each with headers.
 
-Source: SPDY protocol draft 3.1 and what the peers (spdystream in kubectl and kubelet) do: neither side keeps
-to flow control windows, SETTINGS are ignored, a PING is answered with itself.
+Source: SPDY protocol draft 3.1 and the behaviour of the peers (spdystream in kubectl and kubelet): neither
+side observes flow control windows, SETTINGS are ignored, a PING is echoed.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from kubeskew.apimachinery.streaming.spdy_headers import HeaderError, HeaderRead
 _VERSION = 3
 _CONTROL = 0x80000000
 _FIN = 0x01
-_MAX_DATA = 1 << 16  # per frame that is sent
+_MAX_DATA = 1 << 16  # size of a frame that is sent
 _MAX_FRAME = 1 << 24
 
 
@@ -35,7 +35,7 @@ PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL = 1, 2, 3, 5
 
 
 class Stream:
-    """One stream of a connection. What the peer sends is queued; empty bytes are its end."""
+    """One stream of a connection. Bytes from the peer are queued; empty bytes mark their end."""
 
     def __init__(self, connection: "Connection", number: int, headers: Mapping[str, str]) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class Stream:
         self.replied = asyncio.Event()
 
     async def read(self) -> bytes:
-        """The next bytes, as they come; empty at the end."""
+        """Returns the next bytes as they come; empty at the end."""
         if self._ended and self._incoming.empty():
             return b""
         data = await self._incoming.get()
@@ -61,7 +61,7 @@ class Stream:
             await self._connection.send_data(self.number, data[start : start + _MAX_DATA])
 
     async def close(self) -> None:
-        """Nothing more comes from this side."""
+        """Ends this side of the stream."""
         if not self._closed:
             self._closed = True
             with suppress(ConnectionError):
@@ -69,7 +69,7 @@ class Stream:
             self._forget_if_over()
 
     async def reset(self, status: int = CANCEL) -> None:
-        """Give the stream up in both directions."""
+        """Ends the stream in both directions."""
         self._closed = True
         self.feed(b"")
         self._connection.forget(self.number)
@@ -77,7 +77,7 @@ class Stream:
             await self._connection.send_control(Kind.RST_STREAM, 0, struct.pack(">II", self.number, status))
 
     def feed(self, data: bytes) -> None:
-        """From the connection: bytes that came, or empty for the end."""
+        """Takes bytes from the connection, or empty bytes for the end."""
         self._incoming.put_nowait(data)
         if not data:
             self._finished = True
@@ -89,7 +89,10 @@ class Stream:
 
 
 class Connection:
-    """One side. `run` reads until the end; the peer's streams come out of `accept`, already replied to."""
+    """One side of a connection.
+
+    `run` reads until the end; `accept` returns the peer's streams, already replied to.
+    """
 
     def __init__(self, pipe: Pipe, *, client: bool = False) -> None:
         self._pipe = pipe
@@ -103,11 +106,11 @@ class Connection:
     # -- streams
 
     async def accept(self) -> Stream | None:
-        """The next stream that the peer opened; None at the end of the connection."""
+        """Returns the next stream that the peer opened; None at the end of the connection."""
         return await self._accepted.get()
 
     async def open(self, headers: Mapping[str, str]) -> Stream:
-        """Open a stream of this side's own."""
+        """Opens a stream of this side."""
         stream = Stream(self, self._next, headers)
         self._next += 2
         self._streams[stream.number] = stream
@@ -128,7 +131,7 @@ class Connection:
         await self._send(struct.pack(">II", _CONTROL | _VERSION << 16 | kind, flags << 24 | len(body)) + body)
 
     async def _send_headers(self, kind: int, head: bytes, headers: Mapping[str, str]) -> None:
-        async with self._sending:  # blocks go out in the order in which they were compressed
+        async with self._sending:  # blocks go out in the order of their compression
             body = head + self._headers_out.write(headers)
             frame = struct.pack(">II", _CONTROL | _VERSION << 16 | kind, len(body)) + body
             await self._pipe.write(frame)
@@ -138,26 +141,26 @@ class Connection:
             await self._pipe.write(frame)
 
     async def go_away(self) -> None:
-        """Say that no more streams are taken."""
+        """Announces that no more streams are accepted."""
         with suppress(ConnectionError):
             await self.send_control(Kind.GOAWAY, 0, struct.pack(">II", 0, 0))
 
     # -- receiving
 
     async def run(self) -> None:
-        """Read frames until the connection ends or breaks the protocol; then every stream has ended."""
+        """Reads frames until the connection ends or breaks the protocol; then ends every stream."""
         try:
             while (frame := await self._frame()) is not None:
                 await self._received(*frame)
         except (HeaderError, ConnectionError, struct.error):
-            pass  # as an end: the caller closes the pipe
+            pass  # handled like an end: the caller closes the pipe
         finally:
             for stream in [*self._streams.values()]:
                 stream.feed(b"")
             self._accepted.put_nowait(None)
 
     async def _frame(self) -> tuple[int, int, bytes] | None:
-        """(first word, flags, body)."""
+        """Returns (first word, flags, body) of a frame; None at the end of the connection."""
         head = await self._incoming.take(8)
         if head is None:
             return None
@@ -188,7 +191,7 @@ class Connection:
     async def _data(self, number: int, flags: int, body: bytes) -> None:
         stream = self._streams.get(number)
         if stream is None:
-            return  # it was reset meanwhile
+            return  # reset in the meantime
         if body:
             stream.feed(body)
         if flags & _FIN:

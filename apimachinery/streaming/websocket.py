@@ -32,12 +32,12 @@ class Message(NamedTuple):
 
 
 def accept_key(key: str) -> str:
-    """The `Sec-WebSocket-Accept` that answers a `Sec-WebSocket-Key`."""
+    """Returns the `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key`."""
     return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()  # noqa: S324 - the protocol
 
 
 class WebSocket:
-    """One side of a connection. `client` masks what it sends, as the protocol asks of clients."""
+    """One side of a connection. `client` masks what it sends, as the protocol requires of clients."""
 
     def __init__(self, pipe: Pipe, *, client: bool = False) -> None:
         self._pipe = pipe
@@ -46,7 +46,7 @@ class WebSocket:
         self._closed = False
 
     async def receive(self) -> Message | None:
-        """The next message; None once the other side has closed. Pings are answered on the way."""
+        """Returns the next message; None once the other side has closed. Answers pings."""
         opcode, parts = 0, bytearray()
         while True:
             frame = await self._frame()
@@ -67,11 +67,11 @@ class WebSocket:
                     return Message(opcode, bytes(parts))
 
     async def send(self, data: bytes, opcode: int = Opcode.BINARY) -> None:
-        """Send one message. Raises ConnectionError if the other side is gone."""
+        """Sends one message. Raises ConnectionError if the other side is gone."""
         await self._pipe.write(encode_frame(data, opcode, masked=self._client))
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Say that nothing more comes."""
+        """Sends a close frame with code and reason."""
         if not self._closed:
             self._closed = True
             await self.send(struct.pack(">H", code) + reason.encode(), Opcode.CLOSE)
@@ -79,11 +79,11 @@ class WebSocket:
     async def _answer_close(self, data: bytes) -> None:
         if not self._closed:
             self._closed = True
-            with suppress(ConnectionError):  # it did not wait for the answer
+            with suppress(ConnectionError):  # the other side did not wait for it
                 await self.send(data[:2], Opcode.CLOSE)
 
     async def _frame(self) -> tuple[bool, int, bytes] | None:
-        """(last of its message, opcode, payload); None at the end of the connection."""
+        """Returns (last of its message, opcode, payload); None at the end of the connection."""
         head = await self._incoming.take(2)
         if head is None:
             return None
@@ -103,7 +103,7 @@ class WebSocket:
 
 
 def encode_frame(data: bytes, opcode: int, *, masked: bool = False) -> bytes:
-    """One final frame."""
+    """Returns one final frame."""
     size, bit = len(data), 0x80 if masked else 0
     head = bytes([0x80 | opcode])
     if size < 126:
@@ -119,7 +119,7 @@ def encode_frame(data: bytes, opcode: int, *, masked: bool = False) -> bytes:
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """Exclusive or with the repeated mask, as one big number."""
+    """Returns the data XORed with the repeated mask, as one big number."""
     size = len(data)
     if not size:
         return b""

@@ -1,7 +1,8 @@
-"""Names, keys and label values: each check gives the texts of what is wrong, none if all is well.
+"""Checks names, keys and label values; each check returns the texts of errors, none if the value is valid.
 
-Source: k8s.io/apimachinery pkg/util/validation and pkg/api/validate/content, about 1.36. Lengths are counted
-in bytes, as Go does.
+Lengths are counted in bytes, as Go does.
+
+Source: k8s.io/apimachinery pkg/util/validation and pkg/api/validate/content, about 1.36.
 """
 
 import re
@@ -87,7 +88,7 @@ _COMPILED = {
 
 
 def regex_text(message: str, pattern: str, *examples: str) -> str:
-    """The text of a value that a regular expression refuses."""
+    """Returns the error for a value that a regular expression refuses."""
     shown = "".join(f"'{example}', " if not n else f" or '{example}', " for n, example in enumerate(examples))
     return f"{message} ({'e.g. ' if examples else ''}{shown}regex used for validation is '{pattern}')"
 
@@ -110,13 +111,13 @@ def _size(text: str) -> int:
 
 @remembered(1 << 14)
 def _matches(text: str, pattern: str) -> bool:
-    """The same keys and values come again and again."""
+    """Returns whether the text matches; remembered, because the same keys and values come again and again."""
     return _COMPILED[pattern].fullmatch(text) is not None
 
 
 def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> list[str]:
     fits = _matches(text, pattern)
-    if fits and (not most or len(text) <= most):  # what fits is ASCII
+    if fits and (not most or len(text) <= most):  # a text that matches is ASCII
         return []
     errors = [too_long_text(most)] if most and _size(text) > most else []
     if not fits:
@@ -125,7 +126,10 @@ def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> 
 
 
 def _without_dash(name: str, prefix: bool) -> str:
-    """A generateName may end in a dash, because a suffix follows; upstream excuses what is before it, too."""
+    """Returns the name without the dash at the end of a generateName, which a suffix follows.
+
+    As upstream, the character before it is not checked either.
+    """
     return f"{name[:-2]}a" if prefix and len(name) > 1 and name.endswith("-") else name
 
 
@@ -144,7 +148,7 @@ def dns1123_subdomain(name: str, prefix: bool = False) -> list[str]:
 
 
 def dns1123_subdomain_underscore(name: str) -> list[str]:
-    """A search path of DNS, which may have underscores."""
+    """Checks a DNS search path, which may have underscores."""
     text = _SUBDOMAIN_UNDERSCORE_TEXT
     return _check(name, MAX_SUBDOMAIN, _SUBDOMAIN_UNDERSCORE, text, "example.com")
 
@@ -154,7 +158,7 @@ def dns1035_label(name: str, prefix: bool = False) -> list[str]:
 
 
 def path_segment(name: str, prefix: bool = False) -> list[str]:
-    """Names that need only be one segment of a URL's path (RBAC)."""
+    """Checks names that need only be one segment of a URL's path (RBAC)."""
     if not prefix and name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{bad}'" for bad in "/%" if bad in name]
@@ -183,7 +187,7 @@ def _is_qualified(key: str) -> bool:
 
 
 def qualified_name(key: str) -> list[str]:
-    """`name` or `prefix/name`: label and annotation keys, finalizers, resource names."""
+    """Checks `name` or `prefix/name`: label and annotation keys, finalizers, resource names."""
     return [] if _is_qualified(key) else _qualified_name(key)
 
 
@@ -209,7 +213,7 @@ def _qualified_name(key: str) -> list[str]:
 
 
 def config_key(key: str) -> list[str]:
-    """A key of a ConfigMap or Secret."""
+    """Checks a key of a ConfigMap or Secret."""
     errors = _check(key, MAX_SUBDOMAIN, _CONFIG_KEY, _CONFIG_KEY_TEXT, "key.name", "KEY_NAME", "key-name")
     if key == ".":
         return [*errors, "must not be '.'"]
@@ -225,7 +229,8 @@ def c_identifier(name: str) -> list[str]:
 
 
 def env_name(name: str, relaxed: bool = True) -> list[str]:
-    """The name of an environment variable; `relaxed` since 1.32 (RelaxedEnvironmentVariableValidation)."""
+    """Checks the name of an environment variable; `relaxed` since 1.32
+    (RelaxedEnvironmentVariableValidation)."""
     if relaxed:
         return [] if _PRINTABLE_BUT_EQUALS.fullmatch(name) else [_RELAXED_ENV_NAME_TEXT]
     errors = _check(name, 0, _ENV_NAME, _ENV_NAME_TEXT, "my.env-name", "MY_ENV.NAME", "MyEnvName1")
@@ -261,5 +266,5 @@ def percent(value: str) -> list[str]:
 
 
 def driver_name(name: str) -> list[str]:
-    """The name of a DRA driver: a lower-case subdomain of at most 63 characters."""
+    """Checks the name of a DRA driver: a lower-case subdomain of at most 63 characters."""
     return dns1123_subdomain(name)

@@ -84,7 +84,7 @@ def validate_object_meta_update(new: Object, old: Object, path: str = "metadata"
 
 
 def _take_over(new: Object, old: Object) -> None:
-    """Takes over what an update may leave out, and what it cannot take back once the object is being
+    """Takes over metadata that an update may leave out, and what it cannot unset once the object is being
     deleted."""
     if not new.get("uid") and old.get("uid"):
         new["uid"] = old["uid"]
@@ -96,7 +96,7 @@ def _take_over(new: Object, old: Object) -> None:
 
 
 def _same(after: str | int | None, before: str | int | None) -> bool:
-    """An empty text is none, but no seconds of grace are some."""
+    """Returns whether values are the same; an empty text equals none, but zero seconds of grace do not."""
     return (None if after == "" else after) == (None if before == "" else before)
 
 
@@ -170,14 +170,15 @@ def _validate_owner(reference: Object, path: str) -> list[FieldError]:
 
 
 def _shown_owner(reference: Object) -> Object:
-    """A reference as Go writes it: fields in their order, the first four always."""
+    """Returns a reference as Go writes it: fields in their order, the first four always."""
     found = {name: reference.get(name) or "" for name in ("apiVersion", "kind", "name", "uid")}
     rest = ("controller", "blockOwnerDeletion")
     return {**found, **{name: reference[name] for name in rest if reference.get(name) is not None}}
 
 
 def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
-    """Validates built-in kinds beyond the generic rules: a finalizer without a domain is a standard one."""
+    """Checks finalizers of built-in kinds beyond the generic rules: one without a domain must be a
+    standard one."""
     at = child(path, "finalizers")
     return [
         invalid(index(at, position), name, _NOT_STANDARD)
@@ -187,7 +188,7 @@ def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[F
 
 
 def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
-    """A finalizer in a namespace's spec: qualified, and without a domain a standard one."""
+    """Checks a finalizer in a namespace's spec: qualified, and without a domain a standard one."""
     texts = names.qualified_name(name)
     if "/" not in name and name not in STANDARD_FINALIZERS:
         texts = [*texts, _NOT_STANDARD]
@@ -234,7 +235,7 @@ _PARTS: _Parts = (
 
 
 def manager_character_errors(manager: str, path: str) -> list[FieldError]:
-    """One fault per character of a field manager's name that cannot be printed; positions in bytes."""
+    """Returns an error per character of a field manager's name that cannot be printed; positions in bytes."""
     errors, position = [], 0
     for char in manager:
         if not char.isprintable():
@@ -244,6 +245,4 @@ def manager_character_errors(manager: str, path: str) -> list[FieldError]:
     return errors
 
 
-_CHANGEABLE = [
-    part for part in _PARTS if part[0] != "finalizers"
-]  # those only the rules of new objects look at
+_CHANGEABLE = [part for part in _PARTS if part[0] != "finalizers"]  # checked only by the rules of new objects

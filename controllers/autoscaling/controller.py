@@ -122,7 +122,7 @@ class HorizontalController(Controller):
         return await self.client.get(ref, target["name"], namespace, subresource="scale")
 
     async def _target(self, autoscaler: Object) -> Ref:
-        """The resource of the target's kind; raises SyncError."""
+        """Returns the resource of the target's kind; raises SyncError."""
         target = autoscaler["spec"]["scaleTargetRef"]
         group = target.get("apiVersion", "").rpartition("/")[0]
         key = group, target["kind"]

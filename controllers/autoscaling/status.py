@@ -17,7 +17,8 @@ _NOT_SERVED = "the server could not find the requested resource"
 def with_condition(
     conditions: list[Object], kind: str, status: bool | str, reason: str, message: str, now: datetime
 ) -> list[Object]:
-    """The conditions with one of them set; its time moves with its status only, and new ones come last."""
+    """Returns the conditions with one of them set; its time moves with its status only, and new ones come
+    last."""
     text = str(status)
     made: Object = {"type": kind, "status": text, "lastTransitionTime": timestamp(now)}
     made |= {"reason": reason, "message": message}

@@ -42,7 +42,7 @@ def has(request: Object, kind: str) -> bool:
 
 
 def with_condition(request: Object, kind: str, reason: str, message: str) -> Object:
-    """The request with one condition more."""
+    """Returns the request with one condition more."""
     added = {"type": kind, "status": "True", "reason": reason, "message": message}
     status = request.get("status") or {}
     return {**request, "status": {**status, "conditions": [*conditions(request), added]}}

@@ -43,7 +43,7 @@ class Issuer:
         self._lasting = lasting
 
     def issue(self, request: str, usages: Sequence[str], seconds: int | None, now: datetime) -> str:
-        """The certificate for `spec.request`, as `status.certificate` holds it."""
+        """Returns the certificate for `spec.request`, as `status.certificate` holds it."""
         asked = x509.load_pem_x509_csr(base64.b64decode(request))
         lasting = self._lasting if seconds is None else max(timedelta(seconds=seconds), _LEAST)
         end = min(now + min(lasting, self._lasting), self._certificate.not_valid_after_utc)

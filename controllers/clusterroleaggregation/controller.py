@@ -40,7 +40,7 @@ class RoleAggregationController(Controller):
         await self.client.apply(CLUSTER_ROLES, wanted, field_manager=_MANAGER, force=True)
 
     def _gathered(self, role: Object) -> list[Object]:
-        """The rules of every role that a selector matches, by name, each once."""
+        """Returns the rules of every role that a selector matches, by name, each once."""
         name, rules = role["metadata"]["name"], []
         roles = sorted(self._roles.list(), key=lambda one: str(one["metadata"]["name"]))
         for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():

@@ -127,7 +127,7 @@ class Run:
             return None
 
     def _due(self, schedule: Schedule) -> datetime | None:
-        """The start that is due and that nothing forbids."""
+        """Returns the start that is due and that nothing forbids."""
         spec = self._cron_job["spec"]
         try:
             found = timing.missed(self._cron_job, schedule, self._now)

@@ -87,7 +87,7 @@ class DaemonSetController(PodOwnerController):
         await self._truncate(daemon_set, old)
 
     async def _on_nodes(self, daemon_set: Object) -> OnNodes:
-        """The pods of the set by node, without those that ended and are being deleted."""
+        """Returns the pods of the set by node, without those that ended and are being deleted."""
         found: OnNodes = {}
         for pod in await self.claim_pods(daemon_set):
             if pods.is_terminal(pod) and pods.is_terminating(pod):
@@ -118,7 +118,8 @@ class DaemonSetController(PodOwnerController):
         return plan
 
     def _without_ended(self, daemon_set: Object, node: str, found: list[Object], plan: Plan) -> list[Object]:
-        """The pods that run; ended ones are put on the plan for deletion, failed ones with patience."""
+        """Returns the pods that run; ended ones are put on the plan for deletion, failed ones with
+        patience."""
         running = []
         for pod in found:
             if pods.is_terminating(pod):
@@ -184,7 +185,7 @@ class DaemonSetController(PodOwnerController):
     # -- history
 
     async def _history(self, daemon_set: Object) -> tuple[Object, list[Object]]:
-        """The revision of the present template, made if there is none, and the others."""
+        """Returns the revision of the present template, made if there is none, and the others."""
         selector = self.selector(daemon_set)
         found = await self._revisions.of(
             daemon_set, lambda one: selector.matches(one["metadata"].get("labels"))

@@ -27,7 +27,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def template_generation(daemon_set: Object) -> str:
-    """The server's count of templates; empty if the annotation is absent or no number."""
+    """Returns the server's count of templates; empty if the annotation is absent or no number."""
     text = str((daemon_set["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION, ""))
     return text if text.removeprefix("-").isdigit() else ""
 
@@ -43,7 +43,7 @@ def _tolerations(spec: Object) -> list[Object]:
 
 
 def pod_template(daemon_set: Object, text: str) -> Object:
-    """The template of new pods, for whatever node; `text` is the hash of the present revision."""
+    """Returns the template of new pods, for whatever node; `text` is the hash of the present revision."""
     template = copy.deepcopy(daemon_set["spec"].get("template") or {})
     labels = template.setdefault("metadata", {}).get("labels") or {}
     template["metadata"]["labels"] = labels
@@ -56,7 +56,7 @@ def pod_template(daemon_set: Object, text: str) -> Object:
 
 
 def pinned(template: Object, node_name: str) -> Object:
-    """The template for one node: the default scheduler places it there and nowhere else."""
+    """Returns the template for one node: the default scheduler places it there and nowhere else."""
     spec = dict(template["spec"])
     affinity = dict(spec.get("affinity") or {})
     node_affinity = dict(affinity.get("nodeAffinity") or {})
@@ -67,7 +67,7 @@ def pinned(template: Object, node_name: str) -> Object:
 
 
 def target_node(pod: Object) -> str:
-    """The node that the pod runs on or is pinned to; empty if neither is known."""
+    """Returns the node that the pod runs on or is pinned to; empty if neither is known."""
     if name := pod["spec"].get("nodeName"):
         return str(name)
     required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}

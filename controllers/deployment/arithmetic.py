@@ -25,7 +25,7 @@ def total(sets: Iterable[Object]) -> int:
 
 
 def reported(sets: Iterable[Object | None], name: str) -> int:
-    """The sum of a status field."""
+    """Returns the sum of a status field."""
     return sum((one.get("status") or {}).get(name) or 0 for one in sets if one is not None)
 
 
@@ -165,13 +165,13 @@ def _fraction(one: Object, deployment: Object) -> int:
 
 
 def annotated(one: Object, name: str) -> int | None:
-    """An annotation that holds a number."""
+    """Returns an annotation that holds a number."""
     text = (one["metadata"].get("annotations") or {}).get(name, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None:
-    """The only active replica set, or the newest if none is active; None if several are."""
+    """Returns the only active replica set, or the newest if none is active; None if several are."""
     if new is None and not old:
         return None
     found = active([*old, new])

@@ -48,7 +48,7 @@ def _without_hash(template: Object) -> Object:
 
 
 def split(deployment: Object, sets: Iterable[Object]) -> tuple[Object | None, list[Object]]:
-    """The replica set of the present template, and the others.
+    """Returns the replica set of the present template, and the others.
 
     Should several have that template, the oldest is the new one: any choice will do if it is always the same.
     """
@@ -71,7 +71,7 @@ def next_revision(old: Sequence[Object]) -> int:
 
 
 def copied_annotations(deployment: Object) -> dict[str, str]:
-    """The deployment's annotations that its replica sets carry."""
+    """Returns the deployment's annotations that its replica sets carry."""
     annotations = deployment["metadata"].get("annotations") or {}
     return {name: value for name, value in annotations.items() if name not in _NOT_COPIED}
 
@@ -84,7 +84,7 @@ def size_annotations(deployment: Object) -> dict[str, str]:
 
 
 def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str, str]:
-    """The annotations that the new replica set should have at revision `number`.
+    """Returns the annotations that the new replica set should have at revision `number`.
 
     An existing one that is rolled back to keeps its former revisions as history.
     """
@@ -104,7 +104,7 @@ def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str
 
 
 def new_replica_set(deployment: Object, old: Sequence[Object], number: int) -> Object:
-    """The replica set to create for the deployment's template."""
+    """Returns the replica set to create for the deployment's template."""
     spec, metadata = deployment["spec"], deployment["metadata"]
     text = template_hash(spec["template"], (deployment.get("status") or {}).get("collisionCount"))
     template_metadata = dict(spec["template"].get("metadata") or {})

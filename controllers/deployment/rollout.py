@@ -43,7 +43,7 @@ class Rollout:
 
     @property
     def sets(self) -> list[Object]:
-        """All replica sets, the new one last."""
+        """Returns all replica sets, the new one last."""
         return [*self.old, *([self.new] if self.new is not None else [])]
 
     # -- the strategies

@@ -121,7 +121,7 @@ def deadline_of(deployment: Object, progressing: Object) -> datetime:
 def with_progress(
     deployment: Object, status: Object, sets: Sequence[Object], new: Object | None, now: datetime
 ) -> Object:
-    """The status with its Progressing and ReplicaFailure conditions brought up to date."""
+    """Returns the status with its Progressing and ReplicaFailure conditions brought up to date."""
     conditions: list[Object] = status["conditions"]
     if has_deadline(deployment):
         conditions = _progressing(deployment, status, new, now)
@@ -160,7 +160,7 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
 
 
 def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | None:
-    """The failure of the new replica set, else of any."""
+    """Returns the failure of the new replica set, else of any."""
     for one in ([new] if new is not None else []) + list(sets):
         found = condition(one, "ReplicaFailure")
         if found is not None:

@@ -177,7 +177,8 @@ class DeviceTaintEvictionController(Controller):
         return evictions.joined(one for claim in used for one in self._claim_evictions(claim, rules))
 
     def _used_claims(self, pod: Object) -> Iterator[Object]:
-        """The allocated claims of a pod's spec that are reserved for it (not those of extended resources)."""
+        """Yields the allocated claims of a pod's spec that are reserved for it (not those of extended
+        resources)."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
                 name, owned = self._features.claim_name(pod, pod_claim)

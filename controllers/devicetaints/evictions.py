@@ -35,14 +35,14 @@ def pool_of(item: Object) -> Pool:
 
 
 def results(claim: Object) -> list[Object]:
-    """The devices that a claim has."""
+    """Returns the devices that a claim has."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     found: list[Object] = (allocation.get("devices") or {}).get("results") or []
     return found
 
 
 def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
-    """The devices of one pool by name; slices of an older generation do not count."""
+    """Returns the devices of one pool by name; slices of an older generation do not count."""
     listed = list(slices)
     newest = max((one["spec"]["pool"].get("generation") or 0 for one in listed), default=0)
     found: dict[str, Object] = {}
@@ -102,7 +102,7 @@ def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | No
 
 
 def joined(evictions: Iterable[Eviction | None]) -> Eviction | None:
-    """The earliest of several, for all their reasons."""
+    """Returns the earliest of several, for all their reasons."""
     found = [one for one in evictions if one is not None]
     if not found:
         return None

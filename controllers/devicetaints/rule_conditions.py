@@ -27,7 +27,7 @@ class Counts:
 
 
 def condition_of(rule: Object, counts: Counts) -> Object:
-    """The condition, without its time."""
+    """Returns the condition, without its time."""
     effect = rule["spec"]["taint"]["effect"]
     status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
     if effect == NO_EXECUTE:

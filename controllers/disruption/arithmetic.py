@@ -70,7 +70,7 @@ def healthy(found: Sequence[Object], disrupted: Mapping[str, str], now: datetime
 def status_of(
     budget: Object, current: int, desired: int, expected: int, disrupted: Mapping[str, str], now: datetime
 ) -> Object:
-    """The status for these counts; the present one if it says so already."""
+    """Returns the status for these counts; the present one if it says so already."""
     allowed = max(0, current - desired) if expected > 0 else 0
     before = budget.get("status") or {}
     wanted: Object = {
@@ -92,7 +92,7 @@ def status_of(
 def with_condition(
     status: Object, value: str, reason: str, message: str, generation: int, now: datetime
 ) -> list[Object]:
-    """The status's conditions with DisruptionAllowed set (meta.SetStatusCondition)."""
+    """Returns the status's conditions with DisruptionAllowed set (meta.SetStatusCondition)."""
     new: Object = {
         "type": ALLOWED,
         "status": value,

@@ -37,7 +37,7 @@ class Scales:
         self._refs: dict[tuple[str, str], Ref] = {}
 
     async def expected(self, found: Sequence[Object]) -> int:
-        """The sum over all owners of the pods; pods without one do not count. Raises SyncError."""
+        """Returns the sum over all owners of the pods; pods without one do not count. Raises SyncError."""
         counts: dict[str, int] = {}
         for pod in found:
             reference = owner_references.controller_reference(pod)

@@ -48,7 +48,7 @@ class SliceWriter:
 
 
 def service_keys(slice_: Object, manager: str) -> list[str]:
-    """An index function: slices of a manager by the service's key."""
+    """Returns an index function: slices of a manager by the service's key."""
     metadata = slice_["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != manager or SERVICE_LABEL not in labels:

@@ -19,7 +19,8 @@ class TriggerTimes:
         self._seen: dict[Key, dict[str, str]] = {}
 
     def of(self, key: Key, service: Object, selected: Iterable[Object]) -> str:
-        """The earliest change since the last call, empty if there is none; of a new service its creation."""
+        """Returns the earliest change since the last call, empty if there is none; of a new service its
+        creation."""
         created: str = service["metadata"].get("creationTimestamp") or ""
         times = {"": created}
         for pod in selected:

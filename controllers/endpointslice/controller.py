@@ -89,7 +89,7 @@ def _labels(key: Key, service: Object) -> dict[str, str]:
 
 
 def slices(found: Iterable[Backend]) -> list[Object]:
-    """The contents of the slices, at least one; endpoints with other ports are in other slices."""
+    """Returns the contents of the slices, at least one; endpoints with other ports are in other slices."""
     result = []
     for ports, group in by_ports(found).items():
         listed = [_port(port) for port in ports]

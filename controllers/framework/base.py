@@ -64,7 +64,7 @@ class ControllerContext:
     workers: dict[str, int] = field(default_factory=dict)  # by controller name
 
     def informer(self, ref: Ref, namespace: str = "", field_selector: str = "") -> Informer:
-        """A shared informer, which the controller then waits for."""
+        """Returns a shared informer, which the controller then waits for."""
         found = self.informers.informer(ref, namespace, field_selector)
         self.used.append(found)
         return found

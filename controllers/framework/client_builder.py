@@ -45,7 +45,8 @@ _OWN = frozenset({"serviceaccount-token-controller"})
 
 
 def account_of(controller: str) -> str | None:
-    """The service account that a controller runs as; None for those that run as the manager itself."""
+    """Returns the service account that a controller runs as; None for those that run as the manager
+    itself."""
     return None if controller in _OWN else _ACCOUNTS.get(controller, controller)
 
 
@@ -61,7 +62,7 @@ class AccountClients:
         self._clients: dict[str, APIClient] = {}
 
     def of(self, controller: str) -> APIClient:
-        """The client of a controller, by its name."""
+        """Returns the client of a controller, by its name."""
         account = account_of(controller)
         if account is None:
             return self._root
@@ -105,7 +106,7 @@ class AccountTransport:
         return await self._inner(replace(request, headers=headers))
 
     async def _current(self, refused: str) -> str:
-        """A token that is not about to end and is not the one that was refused."""
+        """Returns a token that is not about to end and is not the one that was refused."""
         async with self._asking:
             if not self._token or self._token == refused or self._clock.monotonic() > self._renewal:
                 self._token = await self._ask()

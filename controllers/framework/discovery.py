@@ -26,7 +26,8 @@ class Served:
 
 
 async def served_resources(client: APIClient) -> list[Served]:
-    """All resources (without subresources), every version, preferred versions first within a group."""
+    """Returns all resources (without subresources), every version, preferred versions first within a
+    group."""
     found: list[Served] = []
     for path in ("/api", "/apis"):
         document = await client.request("GET", path, accept=_AGGREGATED)

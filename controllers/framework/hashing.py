@@ -32,7 +32,7 @@ def safe_encode(text: str) -> str:
 
 
 def template_hash(template: Object, collisions: int | None) -> str:
-    """The pod-template-hash of a pod template after `collisions` collisions of names."""
+    """Returns the pod-template-hash of a pod template after `collisions` collisions of names."""
     data = template_text(template).encode()
     if collisions is not None:
         data += collisions.to_bytes(8, "little")

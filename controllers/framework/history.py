@@ -28,7 +28,7 @@ def patch_of(owner: Object) -> Object:
 
 
 def applied(owner: Object, revision: Object) -> Object:
-    """The owner with the template of the revision."""
+    """Returns the owner with the template of the revision."""
     template = dict(((revision.get("data") or {}).get("spec") or {}).get("template") or {})
     template.pop("$patch", None)
     return {**owner, "spec": {**owner["spec"], "template": template}}
@@ -46,7 +46,8 @@ def _timeless(data: Object | None) -> Object:
 
 
 def data_hash(data: Object, collisions: int) -> str:
-    """The hash in the names of stateful sets' revisions: FNV-1 of Go's JSON and the number of collisions."""
+    """Returns the hash in the names of stateful sets' revisions: FNV-1 of Go's JSON and the number of
+    collisions."""
     text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
     for character, escape in _GO_ESCAPES.items():
         text = text.replace(character, escape)
@@ -58,7 +59,7 @@ def name_of(owner: Object, text: str) -> str:
 
 
 def new_revision(owner: Object, ref: Ref, number: int, text: str, hash_label: str) -> Object:
-    """The revision of the owner's present template, not yet created."""
+    """Returns the revision of the owner's present template, not yet created."""
     metadata = owner["metadata"]
     labels = ((owner["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
     revision: Object = {
@@ -95,7 +96,7 @@ def next_number(revisions: Sequence[Object]) -> int:
 
 
 def unused(revisions: Sequence[Object], live: Collection[str]) -> list[Object]:
-    """The revisions that nothing uses (`live`: names or hashes), oldest first."""
+    """Returns the revisions that nothing uses (`live`: names or hashes), oldest first."""
     return [one for one in ordered(revisions) if not live_names(one) & set(live)]
 
 
@@ -114,7 +115,7 @@ class Revisions:
         self._ref = ref
 
     async def of(self, owner: Object, matches: Callable[[Object], bool]) -> list[Object]:
-        """The owner's revisions, oldest first; matching orphans are adopted."""
+        """Returns the owner's revisions, oldest first; matching orphans are adopted."""
         metadata = owner["metadata"]
         claimer = Claimer(
             self._client,

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 def controller_reference(obj: Object) -> Object | None:
-    """The owner reference that controls `obj`."""
+    """Returns the owner reference that controls `obj`."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             found: Object = reference
@@ -38,7 +38,7 @@ def new_controller_reference(owner: Object, ref: Ref) -> Object:
 
 
 def resolve_controller(obj: Object, ref: Ref, get: Callable[[str, str], Object | None]) -> Object | None:
-    """The owner of kind `ref` that controls `obj`, if it is the one meant (same uid)."""
+    """Returns the owner of kind `ref` that controls `obj`, if it is the one meant (same uid)."""
     reference = controller_reference(obj)
     if reference is None or reference["kind"] != ref.kind:
         return None
@@ -133,11 +133,11 @@ class Claimer:
 
 
 def controller_uids(obj: Object) -> list[str]:
-    """An index function: objects by the uid of their controller."""
+    """Returns an index function: objects by the uid of their controller."""
     reference = controller_reference(obj)
     return [reference["uid"]] if reference is not None else []
 
 
 def orphan_namespaces(obj: Object) -> list[str]:
-    """An index function: objects that nobody controls, by their namespace."""
+    """Returns an index function: objects that nobody controls, by their namespace."""
     return [] if controller_reference(obj) is not None else [obj["metadata"]["namespace"]]

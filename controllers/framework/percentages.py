@@ -2,7 +2,7 @@
 
 
 def scaled(value: int | str | None, of: int, *, round_up: bool) -> int:
-    """An int-or-percent of `of`; 0 if there is none."""
+    """Returns an int-or-percent of `of`; 0 if there is none."""
     if value is None:
         return 0
     if isinstance(value, int):

@@ -35,7 +35,7 @@ async def slow_start(
 
 
 def pod_from_template(template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> Object:
-    """The pod that a controller creates: template, generated name, controller reference."""
+    """Returns the pod that a controller creates: template, generated name, controller reference."""
     metadata = template.get("metadata", {})
     prefix = prefix or owner["metadata"]["name"] + "-"
     pod_metadata = {

@@ -114,7 +114,8 @@ class PodOwnerController(Controller):
     # -- what owners do with pods
 
     async def claim_pods(self, owner: Object, orphans: Iterable[Object] | None = None) -> list[Object]:
-        """The pods of `owner`: its own that still match, and of `orphans` (default: all) those it adopts."""
+        """Returns the pods of `owner`: its own that still match, and of `orphans` (default: all) those it
+        adopts."""
         metadata, selector = owner["metadata"], self.selector(owner)
         mine = self.pods.by_index("controller", metadata["uid"])
         if orphans is None:

@@ -17,7 +17,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def condition(obj: Object, kind: str) -> Object | None:
-    """The status condition of that type."""
+    """Returns the status condition of that type."""
     for found in obj.get("status", {}).get("conditions") or ():
         if found["type"] == kind:
             result: Object = found
@@ -68,7 +68,7 @@ def available_in(pod: Object, min_ready_seconds: int, now: datetime) -> float | 
 
 
 def deletion_order(pods: Iterable[Object], per_node: dict[str, int], now: datetime) -> list[Object]:
-    """The pods in the order in which a replica set gives them up, least wanted first.
+    """Returns the pods in the order in which a replica set gives them up, least wanted first.
 
     `per_node` counts the related pods of each node: those on crowded nodes go first.
     """
@@ -106,7 +106,7 @@ def deletion_cost(pod: Object) -> int:
 
 
 def _restarts(pod: Object, *, sidecars: bool) -> int:
-    """The most restarts of one container; sidecars are compared after the regular ones."""
+    """Returns the most restarts of one container; sidecars are compared after the regular ones."""
     status = pod.get("status", {})
     if not sidecars:
         return max(

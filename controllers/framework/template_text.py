@@ -57,7 +57,7 @@ def _typed(kind: str, value: Any) -> str:
 
 
 def _bare(kind: str, value: Any) -> str:
-    """The value without its type, as behind a pointer and in a list."""
+    """Returns the value without its type, as behind a pointer and in a list."""
     structs, shapes = _layout()
     if kind in structs:
         return f"{{{' '.join(_fields(structs[kind], value or {}))}}}"
@@ -91,7 +91,7 @@ def _own(kind: str, value: Object) -> Object:
 
 
 def _names(fields: list[_Field]) -> set[str]:
-    """The fields' names in JSON, with those of embedded structs."""
+    """Returns the fields' names in JSON, with those of embedded structs."""
     embedded = (_names(_layout().structs[field.kind]) for field in fields if not field.known)
     return {field.known for field in fields if field.known}.union(*embedded)
 
@@ -118,7 +118,7 @@ def _quantity(value: Any) -> str:
 
 
 def _decimal(number: int, places: int) -> str:
-    """A number that 64 bits do not hold, in words of 64 bits, the lowest first."""
+    """Returns a number that 64 bits do not hold, in words of 64 bits, the lowest first."""
     words = [str(abs(number) >> at & 2**64 - 1) for at in range(0, number.bit_length(), 64)]
     unscaled = f"{{neg:(bool){'true' if number < 0 else 'false'} abs:(big.nat)[{' '.join(words)}]}}"
     return f"{{unscaled:(big.Int){unscaled} scale:(inf.Scale){places}}}"

@@ -193,7 +193,7 @@ class GarbageCollector(Controller):
         return solid, dangling, waiting
 
     async def _owner(self, dependent: Identity, owner: Object) -> Object | None:
-        """The owner, live; None if it is gone or another object has its name."""
+        """Returns the owner, live; None if it is gone or another object has its name."""
         ref = self._ref(owner["apiVersion"], owner["kind"])
         namespace = dependent.namespace if ref.namespaced else ""
         identity = Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])

@@ -35,7 +35,7 @@ def holds(job: Object, kind: str) -> bool:
 
 
 def final(interim: Object, now: datetime) -> Object:
-    """The condition that ends the job once no pod is left, for the one that announced it."""
+    """Returns the condition that ends the job once no pod is left, for the one that announced it."""
     kind: str = _FINAL.get(interim["type"]) or interim["type"]
     return new(kind, interim.get("reason") or "", interim.get("message") or "", now)
 
@@ -43,7 +43,8 @@ def final(interim: Object, now: datetime) -> Object:
 def ensured(
     present: list[Object], kind: str, status: str, reason: str, message: str, now: datetime
 ) -> tuple[list[Object], bool]:
-    """The conditions with one set, and whether that changed anything; one that never held is not added."""
+    """Returns the conditions with one set, and whether that changed anything; one that never held is not
+    added."""
     wanted = {**new(kind, reason, message, now), "status": status}
     for position, found in enumerate(present):
         if found["type"] == kind:

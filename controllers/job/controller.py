@@ -227,7 +227,7 @@ class JobController(PodOwnerController):
         return await self._create_now(key, state, count, chosen)
 
     def _ready_indexes(self, state: State, wanted: Sequence[int]) -> tuple[list[int], float]:
-        """The indexes that need not wait; if there are none, the seconds until the first one."""
+        """Returns the indexes that need not wait; if there are none, the seconds until the first one."""
         waits = {
             index: failures.index_backoff_left(state.replaceable[index], state.now)
             if index in state.replaceable

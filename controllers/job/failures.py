@@ -192,7 +192,7 @@ def index_backoff_left(replaced: Object, now: datetime) -> float:
 
 
 def finished_at(pod: Object) -> datetime:
-    """The end of its last container, or the nearest thing to it that is known."""
+    """Returns the end of its last container, or the nearest thing to it that is known."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     ended = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
     times = [one["finishedAt"] for one in ended if one is not None and one.get("finishedAt")]

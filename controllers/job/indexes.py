@@ -13,7 +13,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"  # annotation, and label from
 
 
 def parse(text: str | None, limit: int) -> set[int]:
-    """The indexes below `limit` of a text like `1,3-5`; parts that make no sense are left out."""
+    """Returns the indexes below `limit` of a text like `1,3-5`; parts that make no sense are left out."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
@@ -39,7 +39,7 @@ def show(indexes: Iterable[int]) -> str:
 
 
 def index_of(pod: Object) -> int | None:
-    """The pod's completion index, None if it has none that makes sense."""
+    """Returns the pod's completion index, None if it has none that makes sense."""
     text = str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
     return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else None
 
@@ -50,7 +50,7 @@ def valid_index(pod: Object, completions: int) -> int | None:
 
 
 def pending(taken: Collection[int], completions: int, count: int) -> list[int]:
-    """The first `count` indexes that are not taken."""
+    """Returns the first `count` indexes that are not taken."""
     found: list[int] = []
     for index in range(completions):
         if len(found) == count:

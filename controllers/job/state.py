@@ -148,7 +148,7 @@ class State:
     # -- how it ends
 
     def _finish(self) -> Object | None:
-        """The condition that ends the job, None if it goes on."""
+        """Returns the condition that ends the job, None if it goes on."""
         for kind in (conditions.SUCCESS_CRITERIA_MET, conditions.FAILURE_TARGET):
             if conditions.holds(self.job, kind):
                 return condition(self.job, kind)
@@ -182,7 +182,7 @@ class State:
         return conditions.new(kind, reason, message, self.now)
 
     def completion(self) -> Object:
-        """The condition of a job whose pods have all succeeded."""
+        """Returns the condition of a job whose pods have all succeeded."""
         if not self._features.delays_final_condition:
             return conditions.new(conditions.COMPLETE, "", "", self.now)
         message = "Reached expected number of succeeded pods"

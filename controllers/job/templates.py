@@ -16,7 +16,7 @@ def is_marked(job: Object) -> bool:
 
 
 def template_of(job: Object, *, indexed: bool, index_label: bool, tracked: bool = True) -> Object:
-    """The template of all new pods, with the finalizer if they are tracked by it."""
+    """Returns the template of all new pods, with the finalizer if they are tracked by it."""
     template: Object = copy.deepcopy(job["spec"]["template"])
     metadata = template.setdefault("metadata", {})
     finalizers = metadata.get("finalizers") or []
@@ -39,7 +39,7 @@ def _add_variable(spec: Object, where: str) -> None:
 def for_index(
     template: Object, job_name: str, index: int, annotations: dict[str, str], *, index_label: bool
 ) -> Object:
-    """The template of the pod with that completion index."""
+    """Returns the template of the pod with that completion index."""
     metadata = dict(template["metadata"])
     metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: str(index), **annotations}
     if index_label:
@@ -48,7 +48,7 @@ def for_index(
 
 
 def prefix_for(job_name: str, index: int) -> str:
-    """The generateName of an index's pods."""
+    """Returns the generateName of an index's pods."""
     end = f"-{index}-"
     return job_name[: _NAME_LIMIT - len(end)] + end
 

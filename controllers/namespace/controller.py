@@ -32,7 +32,8 @@ class Remains:
         return not (self.undiscovered or self.failures or self.objects)
 
     def conditions(self, now: str) -> list[Object]:
-        """The conditions of the namespace, one per thing that may go wrong, all of them always set."""
+        """Returns the conditions of the namespace, one per thing that may go wrong, all of them always
+        set."""
         kinds = ", ".join(
             f"{name} has {count} resource instances" for name, count in sorted(self.objects.items())
         )

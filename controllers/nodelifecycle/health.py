@@ -173,6 +173,6 @@ class NodeLifecycleController(Controller):
 
 
 def node_names(pod: Object) -> list[str]:
-    """An index function: pods by the node they are bound to."""
+    """Returns an index function: pods by the node they are bound to."""
     name = pod["spec"].get("nodeName")
     return [name] if name else []

@@ -42,7 +42,7 @@ def _keys(node: Object) -> set[str]:
 
 
 def wanted_taints(node: Object, now: str, *, evicting: bool = True) -> list[Object]:
-    """The node's taints as its conditions and `spec.unschedulable` ask for; others' taints stay.
+    """Returns the node's taints as its conditions and `spec.unschedulable` ask for; others' taints stay.
 
     `now` dates new taints; without `evicting` none is NoExecute.
     """

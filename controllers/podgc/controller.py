@@ -70,7 +70,7 @@ class PodGarbageCollector(Controller):
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
 
     def _terminated(self) -> list[Object]:
-        """The oldest of the terminated pods beyond the threshold."""
+        """Returns the oldest of the terminated pods beyond the threshold."""
         found = [pod for pod in self._pods.list() if pods.is_terminal(pod)]
         excess = len(found) - _TERMINATED_THRESHOLD
         if excess <= 0:

@@ -49,7 +49,7 @@ class PoolView:
         )
 
     def status(self, rules: Sequence[Object]) -> Object:
-        """The pool's entry in a request's status."""
+        """Returns the pool's entry in a request's status."""
         nodes = sorted({one["spec"].get("nodeName") or "" for one in self.slices})
         status: Object = {
             "driver": self.pool.driver,
@@ -83,7 +83,7 @@ class PoolView:
 
 
 def pool_views(slices: Iterable[Object], claims: Iterable[Object], driver: str, pool: str) -> list[PoolView]:
-    """The pools of a driver (or the one that is named), by name."""
+    """Returns the pools of a driver (or the one that is named), by name."""
     found: dict[Pool, list[Object]] = {}
     for one in slices:
         place = pool_of(one)

@@ -85,7 +85,7 @@ def _deduct(free: _Counters, cost: Mapping[tuple[str, str], Quantity]) -> None:
 
 
 def _left(view: PoolView) -> _Counters:
-    """The pool's counters without what the devices in use consume, each once."""
+    """Returns the pool's counters without what the devices in use consume, each once."""
     left: _Counters = {
         (one["name"], name): Quantity.of(counter["value"])
         for slice_ in view.slices
@@ -99,7 +99,10 @@ def _left(view: PoolView) -> _Counters:
 
 
 def shareable_summary(view: PoolView) -> Object | None:
-    """The capacity of devices that several claims may have; None without such. Raises SummaryError."""
+    """Returns the capacity of devices that several claims may have; None without such.
+
+    Raises SummaryError.
+    """
     shared = [device for device in view.devices if device.get("allowMultipleAllocations")]
     if not shared:
         return None

@@ -181,7 +181,7 @@ class ResourceClaimController(Controller):
             await self._maker.record(owner, made)
 
     async def _provide(self, owner: Owner, entry: Object) -> str:
-        """The claim of a pod: its own, or that of its group, once it is there."""
+        """Returns the claim of a pod: its own, or that of its group, once it is there."""
         group = self._groups.owner_for(owner.obj, entry)
         if group is None or self._features.template_name(entry) is None:
             return await self._maker.provide(owner, entry)

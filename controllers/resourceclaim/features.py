@@ -77,7 +77,7 @@ class ResourceClaimFeatures:
         return found
 
     def claim_name(self, pod: Object, pod_claim: Object) -> tuple[str | None, bool]:
-        """The claim that an entry of `spec.resourceClaims` means, and whether the pod must own it.
+        """Returns the claim that an entry of `spec.resourceClaims` means, and whether the pod must own it.
 
         None if no claim is needed. Raises ClaimNotCreated, or ClaimError if the entry says nothing we know.
         """
@@ -98,7 +98,8 @@ class ResourceClaimFeatures:
         raise ClaimNotCreated
 
     def claim_names(self, pod: Object) -> list[str]:
-        """The claims that a pod uses, as far as its status tells (before 1.35 not of extended resources)."""
+        """Returns the claims that a pod uses, as far as its status tells (before 1.35 not of extended
+        resources)."""
         names = []
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
@@ -113,7 +114,7 @@ class ResourceClaimFeatures:
         return names
 
     def metadata_name(self, pod_name: str, claim_name: str) -> dict[str, str]:
-        """The name part of a new claim's metadata."""
+        """Returns the name part of a new claim's metadata."""
         if not self.generated_names:
             return {"name": f"{pod_name}-{claim_name}"}
         return {"generateName": generate_name(pod_name, claim_name, dashed=self.dashed_names)}
@@ -170,7 +171,7 @@ def check_owner(pod: Object, claim: Object, *, groups: bool = False) -> None:
 
 
 def owning_group(claim: Object) -> str:
-    """The name of the group of pods for which the claim was made."""
+    """Returns the name of the group of pods for which the claim was made."""
     owner = controller_of(claim)
     return str(owner["name"]) if owner is not None and owner["kind"] == "PodGroup" else ""
 

@@ -33,7 +33,7 @@ class PodGroups:
         self.informer: Informer | None = context.informer(self.ref) if watched else None
 
     def owner_for(self, pod: Object, entry: Object) -> Owner | None:
-        """The group whose claim an entry of the pod is; None if the claim is the pod's own.
+        """Returns the group whose claim an entry of the pod is; None if the claim is the pod's own.
 
         Raises ClaimError if that cannot be told, or if a gate forbids what the group wants.
         """

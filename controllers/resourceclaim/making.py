@@ -99,7 +99,7 @@ class ClaimMaker:
         return made if self._features.generated_names else ""
 
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
-        """A claim made for the owner before, which its status does not tell of (yet)."""
+        """Returns a claim made for the owner before, which its status does not tell of (yet)."""
         name = owner.obj["metadata"]["name"]
         for claim in self._claims.by_index("owner", owner.uid):
             if resourceclaim_features.is_made_for(claim, name, entry_name):

@@ -147,7 +147,7 @@ class ResourceQuotaController(Controller):
             monitor.start()
 
     def _ref(self, evaluator: Evaluator, served: dict[GroupResource, Ref]) -> Ref | None:
-        """The version to watch: for claims the one that components of this release speak."""
+        """Returns the version to watch: for claims the one that components of this release speak."""
         ref = served.get(evaluator.resource)
         if ref is not None and ref.group == "resource.k8s.io" and ref.plural == "resourceclaims":
             return dra_refs(self.world.version).claims

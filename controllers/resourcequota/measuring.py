@@ -16,7 +16,7 @@ Listing = Callable[[GroupResource, str], Iterable[Object] | None]
 
 
 def measure(quota: Object, evaluators: Evaluators, listing: Listing) -> Amounts:
-    """The use of every resource that the quota limits and somebody measures."""
+    """Returns the use of every resource that the quota limits and somebody measures."""
     hard = quota["spec"].get("hard") or {}
     namespace = quota["metadata"]["namespace"]
     total: Amounts = {}

@@ -63,7 +63,7 @@ class AccountTokensController(Controller):
             )
 
     async def _account(self, secret: Object) -> Object | None:
-        """The account that a secret is for, None if it is gone; asked for if it is not known yet."""
+        """Returns the account that a secret is for, None if it is gone; asked for if it is not known yet."""
         namespace, annotations = secret["metadata"]["namespace"], _annotations(secret)
         account = self._accounts.get(namespace, annotations[_NAME])
         if account is None:
@@ -88,7 +88,7 @@ class AccountTokensController(Controller):
                 raise
 
     def _missing(self, secret: Object, account: Object) -> dict[str, str]:
-        """The data that the secret lacks."""
+        """Returns the data that the secret lacks."""
         data, metadata = secret.get("data") or {}, secret["metadata"]
         wanted = {"namespace": _encoded(metadata["namespace"])}
         if self._root_ca:

@@ -96,7 +96,8 @@ class StatefulSetController(PodOwnerController):
     async def _current_and_update(
         self, stateful_set: Object, revisions: list[Object]
     ) -> tuple[Object, Object, int]:
-        """The revision that is being left, the one of the present template, and collisions of names."""
+        """Returns the revision that is being left, the one of the present template, and collisions of
+        names."""
         status = stateful_set.get("status") or {}
         collisions = int(status.get("collisionCount") or 0)
         number = history.next_number(revisions)

@@ -52,7 +52,7 @@ def pod_name(stateful_set: Object, number: int) -> str:
 
 
 def claims_of(stateful_set: Object, number: int) -> dict[str, Object]:
-    """The claims of the pod with that ordinal, by the name of their template."""
+    """Returns the claims of the pod with that ordinal, by the name of their template."""
     spec, metadata = stateful_set["spec"], stateful_set["metadata"]
     found = {}
     for template in spec.get("volumeClaimTemplates") or ():
@@ -77,7 +77,8 @@ def claims_of(stateful_set: Object, number: int) -> dict[str, Object]:
 
 
 def new_pod(stateful_set: Object, number: int, revision: str, *, index_label: bool = True) -> Object:
-    """The pod to create for an ordinal: template, identity, claims; `revision` is a revision's name."""
+    """Returns the pod to create for an ordinal: template, identity, claims; `revision` is a revision's
+    name."""
     pod = pod_from_template(stateful_set["spec"].get("template") or {}, stateful_set, STATEFUL_SETS)
     pod["spec"] = dict(pod["spec"])
     pod["metadata"]["name"] = pod_name(stateful_set, number)

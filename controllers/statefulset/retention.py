@@ -33,7 +33,7 @@ def owners_match(claim: Object, stateful_set: Object, pod: Object) -> bool:
 
 
 def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
-    """The claim with the owner references that the policy asks for."""
+    """Returns the claim with the owner references that the policy asks for."""
     references = list(claim["metadata"].get("ownerReferences") or ())
     by_set, by_pod = wanted_owners(stateful_set, pod)
     for wanted, owner, ref in ((by_set, stateful_set, STATEFUL_SETS), (by_pod, pod, PODS)):

@@ -14,7 +14,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 def claim_keys(pod: Object) -> list[str]:
-    """The claims that a pod names, as `namespace/name`; those of its ephemeral volumes too."""
+    """Returns the claims that a pod names, as `namespace/name`; those of its ephemeral volumes too."""
     metadata, found = pod["metadata"], []
     for volume in pod["spec"].get("volumes") or ():
         if (claim := volume.get("persistentVolumeClaim")) is not None:
@@ -28,7 +28,7 @@ class _Protection(Controller):
     """Adds the finalizer to what lacks it, and takes it off what is deleted and not used."""
 
     def _wanted(self, obj: Object, finalizer: str, *, used: bool) -> list[str] | None:
-        """The finalizers the object should have; None if it has them."""
+        """Returns the finalizers the object should have; None if it has them."""
         finalizers = obj["metadata"].get("finalizers") or []
         if obj["metadata"].get("deletionTimestamp"):
             if finalizer in finalizers and not used:

@@ -81,7 +81,8 @@ def _resources(
 
 
 def _for_node(pod: Object, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) -> Object:
-    """The pod without the requests that are not the node's business (removeMissingExtendedResources)."""
+    """Returns the pod without the requests that are not the node's business
+    (removeMissingExtendedResources)."""
     mapped = set()
     if left_to_dra is LeftToDRA.MAPPED:
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}

@@ -65,7 +65,7 @@ class Resizer:
         ]
 
     def allocated(self, pod: Object) -> Object:
-        """The pod with the resources that it has been given."""
+        """Returns the pod with the resources that it has been given."""
         if self.pending is None:
             return pod
         shown = copy.deepcopy(pod)

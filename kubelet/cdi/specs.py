@@ -40,7 +40,7 @@ class SpecError(ValueError):
 
 
 def read_spec(path: Path) -> Object:
-    """The spec in a file. Raises SpecError."""
+    """Returns the spec in a file. Raises SpecError."""
     try:
         content = path.read_bytes()
         parsed = orjson.loads(content) if path.suffix == ".json" else yaml_files.load(content)
@@ -84,7 +84,7 @@ def check_spec(spec: Object) -> None:
 
 
 def least_version(spec: Object) -> str:
-    """The oldest version that has all that the spec uses (pkg/cdi/version.go)."""
+    """Returns the oldest version that has all that the spec uses (pkg/cdi/version.go)."""
     edits = [*_all_edits(spec)]
     nodes = [node for each in edits for node in each.get("deviceNodes") or []]
     names = [device.get("name") or "" for device in spec.get("devices") or []]

@@ -44,7 +44,7 @@ class Setting:
     image: str = ""
 
     def variables(self) -> dict[str, str]:
-        """The whole environment: what every container has, and what its spec says."""
+        """Returns the whole environment: what every container has, and what its spec says."""
         common = {"PATH": _PATH, "HOSTNAME": self.hostname, **({"TERM": "xterm"} if self.tty else {})}
         return {**common, **self.environment, "HOME": self.environment.get("HOME", "/root")}
 
@@ -58,7 +58,7 @@ _DIRECTORIES = ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log
 
 
 def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileSystem:
-    """The files of a fresh container: a few that every image has, and its mounts."""
+    """Returns the files of a fresh container: a few that every image has, and its mounts."""
     hosts = f"127.0.0.1\tlocalhost\n{setting.address}\t{setting.hostname}\n"
     known = {
         "etc/hostname": f"{setting.hostname}\n",
@@ -83,7 +83,7 @@ def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileS
 
 
 def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) -> Simulation:
-    """The program of a container, not yet begun."""
+    """Returns the program of a container, not yet begun."""
 
     def program(simulation: Simulation) -> Coroutine[Any, Any, int]:
         tasks = Tasks(lambda: simulation.now)
@@ -249,7 +249,7 @@ class ContainerProcess:
         return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)
 
     def recording(self, changed: Callable[[Tree, str], None]) -> FileSystem:
-        """The container's files for a command from outside, whose changes are told."""
+        """Returns the container's files for a command from outside, whose changes are told."""
         return replace(self.files, changed=changed)
 
     def _listed(self) -> list[tuple[int, str]]:

@@ -21,7 +21,7 @@ class DownwardError(Exception):
 
 
 def field_value(pod: Object, path: str, host_ip: str, pod_ip: str) -> str:
-    """The value of a fieldRef. Raises DownwardError."""
+    """Returns the value of a fieldRef. Raises DownwardError."""
     metadata, spec = pod["metadata"], pod["spec"]
     subscript = _SUBSCRIPT.fullmatch(path)
     if subscript is not None:
@@ -49,7 +49,7 @@ def _formatted(pairs: Mapping[str, str]) -> str:
 
 
 def resource_value(pod: Object, own: Object, reference: Object) -> str:
-    """The value of a resourceFieldRef: the amount in units of the divisor, rounded up."""
+    """Returns the value of a resourceFieldRef: the amount in units of the divisor, rounded up."""
     name = reference.get("containerName") or own.get("name")
     found = next((one for one in pod_spec.all_containers(pod) if one["name"] == name), None)
     if found is None:

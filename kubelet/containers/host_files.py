@@ -15,7 +15,8 @@ _DEPTH = 4
 
 
 def host_tree(path: Path) -> Tree:
-    """The file at `path`, or what is below the directory: the first files, of larger ones the beginning."""
+    """Returns the file at `path`, or what is below the directory: the first files, of larger ones the
+    beginning."""
     tree = Tree()
     try:
         if path.is_dir():

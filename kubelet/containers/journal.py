@@ -25,7 +25,7 @@ class Journal:
         self._path = path
 
     def entries(self) -> list[Entry]:
-        """All that was written; a last line that was cut off is left out."""
+        """Returns all that was written; a last line that was cut off is left out."""
         try:
             lines = self._path.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
@@ -49,7 +49,7 @@ class Journal:
 
 
 def stored_file(file: File | None) -> Entry | None:
-    """A file as JSON; None for one that is not there."""
+    """Returns a file as JSON; None for one that is not there."""
     if file is None:
         return None
     data = None if file.data is None else base64.b64encode(file.data).decode()

@@ -78,7 +78,7 @@ class NodeProcesses:
     # -- pods
 
     def pod(self, sandbox: Sandbox) -> PodProcesses:
-        """The pod's insides; after a restart of the kubelet, as they have become in the meantime."""
+        """Returns the pod's insides; after a restart of the kubelet, as they have become in the meantime."""
         pod = self._pods.get(sandbox.pod_uid)
         if pod is None:
             path = self._directory / f"{sandbox.pod_uid}.jsonl"
@@ -98,7 +98,8 @@ class NodeProcesses:
         return self.pod(sandbox).container_process(container)
 
     def recording(self, container_process: ContainerProcess) -> FileSystem:
-        """The container's files for a command from outside; `keep_files` then keeps what it changed."""
+        """Returns the container's files for a command from outside; `keep_files` then keeps what it
+        changed."""
         return self.pod(container_process.sandbox).recording(container_process)
 
     def keep_files(self, container_process: ContainerProcess) -> None:

@@ -47,7 +47,7 @@ class PodProcesses:
 
     @property
     def steps(self) -> int:
-        """The steps of the busiest program that still runs."""
+        """Returns the steps of the busiest program that still runs."""
         simulations = (process.simulation for process in self._processes.values())
         return max((one.steps for one in simulations if one is not None and not one.is_closed), default=0)
 
@@ -144,7 +144,7 @@ class PodProcesses:
     # -- what is done from outside, and done again after a restart of the kubelet
 
     def recording(self, container_process: ContainerProcess) -> FileSystem:
-        """The container's files for a command from outside; `keep_files` keeps what it changes."""
+        """Returns the container's files for a command from outside; `keep_files` keeps what it changes."""
         names = {id(tree): name for name, tree in self._volumes.items()}
         container = container_process.container.id
 

@@ -216,7 +216,7 @@ class PodContents:
 
 
 def _items(data: dict[str, bytes] | None, source: Object) -> dict[str, bytes]:
-    """All keys as files, or those that `items` names, at their paths."""
+    """Returns all keys as files, or those that `items` names, at their paths."""
     if data is None:
         return {}
     items = source.get("items")

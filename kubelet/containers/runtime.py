@@ -67,7 +67,7 @@ class FakeRuntime:
         return [*self._sandboxes.values()]
 
     def sandbox(self, pod_uid: str) -> Sandbox | None:
-        """A pod's sandbox, with what became of its containers while no kubelet ran."""
+        """Returns a pod's sandbox, with what became of its containers while no kubelet ran."""
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None:
             self._processes.pod(sandbox)
@@ -165,7 +165,7 @@ class FakeRuntime:
         return self._processes.container_process(sandbox, container)
 
     def recording(self, container_process: ContainerProcess) -> FileSystem:
-        """A container's files for a command from outside; `keep_files` then keeps what it changed."""
+        """Returns a container's files for a command from outside; `keep_files` then keeps what it changed."""
         return self._processes.recording(container_process)
 
     def keep_files(self, container_process: ContainerProcess) -> None:

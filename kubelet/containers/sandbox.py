@@ -44,7 +44,7 @@ class Container:
 
     @property
     def image_id(self) -> str:
-        """A made-up digest: nothing is ever pulled."""
+        """Returns a made-up digest: nothing is ever pulled."""
         repository = self.image.split("@")[0]
         head, _, tail = repository.rpartition("/")
         name = tail.split(":")[0]
@@ -67,11 +67,11 @@ class Sandbox:
     hostname: str = ""
 
     def latest(self, name: str) -> Container | None:
-        """The newest attempt of a container."""
+        """Returns the newest attempt of a container."""
         return max((c for c in self.containers if c.name == name), key=lambda c: c.attempt, default=None)
 
     def previous(self, name: str) -> Container | None:
-        """The attempt before the newest."""
+        """Returns the attempt before the newest."""
         attempts = sorted((c for c in self.containers if c.name == name), key=lambda c: c.attempt)
         return attempts[-2] if len(attempts) > 1 else None
 

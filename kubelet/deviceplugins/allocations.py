@@ -62,14 +62,14 @@ class Allocations:
         return self._pods.get(pod, {}).get(container, {}).get(resource)
 
     def by_resource(self) -> dict[str, set[str]]:
-        """The devices that any container has."""
+        """Returns the devices that any container has."""
         found: dict[str, set[str]] = {}
         for _, _, resource, allocation in self:
             found.setdefault(resource, set()).update(allocation.ids)
         return found
 
     def holders(self, resource: str, devices: Iterable[str]) -> set[str]:
-        """The pods that have any of the devices."""
+        """Returns the pods that have any of the devices."""
         wanted = frozenset(devices)
         return {pod for pod, _, name, one in self if name == resource and one.ids & wanted}
 

@@ -110,7 +110,7 @@ class Allocator:
         self.allocations.insert(pod_uid, container, resource, allocation)
 
     async def _choose(self, pod_uid: str, container: str, resource: str, required: int) -> set[str]:
-        """The devices to ask the plugin for; none if the container has what it needs."""
+        """Returns the devices to ask the plugin for; none if the container has what it needs."""
         known = self.allocations.get(pod_uid, container, resource)
         if known is not None and len(known.ids) != required:
             raise DeviceError(

@@ -48,7 +48,7 @@ class Inventory:
         endpoint.stop()
 
     def replace(self, resource: str, devices: Collection[Device]) -> set[str]:
-        """The plugin's list. Gives the devices whose health changed, or that are new."""
+        """Returns the plugin's list. Gives the devices whose health changed, or that are new."""
         before = self.devices.get(resource, {})
         now = {device.ID: device for device in devices}
         self.devices[resource] = now
@@ -92,7 +92,7 @@ class Inventory:
         }
 
     def by_numa_node(self, resource: str, devices: Iterable[str]) -> dict[int, tuple[str, ...]]:
-        """The devices as a checkpoint has them: under each of their nodes, under -1 without any."""
+        """Returns the devices as a checkpoint has them: under each of their nodes, under -1 without any."""
         found: dict[int, list[str]] = {}
         for name in sorted(devices):
             known = self.devices.get(resource, {}).get(name)

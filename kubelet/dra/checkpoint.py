@@ -80,7 +80,7 @@ class ClassicCodec:
 
 
 def codec_for(version: Version) -> Codec:
-    """The format that a kubelet of that release reads and writes."""
+    """Returns the format that a kubelet of that release reads and writes."""
     if version.minor < 31:
         return ClassicCodec()
     return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)

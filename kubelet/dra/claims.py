@@ -69,7 +69,7 @@ class ClaimCache:
         return self._infos.get((namespace, name))
 
     def names_of(self, pod_uid: str) -> list[str]:
-        """The claims that a pod uses; they are all of its namespace."""
+        """Returns the claims that a pod uses; they are all of its namespace."""
         return [info.name for info in self._infos.values() if pod_uid in info.pod_uids]
 
     def add(self, info: ClaimInfo) -> None:

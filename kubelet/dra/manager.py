@@ -105,7 +105,7 @@ class DRAManager:
             self._save()
 
     async def _validated(self, pod: Object, claim: PodClaim) -> ClaimInfo | None:
-        """The claim as the API has it, if the pod may use it.
+        """Returns the claim as the API has it, if the pod may use it.
 
         None if the pod needs none. Remembers nothing.
         """
@@ -141,7 +141,7 @@ class DRAManager:
         return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers}, skips=skips)
 
     def _remembered(self, pod: Object, found: ClaimInfo) -> ClaimInfo:
-        """The cache's entry for the claim, with the pod as a user; on disk when this returns."""
+        """Returns the cache's entry for the claim, with the pod as a user; on disk when this returns."""
         info = self._cache.get(found.namespace, found.name)
         if info is None:
             info = found

@@ -108,13 +108,13 @@ class NodeDRA:
         return self._wiped or not self._offers_slices
 
     def registered(self) -> list[str] | None:
-        """The drivers whose plugins are registered; None if the kubelet takes none."""
+        """Returns the drivers whose plugins are registered; None if the kubelet takes none."""
         if not self._offers_slices:
             return None
         return sorted({plugin.driver for plugin in self.plugins.all()})
 
     def claim(self, namespace: str, name: str) -> ClaimInfo | None:
-        """A claim that is in use on the node."""
+        """Returns a claim that is in use on the node."""
         return self._cache.get(namespace, name)
 
     def prepared(self) -> dict[str, list[Object]]:

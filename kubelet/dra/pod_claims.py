@@ -23,7 +23,7 @@ class PodClaim(NamedTuple):
 
 
 def pod_claims(pod: Object, *, extended: bool) -> list[PodClaim]:
-    """All of them, in order.
+    """Returns all of them, in order.
 
     Raises DeviceError where one is not there yet. `extended`: DRAExtendedResource is on.
     """
@@ -90,7 +90,7 @@ def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
 
 
 def drivers_of(claim: Object) -> list[str]:
-    """The drivers whose devices are allocated, in order of appearance."""
+    """Returns the drivers whose devices are allocated, in order of appearance."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or []
     drivers = [result["driver"] for result in results]

@@ -29,7 +29,7 @@ class ServiceRules:
 
 
 def rules_for(version: Version) -> ServiceRules:
-    """The row of the table."""
+    """Returns the row of the table."""
     minor = version.minor
     if minor >= 34:
         text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
@@ -53,14 +53,14 @@ class HealthRules:
     careful: bool  # ask who names the service, not again if it lacks it, heed only a driver's newest plugin
 
     def choose(self, told: Sequence[str]) -> str | None:
-        """The version to ask for, of what a plugin told at its registration."""
+        """Returns the version to ask for, of what a plugin told at its registration."""
         if not self.careful:
             return self.versions[0]
         return next((one for one in self.versions if f"{one}.{HEALTH_SERVICE}" in told), None)
 
 
 def health_rules_for(version: Version) -> HealthRules | None:
-    """The row of the table; None for kubelets that do not ask."""
+    """Returns the row of the table; None for kubelets that do not ask."""
     if version.minor < 34:
         return None
     newer = version.minor >= 37  # pull request 139477
@@ -69,7 +69,7 @@ def health_rules_for(version: Version) -> HealthRules | None:
 
 
 def _first_known(versions: Sequence[str]) -> str:
-    """The first in the plugin's own order."""
+    """Returns the first in the plugin's own order."""
     known = (V1, V1BETA1)
     _check_any(versions)
     for version in versions:
@@ -82,7 +82,7 @@ def _first_known(versions: Sequence[str]) -> str:
 
 
 def _newest_or_alpha(versions: Sequence[str]) -> str:
-    """The newest; plugins of that time that name no service are taken to have the alpha one."""
+    """Returns the newest; plugins of that time that name no service are taken to have the alpha one."""
     _check_any(versions)
     return next((service for service in (V1BETA1, V1ALPHA4) if service in versions), V1ALPHA4)
 

@@ -52,7 +52,8 @@ class PreparedClaims:
         return [dict(entry) for entry in self._prepared.values()]
 
     def prepare(self, ref: ClaimRef, claim: Object) -> Sequence[Object]:
-        """The claim's devices: `{pool, device, requests, cdiIDs, shareID}`. Again, the same as before.
+        """Returns the claim's devices: `{pool, device, requests, cdiIDs, shareID}`. Again, the same as
+        before.
 
         Raises ClaimError for configuration that is none of this driver's kind.
         """
@@ -113,7 +114,10 @@ class PreparedClaims:
 
 
 def configured(driver: str, configs: Sequence[Object], result: Object) -> dict[str, str]:
-    """The opaque parameters for a result as variables, later ones over earlier ones. Raises ClaimError."""
+    """Returns the opaque parameters for a result as variables, later ones over earlier ones.
+
+    Raises ClaimError.
+    """
     found: dict[str, str] = {}
     applying = [each for each in configs if _applies(each, result["request"])]
     for index, config in enumerate(applying):
@@ -147,7 +151,7 @@ def _kind(value: Any) -> str:
 
 
 def _base(request: str) -> str:
-    """The request without its subrequest: containers name requests only."""
+    """Returns the request without its subrequest: containers name requests only."""
     return request.split("/")[0]
 
 

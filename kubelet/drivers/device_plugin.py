@@ -150,7 +150,7 @@ class ExampleDevicePlugin:
         return DevicePluginOptions()
 
     async def _list_and_watch(self, _: Empty) -> AsyncIterator[ListAndWatchResponse]:
-        """All devices at once, and again whenever something changes."""
+        """Yields all devices at once, and again whenever something changes."""
         self._watchers += 1
         try:
             told = None

@@ -110,7 +110,8 @@ class DriverEndpoints:
 
 
 def _chosen(supported: Sequence[str], apis: Sequence[str]) -> tuple[str, ...]:
-    """The names told to kubelets: all that are supported, or of the plugin's own service these versions."""
+    """Returns the names told to kubelets: all that are supported, or of the plugin's own service these
+    versions."""
     if not apis:
         return tuple(supported)
     others = [name for name in supported if name.endswith(_HEALTH_SERVICE)]

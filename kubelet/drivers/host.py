@@ -158,7 +158,7 @@ class DriverHost:
             self._publisher.retry(node)
 
     async def get_claim(self, ref: ClaimRef) -> Object:
-        """The claim as it is now, in whatever version is served. Raises StatusError."""
+        """Returns the claim as it is now, in whatever version is served. Raises StatusError."""
         try:
             return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
         except StatusError as error:

@@ -111,7 +111,7 @@ def comparable(value: Any, key: str = "") -> Any:
 
 
 def _amount(entry: Any) -> Any:
-    """A capacity or counter, its value as a number."""
+    """Returns a capacity or counter, its value as a number."""
     if not isinstance(entry, Mapping) or "value" not in entry:
         return entry
     return {
@@ -121,7 +121,7 @@ def _amount(entry: Any) -> Any:
 
 
 def with_taint_times(stored: Sequence[Object], wanted: Sequence[Object]) -> list[Object]:
-    """The wanted devices; a taint that is stored already keeps the time at which it was added."""
+    """Returns the wanted devices; a taint that is stored already keeps the time at which it was added."""
     times = {
         (device["name"], taint["key"], taint.get("value", ""), taint["effect"]): taint["timeAdded"]
         for device in stored

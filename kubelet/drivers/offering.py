@@ -15,7 +15,7 @@ from kubeskew.kubelet.drivers.switches import Health, Switches
 def pools_of(
     driver: str, nodes: Sequence[DriverNode], server: Version, generations: Mapping[str, int]
 ) -> dict[str, Pool]:
-    """The pools by name. `generations` are the least ones of pools. Raises ProfileError.
+    """Returns the pools by name. `generations` are the least ones of pools. Raises ProfileError.
 
     A pool of several nodes has the switches of all of them.
     """

@@ -58,7 +58,8 @@ class Unit:
 
 
 def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = False) -> tuple[Slice, ...]:
-    """The units' devices as slices that a server of this version takes; no devices are one empty slice."""
+    """Returns the units' devices as slices that a server of this version takes; no devices are one empty
+    slice."""
     if not any(unit.counter_sets for unit in units):
         devices = [device for unit in units for device in unit.devices]
         return _plain(server, devices, per_device)

@@ -114,7 +114,7 @@ class SlicePublisher:
         await self.stored.informer.stop()
 
     def pending(self) -> list[str]:
-        """The pools that are not at the server yet, and were not refused either."""
+        """Returns the pools that are not at the server yet, and were not refused either."""
         return sorted(key.pool for key, wanted in self._wanted.items() if not wanted.settled)
 
     def state(self) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class SlicePublisher:
 
 
 def _generation(pool: Pool, newest: int, matched: int, changed: int) -> int:
-    """A new one, unless a single update makes the pool as it should be."""
+    """Returns a new one, unless a single update makes the pool as it should be."""
     if pool.generation > newest:
         return pool.generation
     if matched == len(pool.slices) and changed <= 1:

@@ -14,7 +14,7 @@ _NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
 async def server_version(client: APIClient) -> Version:
-    """The release it answers as."""
+    """Returns the release it answers as."""
     found = await client.request("GET", "/version")
     preview = found.get("gitVersion", "").partition("+")[2]
     if preview.startswith("kep"):
@@ -23,7 +23,7 @@ async def server_version(client: APIClient) -> Version:
 
 
 async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool) -> Ref | None:
-    """The resource in the newest version that is served; None if none is that drivers know."""
+    """Returns the resource in the newest version that is served; None if none is that drivers know."""
     try:
         group = await client.request("GET", f"/apis/{GROUP}")
     except StatusError as error:

@@ -147,7 +147,7 @@ class DriverServices:
         return answers
 
     async def _allocated(self, ref: ClaimRef) -> Object:
-        """The claim as the API server has it; one that is not to be prepared fails the whole call."""
+        """Returns the claim as the API server has it; one that is not to be prepared fails the whole call."""
         where = f"{ref.namespace}/{ref.name}"
         try:
             claim = await self._get_claim(ref)
@@ -169,7 +169,7 @@ class DriverServices:
     # -- health
 
     async def _watch(self, messages: Any) -> AsyncIterator[Any]:
-        """Every device at once, and again whenever something changes."""
+        """Yields every device at once, and again whenever something changes."""
         while True:
             turned = self._turned
             response = messages.NodeWatchResourcesResponse()

@@ -115,7 +115,10 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 
 
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The versions of the DRA plugin's API that an entry asks for; none are all. Raises ValueError."""
+    """Returns the versions of the DRA plugin's API that an entry asks for; none are all.
+
+    Raises ValueError.
+    """
     found = entry.get("pluginAPIs") or []
     if not isinstance(found, list) or not set(found) <= {"v1", "v1beta1"}:
         raise ValueError(f"pluginAPIs: expected a list of v1 and v1beta1, found {found!r}")
@@ -123,7 +126,7 @@ def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def offer(node: str, entry: Mapping[str, Any]) -> Offer:
-    """The devices that an entry of `drivers` or `nodes` describes. Raises ValueError."""
+    """Returns the devices that an entry of `drivers` or `nodes` describes. Raises ValueError."""
     capacity, devices = entry.get("capacity") or {}, entry.get("devices")
     if devices is not None and (not isinstance(devices, int) or devices < 0):
         raise ValueError(f"devices: expected a number, found {devices!r}")

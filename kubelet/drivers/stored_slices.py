@@ -45,7 +45,7 @@ class StoredSlices:
         self.informer.add_handler(self._seen, lambda _, new: self._seen(new), self._gone)
 
     def of(self, key: PoolKey) -> list[Object]:
-        """The pool's slices, by name."""
+        """Returns the pool's slices, by name."""
         found = {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
         oldest = self._clock.monotonic() - WRITTEN_SECONDS
         told = int(self.informer.resource_version or 0)

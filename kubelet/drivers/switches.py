@@ -64,7 +64,7 @@ class Switches:
 
 
 def parse(value: Mapping[str, Any]) -> Switches:
-    """The switches that a mapping sets; null leaves one off. Raises SwitchError, with the key."""
+    """Returns the switches that a mapping sets; null leaves one off. Raises SwitchError, with the key."""
     fields: dict[str, Any] = {}
     for key, given in value.items():
         if key not in SWITCHES:
@@ -79,7 +79,7 @@ def parse(value: Mapping[str, Any]) -> Switches:
 
 
 def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The switches after a change; null takes one back."""
+    """Returns the switches after a change; null takes one back."""
     return {key: value for key, value in {**old, **changes}.items() if value is not None}
 
 

@@ -40,7 +40,7 @@ class NodeConfig:
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:
-    """The nodes of a file; raises NodesFileError."""
+    """Returns the nodes of a file; raises NodesFileError."""
     try:
         content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:

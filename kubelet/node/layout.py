@@ -31,7 +31,7 @@ class NodeLayout:
 
     @property
     def runtime(self) -> Path:
-        """The fake runtime's state, one file per pod: not the kubelet's."""
+        """Returns the fake runtime's state, one file per pod: not the kubelet's."""
         return self.node / "runtime"
 
     @property
@@ -57,11 +57,11 @@ class NodeLayout:
 
     @property
     def pod_resources(self) -> Path:
-        """The kubelet's socket for monitoring agents."""
+        """Returns the kubelet's socket for monitoring agents."""
         return self.sockets / "pod-resources"
 
     def plugin(self, driver: str) -> Path:
-        """A driver's own data, that outlives the sockets."""
+        """Returns a driver's own data, that outlives the sockets."""
         return self.kubelet / "plugins" / driver
 
     def make(self) -> None:
@@ -72,7 +72,7 @@ class NodeLayout:
 
 
 def _short(node_name: str) -> str:
-    """The node's name, or what stands for a long one."""
+    """Returns the node's name, or what stands for a long one."""
     if len(node_name) <= _LONGEST_NAME:
         return node_name
     digest = hashlib.sha256(node_name.encode()).digest()

@@ -37,7 +37,7 @@ def architecture() -> str:
 
 
 def host_ip(node_name: str) -> str:
-    """A loopback address of the node's own."""
+    """Returns a loopback address of the node's own."""
     digest = hashlib.sha256(node_name.encode()).digest()
     return f"127.{1 + digest[0] % 250}.{digest[1]}.{1 + digest[2] % 250}"
 
@@ -74,7 +74,10 @@ def node_status(
     port: int,
     now: datetime,
 ) -> Object:
-    """The kubelet's part of the node's status. `not_ready` says why the node is not; empty if it is."""
+    """Returns the kubelet's part of the node's status.
+
+    `not_ready` says why the node is not; empty if it is.
+    """
     capacity = {
         **(present.get("capacity") or {}),  # what an administrator put there stays
         **_resources(config),
@@ -106,7 +109,7 @@ def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, st
 
 
 def without_extended_resources(node: Object) -> Object:
-    """The status of a node that was made anew: without plugins (reconcileExtendedResource)."""
+    """Returns the status of a node that was made anew: without plugins (reconcileExtendedResource)."""
     status = node.get("status") or {}
     zeros = {name: "0" for name in status.get("capacity") or {} if is_extended_resource(name)}
     return {
@@ -169,5 +172,6 @@ def without_heartbeats(status: Mapping[str, Any]) -> Object:
 
 
 def event_subject(name: str) -> Object:
-    """The node as the kubelet's events name it: by its name for a uid, by which `kubectl describe` asks."""
+    """Returns the node as the kubelet's events name it: by its name for a uid, by which `kubectl describe`
+    asks."""
     return {"kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -62,7 +62,7 @@ class NodeStatusReporter:
 
     @property
     def node(self) -> Object:
-        """The node as the server last showed it."""
+        """Returns the node as the server last showed it."""
         return self._node
 
     async def register(self, turns: Turns) -> bool:

@@ -54,7 +54,7 @@ class Lister:
         return found
 
     def allocatable(self) -> v1.AllocatableResourcesResponse:
-        """Every healthy device, taken or not."""
+        """Returns every healthy device, taken or not."""
         response = v1.AllocatableResourcesResponse()
         for resource, devices in self._devices.healthy_devices().items():
             for device in devices:

@@ -96,7 +96,7 @@ class PodResourcesServer:
         return RpcError(grpc.StatusCode.UNKNOWN, text)
 
     async def _list_v1alpha1(self, _: v1alpha1.ListPodResourcesRequest) -> v1alpha1.ListPodResourcesResponse:
-        """All pods, and regular containers only; devices are its only resources."""
+        """Returns all pods, and regular containers only; devices are its only resources."""
         self._metrics.pod_resources_requests.labels("v1alpha1").inc()
         response = v1alpha1.ListPodResourcesResponse()
         pods = [{**pod, "spec": {**pod["spec"], "initContainers": []}} for pod in self._pods.pods()]

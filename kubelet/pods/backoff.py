@@ -36,7 +36,7 @@ class CrashBackoff:
         return until if until > self._clock.now() else None
 
     def seconds(self, key: str) -> float:
-        """The wait that is on."""
+        """Returns the wait that is on."""
         entry = self._entries.get(key)
         return entry.seconds if entry is not None else 0.0
 

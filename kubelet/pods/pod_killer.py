@@ -77,7 +77,7 @@ class PodKiller:
             services.runtime.kill_container(sandbox, container, grace)
 
     def _hook(self, pod: Object, sandbox: Sandbox, container: Container) -> list[str]:
-        """The command of the container's preStop hook, where it is run here."""
+        """Returns the command of the container's preStop hook, where it is run here."""
         specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
         spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
         argv = command_of((spec.get("lifecycle") or {}).get("preStop"))

@@ -42,7 +42,7 @@ class PodManager:
         return {uid for uid, worker in self._workers.items() if worker.active}
 
     def pods(self) -> list[Object]:
-        """All that the kubelet knows, each with its newest status."""
+        """Returns all that the kubelet knows, each with its newest status."""
         statuses = self._services.statuses
         return [{**one.pod, "status": statuses.current(one.pod)} for one in self._workers.values()]
 

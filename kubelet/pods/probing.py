@@ -54,7 +54,7 @@ async def run_in_container(
 
 
 def command_of(handler: Object | None) -> list[str]:
-    """The command of a probe, where the fake containers have it; empty for any other."""
+    """Returns the command of a probe, where the fake containers have it; empty for any other."""
     argv: list[str] = ((handler or {}).get("exec") or {}).get("command") or []
     return argv if argv and interpreter.knows(argv[0]) else []
 

@@ -38,7 +38,8 @@ _CHANNEL_OPTIONS = (
 
 
 def channel_to(socket: Path | str) -> Channel:
-    """A channel to the server behind a Unix socket; connects at the first call, ends with `close()`."""
+    """Returns a channel to the server behind a Unix socket; connects at the first call, ends with
+    `close()`."""
     return aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
 
 
@@ -46,7 +47,10 @@ CONNECTED = grpc.ChannelConnectivity.READY
 
 
 async def connection_changes(channel: Channel) -> AsyncIterator[grpc.ChannelConnectivity]:
-    """The channel's state now and whenever it changes; it connects without being called. Until closed."""
+    """Yields the channel's state now and whenever it changes; it connects without being called.
+
+    Until closed.
+    """
     while True:
         state = channel.get_state(try_to_connect=True)
         if state is grpc.ChannelConnectivity.SHUTDOWN:
@@ -56,7 +60,8 @@ async def connection_changes(channel: Channel) -> AsyncIterator[grpc.ChannelConn
 
 
 def new_server() -> aio.Server:
-    """A server without methods and sockets; see `listen`, `Unary.serve` and grpc.aio's `start` and `stop`."""
+    """Returns a server without methods and sockets; see `listen`, `Unary.serve` and grpc.aio's `start` and
+    `stop`."""
     return aio.server()
 
 
@@ -124,7 +129,7 @@ class Unary(_Method[Request, Response]):
     """One request, one response."""
 
     async def call(self, channel: Channel, request: Request, *, timeout: float | None = None) -> Response:
-        """The answer. `timeout` in seconds. Raises RpcError, worded as Go's client words it."""
+        """Returns the answer. `timeout` in seconds. Raises RpcError, worded as Go's client words it."""
         with _failures():
             answer = await self._client(channel.unary_unary)(request, timeout=timeout)
         return self._parsed(answer)
@@ -146,7 +151,7 @@ class Streaming(_Method[Request, Response]):
     """One request, responses until either side ends it."""
 
     async def call(self, channel: Channel, request: Request) -> AsyncIterator[Response]:
-        """The answers as they come; closing the iterator cancels the call. Raises RpcError."""
+        """Yields the answers as they come; closing the iterator cancels the call. Raises RpcError."""
         with _failures():
             stream = self._client(channel.unary_stream)(request)
             try:

@@ -26,7 +26,7 @@ class RpcError(Exception):
 
 
 def rpc_error(error: aio.AioRpcError) -> RpcError:
-    """The failure as Go's client would have told it (grpc-go: clientconn.go, http2_client.go)."""
+    """Returns the failure as Go's client would have told it (grpc-go: clientconn.go, http2_client.go)."""
     description = error.details() or ""
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and description == "Deadline Exceeded":
         return RpcError(error.code(), "context deadline exceeded")

@@ -65,7 +65,7 @@ class _Remembered(Generic[T]):
         self._entries: OrderedDict[Any, tuple[float, T]] = OrderedDict()
 
     def get(self, key: Any) -> tuple[T] | None:
-        """The answer in a tuple of one; None if there is none any more."""
+        """Returns the answer in a tuple of one; None if there is none any more."""
         entry = self._entries.get(key)
         return (entry[1],) if entry is not None and self._clock.monotonic() < entry[0] else None
 
@@ -99,7 +99,7 @@ class Access:
         self._decisions: _Remembered[bool] = _Remembered(clock)
 
     async def refusal(self, request: web.BaseRequest, path: str) -> web.Response | None:
-        """The answer to who may not do this; None to who may. `path` is the decoded one."""
+        """Returns the answer to who may not do this; None to who may. `path` is the decoded one."""
         requester = await self._authenticate(request)
         if requester is None:
             return web.Response(status=401, text="Unauthorized")

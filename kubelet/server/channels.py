@@ -33,7 +33,7 @@ class Channels(Protocol):
     """One session's streams."""
 
     async def read(self) -> bytes:
-        """The next bytes of the standard input; empty at its end."""
+        """Returns the next bytes of the standard input; empty at its end."""
         ...
 
     async def write(self, channel: int, data: bytes) -> None: ...
@@ -70,7 +70,8 @@ class WebSocketChannels:
             self.gone.set()
 
     def _opened(self, message: bytes) -> tuple[int, bytes]:
-        """The channel of a message, and its data; -1 if it is of none, or its base64 cannot be read."""
+        """Returns the channel of a message, and its data; -1 if it is of none, or its base64 cannot be
+        read."""
         if not message:
             return -1, b""
         if not self._base64:
@@ -132,7 +133,7 @@ class SpdyChannels:
 
 
 async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int, spdy.Stream] | None:
-    """The channels that the client opens; None if it goes before all are there."""
+    """Returns the channels that the client opens; None if it goes before all are there."""
     found: dict[int, spdy.Stream] = {}
     while len(found) < expected:
         stream = await connection.accept()

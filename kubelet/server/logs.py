@@ -62,7 +62,7 @@ def _true(query: Mapping[str, str], name: str) -> bool:
 async def container_logs(
     view: NodeView, namespace: str, name: str, container: str, options: LogOptions
 ) -> AsyncIterator[bytes]:
-    """The log, in pieces. Raises ServerError."""
+    """Yields the log, in pieces. Raises ServerError."""
     pod = view.pod(namespace, name)
     if pod is None:
         raise ServerError(404, f'pod "{name}" does not exist')

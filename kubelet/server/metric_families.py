@@ -24,7 +24,7 @@ class Family:
 
 
 def rendered(families: Iterable[Family]) -> str:
-    """The page: families by name, those without samples left out."""
+    """Returns the page: families by name, those without samples left out."""
     lines = []
     for family in sorted(families, key=lambda each: each.name):
         if family.samples:

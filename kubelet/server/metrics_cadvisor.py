@@ -105,7 +105,7 @@ class _Page:
 
 
 def cadvisor_metrics(view: NodeView) -> str:
-    """The page of a node."""
+    """Returns the page of a node."""
     page = _Page(view.clock.now())
     pods = pods_in_use(view)
     processes = sum(len(each.containers) + 1 for each in pods)

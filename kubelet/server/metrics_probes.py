@@ -12,7 +12,7 @@ _PROBES = {"livenessProbe": "Liveness", "readinessProbe": "Readiness", "startupP
 
 
 def probe_metrics(view: NodeView) -> str:
-    """The page of a node."""
+    """Returns the page of a node."""
     total = Family(
         "prober_probe_total",
         "counter",

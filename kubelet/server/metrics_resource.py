@@ -26,7 +26,7 @@ class _Families:
 
 
 def resource_metrics(view: NodeView) -> str:
-    """The page of a node."""
+    """Returns the page of a node."""
     families = _Families(stable=view.features.stable_resource_metrics)
     now, pods = view.clock.now(), pods_in_use(view)
     node = node_usage(pods, view.since, now)

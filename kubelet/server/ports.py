@@ -83,7 +83,7 @@ async def serve_connection(pod: Object, read: Read, write: Write) -> None:
 
 
 def _request(data: bytes) -> tuple[_Asked, bytes] | None:
-    """A request and what follows; None while it is not whole."""
+    """Returns a request and what follows; None while it is not whole."""
     head, end, rest = data.partition(b"\r\n\r\n")
     if not end or not _HTTP.match(data):
         return None

@@ -61,7 +61,7 @@ class Routes:
         }
 
     async def serve(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """The answer to a request that may be made; `path` is the decoded one."""
+        """Returns the answer to a request that may be made; `path` is the decoded one."""
         parts = path.strip("/").split("/")
         page = self._pages.get(parts[0])
         if page is None:
@@ -206,7 +206,7 @@ class Routes:
         return web.Response(text="ok")
 
     async def _metrics(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """The kubelet's own metrics, or those of its node's pods."""
+        """Returns the kubelet's own metrics, or those of its node's pods."""
         page = _METRICS.get("/".join(parts))
         if page is None:
             return answer(self._health, "/".join(["/metrics", *parts]))

@@ -77,7 +77,7 @@ def offered_protocols(request: web.BaseRequest, header: str) -> list[str]:
 
 
 def chosen_protocol(offered: list[str], known: tuple[str, ...]) -> str:
-    """The first that the client offers and the server knows; raises 403 if it offers others only."""
+    """Returns the first that the client offers and the server knows; raises 403 if it offers others only."""
     found = next((name for name in offered if name in known), "")
     if offered and not found:
         names = " ".join(f'"{name}"' for name in offered)

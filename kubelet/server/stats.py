@@ -10,7 +10,7 @@ from kubeskew.kubelet.server.view import NodeView
 
 
 def summary(view: NodeView) -> Object:
-    """The summary of a node."""
+    """Returns the summary of a node."""
     now, in_use = view.clock.now(), pods_in_use(view)
     pods = []
     for each in in_use:

@@ -61,7 +61,7 @@ class PodUsage:
 
 
 def pods_in_use(view: NodeView) -> list[PodUsage]:
-    """The pods of the node that have containers running."""
+    """Returns the pods of the node that have containers running."""
     now = view.clock.now()
     found = []
     for pod in view.pods():
@@ -79,7 +79,7 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
 
 
 def node_usage(pods: list[PodUsage], since: datetime, now: datetime) -> Usage:
-    """All pods' and the system's, which runs `since`."""
+    """Returns all pods' and the system's, which runs `since`."""
     seconds = max((now - since).total_seconds(), 0.0)
     return sum((each.usage for each in pods), Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds, _SYSTEM_BYTES))
 

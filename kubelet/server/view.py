@@ -43,7 +43,7 @@ class NodeView:
         )
 
     async def running(self, namespace: str, name: str, container: str) -> ContainerProcess:
-        """A running container. Raises ServerError as exec and attach do."""
+        """Returns a running container. Raises ServerError as exec and attach do."""
         pod = self.pod(namespace, name)
         if pod is None:
             raise ServerError(404, "pod does not exist")

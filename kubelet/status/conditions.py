@@ -20,7 +20,8 @@ def pod_conditions(
     features: KubeletFeatures,
     now: datetime,
 ) -> list[Object]:
-    """All conditions the kubelet owns, in upstream's order; a transition time moves with the status only."""
+    """Returns all conditions the kubelet owns, in upstream's order; a transition time moves with the
+    status only."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     by_name = {status["name"]: status for status in statuses}
     initialized = _initialized(pod, by_name, phase)

@@ -20,7 +20,10 @@ _PASSING = frozenset({"PodResizePending", "PodResizeInProgress"})
 
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable[str]) -> Object:
-    """The `status` part of a patch; empty if nothing of `owned` differs. An owned field not in `new` goes."""
+    """Returns the `status` part of a patch; empty if nothing of `owned` differs.
+
+    An owned field not in `new` goes.
+    """
     patch: Object = {}
     for name in owned:
         before, after = old.get(name), new.get(name)

@@ -26,7 +26,7 @@ _OWNED_FIELDS = (
 
 
 def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
-    """The fields of a pod's status that this kubelet knows and writes; the others it leaves alone."""
+    """Returns the fields of a pod's status that this kubelet knows and writes; the others it leaves alone."""
     newer = {"hostIPs": features.host_ips, "observedGeneration": features.observed_generation}
     return (*_OWNED_FIELDS, *(name for name, known in newer.items() if known))
 
@@ -48,7 +48,7 @@ class View:
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
-    """The kubelet's part of the pod's status."""
+    """Returns the kubelet's part of the pod's status."""
     inits = _statuses(pod, pod_spec.init_containers(pod), sandbox, view, features, init=True)
     regular = _statuses(pod, pod_spec.containers(pod), sandbox, view, features, init=False)
     phase = "Failed" if view.reason else pod_phase(pod, inits, regular, ended=view.ended)

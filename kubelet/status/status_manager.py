@@ -70,7 +70,7 @@ class StatusWriter:
             entry.task.cancel()
 
     def current(self, pod: Object) -> Object:
-        """The status as it is or will be at the server."""
+        """Returns the status as it is or will be at the server."""
         entry = self._entries.get(pod_spec.uid_of(pod))
         written = entry.wanted if entry is not None else None
         return {**(pod.get("status") or {}), **(written or {})}

@@ -56,7 +56,7 @@ class Allocator:
         self._situation = (-1, -1)
 
     def situation(self) -> object:
-        """The same object as long as no slice changes and nothing becomes free."""
+        """Returns the same object as long as no slice changes and nothing becomes free."""
         releases = self._allocated.releases
         now = (self._slices.revision, releases() if releases is not None else 0)
         if now != self._situation:
@@ -68,7 +68,8 @@ class Allocator:
         return [plan_claim(claim, self._classes, self._features) for claim in claims]
 
     def find(self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit) -> Found | None:
-        """A solution for all claims together, or None; raises AllocationError, also when time is over."""
+        """Returns a solution for all claims together, or None; raises AllocationError, also when time is
+        over."""
         if not claims:
             return None
         pools = self._slices.pools(node)

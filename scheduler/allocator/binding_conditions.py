@@ -24,7 +24,7 @@ class BindingTimeout(BindingError):  # noqa: N818 - as the others are called
 
 
 def conditional(claim: Object) -> Iterator[Object]:
-    """The results of the claim's allocation that name binding conditions."""
+    """Yields the results of the claim's allocation that name binding conditions."""
     for result in ((allocation(claim) or {}).get("devices") or {}).get("results") or ():
         if result.get("bindingConditions"):
             yield result

@@ -26,7 +26,7 @@ class RequestName(Protocol):
 
     @property
     def base(self) -> str:
-        """The request's own name."""
+        """Returns the request's own name."""
         ...
 
     @property
@@ -198,7 +198,7 @@ def _differ(
 
 
 def scalar(attribute: Attribute | None) -> tuple[str, Any] | None:
-    """The value with its type."""
+    """Returns the value with its type."""
     for kind in _SCALARS:
         if attribute is not None and attribute.get(kind) is not None:
             return kind, attribute[kind]
@@ -206,7 +206,7 @@ def scalar(attribute: Attribute | None) -> tuple[str, Any] | None:
 
 
 def value_set(attribute: Attribute) -> Values | None:
-    """The values of a list, or the scalar as a set of one; None if there is neither."""
+    """Returns the values of a list, or the scalar as a set of one; None if there is neither."""
     for kind, single in _LISTS:
         if attribute.get(kind):
             return single, frozenset(attribute[kind])

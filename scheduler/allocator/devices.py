@@ -146,7 +146,7 @@ def _consumption(spec: Object) -> Consumption:
 
 
 def amounts(spec: Object) -> Mapping[str, int]:
-    """The counters of a set, in nanos: whole numbers are cheap to compare."""
+    """Returns the counters of a set, in nanos: whole numbers are cheap to compare."""
     return {name: nanos(counter.get("value")) for name, counter in (spec.get("counters") or {}).items()}
 
 

@@ -122,7 +122,7 @@ class _Judge:
         return next((reason for reason in self._reasons(plan, request, device) if reason), USABLE)
 
     def _reasons(self, plan: ClaimPlan, request: RequestPlan, device: Device) -> Iterator[str]:
-        """The checks, cheap ones first, as the search makes them."""
+        """Yields the checks, cheap ones first, as the search makes them."""
         yield self._in_use(request, device)
         yield _by_selectors(request, device)
         if not self._preparation.selectable(request, device):

@@ -104,7 +104,7 @@ def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -
 def _judged(
     mine: Sequence[Slice], others: Sequence[Slice], incomplete: str, features: AllocatorFeatures
 ) -> Pool:
-    """The pool, if nothing is wrong with it."""
+    """Returns the pool, if nothing is wrong with it."""
     identity, partitions = mine[0].pool, features.gates.partitionable_devices and features.pool_counters
     giving = [each for each in mine if not (partitions and each.counter_sets)]
     devices = [device for each in giving for device in each.devices]

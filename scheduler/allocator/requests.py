@@ -28,7 +28,7 @@ class ClassLister(Protocol):
     """The source of device classes."""
 
     def device_class(self, name: str) -> Object:
-        """The class; raises LookupError with the text that users see."""
+        """Returns the class; raises LookupError with the text that users see."""
         ...
 
 
@@ -45,7 +45,7 @@ class SelectorList:
         return self.refusing(device) is None
 
     def refusing(self, device: Device) -> int | None:
-        """The index of the first selector that does not hold."""
+        """Returns the index of the first selector that does not hold."""
         for index, selector in enumerate(self.selectors):
             try:
                 if not device.meets(selector):
@@ -97,7 +97,7 @@ class RequestPlan:
         return known
 
     def untolerated(self, device: Device) -> Object | None:
-        """A taint that keeps the device from the request."""
+        """Returns a taint that keeps the device from the request."""
         for taint in device.taints:
             if not any(tolerates(toleration, taint) for toleration in self.tolerations):
                 return taint

@@ -74,12 +74,12 @@ class SliceIndex:
         return found
 
     def all_pools(self, node: NodeView) -> Iterator[tuple[PoolID, Pool | None]]:
-        """Every pool of the cluster with what the node sees of it, None if nothing."""
+        """Yields every pool of the cluster with what the node sees of it, None if nothing."""
         for identity in sorted(self._pools):
             yield identity, view(list(self._pools[identity].values()), node, self._features)
 
     def devices(self, node: NodeView) -> Iterator[Device]:
-        """Every device that is for the node, whatever the state of its pool."""
+        """Yields every device that is for the node, whatever the state of its pool."""
         for identity in {**self._local.get(node.name, {}), **self._shared}:
             for each in self._pools[identity].values():
                 if each.spec.get("perDeviceNodeSelection"):
@@ -88,7 +88,7 @@ class SliceIndex:
                     yield from each.devices
 
     def slices(self) -> Iterator[Object]:
-        """The specs of all slices."""
+        """Yields the specs of all slices."""
         for pool in self._pools.values():
             for each in pool.values():
                 yield each.spec

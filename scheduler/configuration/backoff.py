@@ -21,7 +21,7 @@ class Backoff:
     max_seconds: float = MAX_BACKOFF_SECONDS
 
     def seconds(self, failures: int) -> float:
-        """The initial time after the first failed attempt, doubled with each, up to the maximum."""
+        """Returns the initial time after the first failed attempt, doubled with each, up to the maximum."""
         if failures <= 0:
             return 0.0
         return float(min(self.initial_seconds * 2 ** (min(failures, 16) - 1), self.max_seconds))

@@ -12,7 +12,7 @@ _NONE = PluginSet()
 
 
 def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
-    """The default plugins without the disabled ones; what is enabled again takes its place."""
+    """Returns the default plugins without the disabled ones; what is enabled again takes its place."""
     again = {each.name: each for each in custom.enabled}
     kept = [
         again.get(each.name, each)
@@ -24,14 +24,14 @@ def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
 
 
 def multi_point(defaults: Sequence[PluginRef], plugins: Mapping[str, PluginSet]) -> list[PluginRef]:
-    """The plugins that act wherever they can."""
+    """Returns the plugins that act wherever they can."""
     return merged(defaults, plugins.get(MULTI_POINT, _NONE))
 
 
 def points(
     everywhere: Sequence[PluginRef], plugins: Mapping[str, PluginSet], able: Mapping[str, Iterable[str]]
 ) -> dict[str, list[PluginRef]]:
-    """The plugins of each extension point, in order; `able` says which can act at a point.
+    """Returns the plugins of each extension point, in order; `able` says which can act at a point.
 
     What is enabled for one point replaces the same plugin of `multiPoint` and comes first.
     """

@@ -25,7 +25,7 @@ class CycleState:
         self._values[plugin] = value
 
     def clone(self) -> "CycleState":
-        """A copy to try something on: values that can be cloned are, the others are shared."""
+        """Returns a copy to try something on: values that can be cloned are, the others are shared."""
         copy = CycleState()
         copy._values = {
             name: value.clone() if isinstance(value, Cloneable) else value

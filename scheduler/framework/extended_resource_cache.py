@@ -17,7 +17,7 @@ def implicit_name(class_name: str) -> str:
 
 
 def explicit_name(device_class: Mapping[str, Any] | None) -> str:
-    """The name in the class's spec, or ""."""
+    """Returns the name in the class's spec, or ""."""
     spec = (device_class or {}).get("spec") or {}
     return str(spec.get("extendedResourceName") or "")
 

@@ -46,7 +46,7 @@ class NodeFilter:
         self._signing = {each.name: each for each in profile.filters if isinstance(each, SignsFilter)}
 
     def prepare(self, state: CycleState, pod: PodInfo) -> Filters:
-        """The filters of this cycle, to be given to `run`."""
+        """Returns the filters of this cycle, to be given to `run`."""
         active = self._profile.active_filters(state)
         first = [*takewhile(lambda each: each.name in self._signing, active)]
         signs = tuple((each.name, self._signing[each.name].filter_sign(state, pod)) for each in first)
@@ -54,7 +54,7 @@ class NodeFilter:
         return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
 
     def timed(self, filters: Filters) -> Filters:
-        """The same, each asked anew, and its time taken."""
+        """Returns the same, each asked anew, and its time taken."""
         steps = [(name, self._timed(name, run)) for name, run in (*filters.first, *filters.others)]
         return Filters(None, (), steps, filters.any_promised)
 

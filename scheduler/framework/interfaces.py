@@ -80,7 +80,7 @@ class Filter(Plugin, Protocol):
 @runtime_checkable
 class SignsFilter(Filter, Protocol):
     def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
-        """All that the filter's answer depends on, besides the node with its pods."""
+        """Returns all that the filter's answer depends on, besides the node with its pods."""
         ...
 
 
@@ -110,7 +110,7 @@ class Score(Plugin, Protocol):
 @runtime_checkable
 class SignsScore(Score, Protocol):
     def score_sign(self, pod: PodInfo) -> Hashable | None:
-        """All that the score depends on, besides the node with its pods; None if there is more."""
+        """Returns all that the score depends on, besides the node with its pods; None if there is more."""
         ...
 
 

@@ -34,7 +34,7 @@ class NodeInfo:
         self.memo: dict[Hashable, Any] = {}
 
     def clone(self) -> "NodeInfo":
-        """A copy whose pods can be added and removed."""
+        """Returns a copy whose pods can be added and removed."""
         copy = NodeInfo(self.name)
         copy.node, copy.allocatable, copy.max_pods = self.node, self.allocatable, self.max_pods
         copy.labels, copy.taints, copy.unschedulable = self.labels, self.taints, self.unschedulable
@@ -57,7 +57,8 @@ class NodeInfo:
 
     @cached_property
     def extended_resources(self) -> frozenset[str]:
-        """The resources beyond cpu, memory, storage and pods that the node says it has, even if none."""
+        """Returns the resources beyond cpu, memory, storage and pods that the node says it has, even if
+        none."""
         return frozenset(self.allocatable) - {"cpu", "memory", "ephemeral-storage", "pods"}
 
     @cached_property

@@ -16,7 +16,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def selector_fault(selector: Object) -> str:
-    """The error of reading a NodeSelector; empty if there is none."""
+    """Returns the error of reading a NodeSelector; empty if there is none."""
     terms = selector.get("nodeSelectorTerms") or ()
     return listed(
         [error for at, term in enumerate(terms) for error in _term(term, f"nodeSelectorTerms[{at}]")]
@@ -24,7 +24,7 @@ def selector_fault(selector: Object) -> str:
 
 
 def preference_fault(terms: Sequence[Object]) -> str:
-    """The error of reading preferred terms; those without weight are not looked at."""
+    """Returns the error of reading preferred terms; those without weight are not looked at."""
     weighty = [(at, term.get("preference") or {}) for at, term in enumerate(terms) if term.get("weight")]
     return listed([error for at, term in weighty for error in _term(term, f"[{at}]")])
 

@@ -17,7 +17,7 @@ DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
 
 @lru_cache(maxsize=16384)
 def amount(name: str, text: str) -> int:
-    """A quantity in the unit that `Amounts` has for the resource."""
+    """Returns a quantity in the unit that `Amounts` has for the resource."""
     quantity = Quantity.parse(text)
     return quantity.milli_value() if name == "cpu" else quantity.value()
 
@@ -84,7 +84,7 @@ HostPort = tuple[str, str, int]  # address, protocol, port
 
 
 def host_ports(spec: Mapping[str, Any]) -> frozenset[HostPort]:
-    """The ports that the pod takes of its node."""
+    """Returns the ports that the pod takes of its node."""
     containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
     sidecars = filter(is_sidecar, spec.get("initContainers") or ())
     return frozenset(

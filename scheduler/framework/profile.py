@@ -128,7 +128,7 @@ class Profile:
     def run_pre_filters(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[PreFilterResult, tuple[str, ...]]:
-        """The common result, and the plugins that limited the nodes."""
+        """Returns the common result, and the plugins that limited the nodes."""
         allowed: frozenset[str] | None = None
         limiting: list[str] = []
         for plugin in self.pre_filters:
@@ -187,7 +187,7 @@ class Profile:
         return SUCCESS
 
     def run_scores(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """The weighted sum per node."""
+        """Returns the weighted sum per node."""
         totals: dict[str, int] = {}
         for plugin, normalize, normalize_with, signing in self._scorers:
             if plugin.name in state.skip_score:
@@ -221,7 +221,7 @@ class Profile:
         pod: PodInfo,
         nodes: Sequence[NodeInfo],
     ) -> dict[str, int]:
-        """The scores that the nodes gave such a pod before, as far as they have not changed."""
+        """Returns the scores that the nodes gave such a pod before, as far as they have not changed."""
         kind = self._kinds.of((plugin.name, sign))
         scores: dict[str, int] = {}
         for node in nodes:

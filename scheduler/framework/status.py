@@ -41,7 +41,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def of(self, plugin: str) -> "Status":
-        """The same, said by `plugin` (unless it names another one already)."""
+        """Returns the same, said by `plugin` (unless it names another one already)."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 

@@ -54,7 +54,7 @@ class NodeAffinity:
         return SUCCESS if self._added or _preferred(pod.spec) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """The sum of the weights of the preferred terms that match."""
+        """Returns the sum of the weights of the preferred terms that match."""
         return sum(
             term["weight"]
             for term in (*self._added, *_preferred(pod.spec))
@@ -72,7 +72,7 @@ def _preferred(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """The nodes that the required terms name, if each of them names some (pods of daemon sets)."""
+    """Returns the nodes that the required terms name, if each of them names some (pods of daemon sets)."""
     names: set[str] = set()
     for term in (required(spec) or {}).get("nodeSelectorTerms") or ():
         sets = [

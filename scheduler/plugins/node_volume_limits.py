@@ -60,7 +60,7 @@ class NodeVolumeLimits:
         return SUCCESS
 
     def _attached(self, pod: PodInfo) -> Mapping[str, str]:
-        """The volumes that the pod needs on its node, and the driver of each."""
+        """Returns the volumes that the pod needs on its node, and the driver of each."""
         found: dict[str, str] = {}
         for name in pod.volume_claims:
             claim = self._volumes.claim(pod.namespace, name)

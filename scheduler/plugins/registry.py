@@ -87,7 +87,7 @@ def _minima(args: Arguments) -> dict[str, int]:
 
 
 def default_plugins(features: SchedulerFeatures) -> Sequence[PluginRef]:
-    """The plugins that run unless a configuration says otherwise, in order.
+    """Returns the plugins that run unless a configuration says otherwise, in order.
 
     DynamicResources stands before preemption: rather deallocate an idle claim than evict a pod.
     """

@@ -109,7 +109,7 @@ class VolumeBinding:
         return SUCCESS
 
     def _choose(self, claims: Sequence[Object], node: NodeInfo) -> _Choice | None:
-        """A volume for each claim, or who provisions it; None if there is none."""
+        """Returns a volume for each claim, or who provisions it; None if there is none."""
         choice = _Choice()
         taken: set[str] = set()
         for claim in claims:

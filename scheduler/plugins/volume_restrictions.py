@@ -100,7 +100,7 @@ def _uses(own: _State, other: PodInfo) -> int:
 
 
 def _disks(spec: Mapping[str, Any]) -> list[tuple[str, Object]]:
-    """The volumes that are disks, by kind."""
+    """Returns the volumes that are disks, by kind."""
     return [
         (kind, volume[kind])
         for volume in spec.get("volumes") or ()

@@ -56,7 +56,7 @@ def earliest_start(candidate: Candidate) -> str:
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
-    """The cheapest; of equals the one whose victims started last, then the first."""
+    """Returns the cheapest; of equals the one whose victims started last, then the first."""
     cheapest = min(cost(each) for each in candidates)
     equals = [each for each in candidates if cost(each) == cheapest]
     return max(equals, key=earliest_start)

@@ -168,5 +168,5 @@ async def clear_nomination(handle: Handle, pod: PodInfo) -> None:
 
 
 def _staying(candidate: Candidate) -> list[PodInfo]:
-    """The victims that are not being deleted already."""
+    """Returns the victims that are not being deleted already."""
     return [victim for victim in candidate.victims if not victim.pod["metadata"].get("deletionTimestamp")]

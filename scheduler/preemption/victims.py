@@ -46,7 +46,8 @@ def select(
     node: NodeInfo,
     budgets: Sequence[Object],
 ) -> Candidate | Status:
-    """The fewest important pods to remove from `node`, a clone (as `state` is); or why that does not help."""
+    """Returns the fewest important pods to remove from `node`, a clone (as `state` is); or why that does
+    not help."""
     potential = [other for other in node.pods.values() if other.priority < pod.priority]
     for other in potential:
         node_filter.remove_pod(state, pod, other, node)

@@ -157,7 +157,7 @@ class SchedulingQueue:
     # -- out
 
     async def pop(self) -> QueuedPod:
-        """The next pod to try; waits for one. `done` or `give_back` must follow."""
+        """Returns the next pod to try; waits for one. `done` or `give_back` must follow."""
         while True:
             self._flush()
             queued = self._take()
@@ -178,7 +178,8 @@ class SchedulingQueue:
         return self._early() if self._pops_from_backoff else None
 
     def _early(self) -> QueuedPod | None:
-        """The rejected pod whose backoff ends first; after an error the whole backoff is waited for."""
+        """Returns the rejected pod whose backoff ends first; after an error the whole backoff is waited
+        for."""
         rejected = [each for each in self._backoff.values() if not each.failed]
         if not rejected:
             return None

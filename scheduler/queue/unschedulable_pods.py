@@ -34,7 +34,7 @@ class QueuedPod:
 
     @property
     def kept_by(self) -> frozenset[str]:
-        """The plugins that keep it from being tried."""
+        """Returns the plugins that keep it from being tried."""
         return frozenset((self.gated_by,)) if self.gated_by else frozenset(self.rejected_by | self.pending_by)
 
 
@@ -59,7 +59,7 @@ class Interests:
         self._known: dict[tuple[frozenset[str], EventResource, int], Sequence[EventHint]] = {}
 
     def of(self, plugins: frozenset[str], event: ClusterEvent) -> Sequence[EventHint]:
-        """The hints of these plugins that are about such an event."""
+        """Returns the hints of these plugins that are about such an event."""
         key = (plugins, event.resource, event.action.value)
         found = self._known.get(key)
         if found is None:
@@ -148,7 +148,7 @@ class WaitingPods:
         return queued
 
     def helped_by(self, happened: Happened) -> list[QueuedPod]:
-        """The pods that should be tried again, in the order in which they came."""
+        """Returns the pods that should be tried again, in the order in which they came."""
         if happened.event.resource is EventResource.ANY:
             return list(self)
         found = [

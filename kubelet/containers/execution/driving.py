@@ -16,7 +16,10 @@ async def drive(
     receive: Callable[[], Awaitable[bytes]],
     flush: Callable[[], Awaitable[None]],
 ) -> int:
-    """The program's exit code. `flush` sends what it has written so far; `receive` gives its input."""
+    """Returns the program's exit code.
+
+    `flush` sends what it has written so far; `receive` gives its input.
+    """
     value: bytes | None = None
     reader = _Reader(receive, clock)
     try:

@@ -145,7 +145,7 @@ class FileSystem:
         self._put(mount.tree, inner, replace(file, mode=mode))
 
     def resolved(self, path: str) -> str:
-        """The path with links at its end followed."""
+        """Returns the path with links at its end followed."""
         for _ in range(_MOST_LINKS):
             mount, inner = self._at(path)
             file = mount.tree.entries.get(inner)
@@ -177,7 +177,7 @@ class FileSystem:
                 self.changed(mount.tree, name)
 
     def walk(self, path: str) -> Iterator[tuple[str, File]]:
-        """The path and all below it."""
+        """Yields the path and all below it."""
         found = self.look(path)
         if found is None:
             raise FileError("No such file or directory")
@@ -193,7 +193,7 @@ class FileSystem:
         return mount, inner
 
     def _at(self, path: str) -> tuple[Mount, str]:
-        """The mount that a path lies in, and its path there."""
+        """Returns the mount that a path lies in, and its path there."""
         best = Mount("", self.root)
         for mount in self.mounts:
             if path == mount.path or path.startswith(f"{mount.path}/"):

@@ -64,7 +64,7 @@ class Input(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end."""
+        """Returns the next bytes; empty at the end."""
         ...
 
 
@@ -132,7 +132,7 @@ _MOST_GATHERED = 64 << 20
 
 
 def gather(collected: bytearray) -> Output:
-    """An output that is kept for another command. Raises ExitError if it grows without bounds."""
+    """Returns an output that is kept for another command. Raises ExitError if it grows without bounds."""
 
     def write(data: bytes) -> None:
         if len(collected) + len(data) > _MOST_GATHERED:
@@ -168,7 +168,7 @@ class Process:
     unset_exports: set[str] = field(default_factory=set)  # exported by name, without a value yet
 
     def child(self, **changes: Any) -> "Process":
-        """A process like this one, whose variables, arguments and directory are its own."""
+        """Returns a process like this one, whose variables, arguments and directory are its own."""
         copied = {
             "environment": dict(self.environment),
             "variables": dict(self.variables),

@@ -190,7 +190,7 @@ class PipeEnd:
         self._data[:0] = data
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end."""
+        """Returns the next bytes; empty at the end."""
         if not self._data and not self._written:
             await wait_for(Until(lambda: bool(self._data) or self._written))
         data = bytes(self._data)

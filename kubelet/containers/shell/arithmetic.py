@@ -40,7 +40,7 @@ class ExpressionError(ValueError):
 
 
 def evaluate(text: str, variable: Callable[[str], str], assign: Callable[[str, str], None]) -> int:
-    """The value, after what the expression assigns. Raises ExpressionError."""
+    """Returns the value, after what the expression assigns. Raises ExpressionError."""
     tokens: list[str] = []
     position = 0
     while text[position:].strip():
@@ -182,7 +182,7 @@ def _wrapped(value: int) -> int:
 
 
 def _number(digits: str) -> int:
-    """A literal, decimal, octal or hexadecimal; one that is too large is the largest."""
+    """Returns a literal, decimal, octal or hexadecimal; one that is too large is the largest."""
     if digits[:2] in {"0x", "0X"}:
         return _wrapped(int(digits[2:18], 16))
     if len(digits) > 1 and digits[0] == "0":

@@ -70,14 +70,14 @@ def _is_assignment(word: Word) -> bool:
 
 
 async def expand_one(process: Process, word: Word) -> str:
-    """A word where it is not split: assignments and redirects."""
+    """Returns a word where it is not split: assignments and redirects."""
     parts = [await _value(process, part) for part in word]
     _afford(parts)
     return _with_home(process, word, "".join(parts))
 
 
 async def expand_pattern(process: Process, word: Word) -> str:
-    """A word as a pattern, whose quoted characters stand for themselves."""
+    """Returns a word as a pattern, whose quoted characters stand for themselves."""
     texts = [await _value(process, part) for part in word]
     return "".join(_literal(text) if part.quoted else text for text, part in zip(texts, word, strict=True))
 
@@ -187,7 +187,7 @@ async def _value(process: Process, part: Part) -> str:
 
 
 async def arithmetic(process: Process, text: str) -> str:
-    """The value of an expression. Raises ExitError for what is none."""
+    """Returns the value of an expression. Raises ExitError for what is none."""
     if "$" in text or "`" in text:
         text = await _expand_text(process, text)
     try:
@@ -208,7 +208,7 @@ async def _expand_text(process: Process, text: str, *, is_pattern: bool = False)
 
 
 def _matches(process: Process, pattern: str) -> list[str]:
-    """The paths that a pattern stands for, sorted; a component at a time."""
+    """Returns the paths that a pattern stands for, sorted; a component at a time."""
     absolute = pattern.startswith("/")
     found = [""]
     for component in [part for part in pattern.split("/") if part]:

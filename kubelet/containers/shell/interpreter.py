@@ -114,7 +114,7 @@ def _new_shell(process: Process, name: str) -> Process:
 
 
 async def script_at(process: Process, path: str) -> str:
-    """The script that lies there. One that only the image can have runs until it is stopped."""
+    """Returns the script that lies there. One that only the image can have runs until it is stopped."""
     try:
         return process.machine.files.read(process.path(path)).decode("utf-8", "replace")
     except FileError as error:

@@ -26,7 +26,7 @@ Evaluator = Callable[[Process, str], Awaitable[str]]
 
 
 def variable(process: Process, name: str) -> str | None:
-    """A variable, a positional or special parameter; None if there is none."""
+    """Returns a variable, a positional or special parameter; None if there is none."""
     if name.isdigit():
         number = int(name)
         return process.arguments[number] if number < len(process.arguments) else None

@@ -103,7 +103,7 @@ class Script:
 
 
 def parse(text: str) -> Script:
-    """The script. Raises ShellSyntaxError."""
+    """Returns the script. Raises ShellSyntaxError."""
     parser = _Parser(text)
     script = parser.script(frozenset())
     if parser.rest():
@@ -112,7 +112,7 @@ def parse(text: str) -> Script:
 
 
 def statement_text(statement: Statement) -> str:
-    """A simple command as it may be listed; of others, what they are."""
+    """Returns a simple command as it may be listed; of others, what they are."""
     if not isinstance(statement, Command):
         return "sh"
     return " ".join("".join(part.text for part in word) for word in statement.words) or "sh"
@@ -215,7 +215,7 @@ class _Parser(WordReader):
                 return command
 
     def _pattern_word(self) -> Word:
-        """The regular expression after `=~`, which may have parentheses and bars."""
+        """Returns the regular expression after `=~`, which may have parentheses and bars."""
         self._skip_blanks()
         if self._text[self._at] in "'\"$":
             return self._word()
@@ -337,7 +337,7 @@ class _Parser(WordReader):
         return Redirect(found[1] or ("0" if found[2].startswith("<") else "1"), found[2], target)
 
     def _document(self, *, strips: bool) -> Word:
-        """The lines after this one, up to the delimiter; they are taken out of the script."""
+        """Returns the lines after this one, up to the delimiter; they are taken out of the script."""
         delimiter = _DELIMITER.match(self._text, self._at)
         if delimiter is None:
             raise self.unexpected()
@@ -364,7 +364,7 @@ class _Parser(WordReader):
 
 
 def _expandable(text: str) -> Word:
-    """The text of a here-document whose variables and substitutions are replaced."""
+    """Returns the text of a here-document whose variables and substitutions are replaced."""
     reader = WordReader("")
     reader.set_text(text.replace('"', "\0") + '"')
     return tuple(part._replace(text=part.text.replace("\0", '"')) for part in reader.double_quoted())

@@ -89,7 +89,7 @@ async def run_signal_traps(process: Process) -> None:
 
 
 async def run_exit_trap(process: Process, code: int) -> int:
-    """The shell's exit code, after what is set for its end has run."""
+    """Returns the shell's exit code, after what is set for its end has run."""
     text = process.traps.pop("EXIT", "")
     if not text:
         return code

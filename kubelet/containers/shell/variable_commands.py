@@ -155,7 +155,7 @@ async def _read_line(
 
 
 def _split(line: list[tuple[str, bool]], separators: str, count: int) -> list[str]:
-    """The first fields, and all that is left as the last one."""
+    """Returns the first fields, and all that is left as the last one."""
     blank = {char for char in separators if char in " \t\n"}
 
     def is_in(at: int, chars: Collection[str]) -> bool:

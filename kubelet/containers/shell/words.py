@@ -63,7 +63,7 @@ class WordReader:
             self._skip_blanks()
 
     def _peek(self) -> str:
-        """The operator or bare word that comes next, empty if there is neither."""
+        """Returns the operator or bare word that comes next, empty if there is neither."""
         self._skip_blanks()
         for operator in _OPERATORS:
             if self._text.startswith(operator, self._at):
@@ -83,7 +83,10 @@ class WordReader:
             raise self.unexpected()
 
     def _word(self, *, adjacent: bool = False) -> Word:
-        """The word that comes next; empty if none does. `adjacent`: it begins right here or not at all."""
+        """Returns the word that comes next; empty if none does.
+
+        `adjacent`: it begins right here or not at all.
+        """
         if not adjacent:
             self._skip_blanks()
         parts: list[Part] = []
@@ -133,7 +136,7 @@ class WordReader:
         self._text, self._at = text, 0
 
     def whole(self) -> Word:
-        """All of the text as one word, in which blanks and operators stand for themselves."""
+        """Returns all of the text as one word, in which blanks and operators stand for themselves."""
         parts: list[Part] = []
         while self._at < len(self._text):
             word = self._word(adjacent=True)

@@ -156,7 +156,7 @@ async def _chmod(process: Process, argv: list[str]) -> int:
 
 
 def _mode(text: str, mode: int) -> int | None:
-    """The mode that `text` makes of another; None if it says none."""
+    """Returns the mode that `text` makes of another; None if it says none."""
     if re.fullmatch("[0-7]{1,4}", text):
         return int(text, 8)
     for clause in text.split(","):

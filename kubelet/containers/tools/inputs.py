@@ -34,11 +34,11 @@ def text_of(data: bytes) -> str:
 
 
 def text_inputs(text: str) -> list[str]:
-    """The lines, each with its end."""
+    """Returns the lines, each with its end."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines without their ends."""
+    """Returns the lines without their ends."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines

@@ -25,7 +25,7 @@ def signal_name(word: str) -> str | None:
 
 
 def seconds_of(word: str) -> float | None:
-    """A duration as `sleep` takes it."""
+    """Returns a duration as `sleep` takes it."""
     if word in {"infinity", "inf"}:
         return float("inf")
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)", word)

@@ -24,7 +24,7 @@ def compiled(pattern: str, *, extended: bool, ignores_case: bool = False) -> re.
 
 
 def translated(pattern: str, *, extended: bool) -> str:
-    """The expression in Python's words."""
+    """Returns the expression in Python's words."""
     out: list[str] = []
     at, starts = 0, True  # whether a star here would be a character
     while at < len(pattern):

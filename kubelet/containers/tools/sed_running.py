@@ -9,7 +9,7 @@ _REPLACED = re.compile(r"\\(\d)|\\([nt&\\LUElu\n])|(&)|\\(.)", re.DOTALL)
 
 
 def _filled(template: str, match: re.Match[str]) -> str:
-    """The replacement, with the groups of a match put in."""
+    """Returns the replacement, with the groups of a match put in."""
     out, case, once = "", "", ""
 
     def add(text: str) -> None:

@@ -67,7 +67,7 @@ async def _date(process: Process, argv: list[str]) -> int:
 
 
 def moment_of(text: str, now: datetime) -> datetime | None:
-    """The moment that `date -d` names; None if it names none."""
+    """Returns the moment that `date -d` names; None if it names none."""
     text = text.strip()
     if re.fullmatch(r"@-?\d+(\.\d+)?", text):
         return datetime.fromtimestamp(float(text[1:]), UTC)

@@ -236,7 +236,7 @@ _TR_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f",
 
 
 def _characters(text: str) -> str:
-    """A set of `tr`: ranges, classes and escapes."""
+    """Returns a set of `tr`: ranges, classes and escapes."""
     items: list[str] = []
     for found in _TR_ITEM.finditer(text):
         if found[1]:

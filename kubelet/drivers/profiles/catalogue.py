@@ -62,7 +62,7 @@ class Offer:
 
 
 def resources_of(driver: str, offers: Sequence[Offer], server: Version) -> dict[str, Pool]:
-    """The driver's pools by name, as a server of this version takes them. Raises ProfileError."""
+    """Returns the driver's pools by name, as a server of this version takes them. Raises ProfileError."""
     pools: dict[str, Pool] = {}
     hosts = [offer for offer in offers if offer.profile == TPU and offer.resources is None]
     if server.minor < _FIRST_WITH_DEVICE_NODES:

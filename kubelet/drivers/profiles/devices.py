@@ -25,7 +25,7 @@ class Hardware:
 def device(
     hardware: Hardware, name: str, attributes: Mapping[str, Any], capacity: Mapping[str, str]
 ) -> Object:
-    """A device with these attributes and capacities, and the user's instead of or beside them."""
+    """Returns a device with these attributes and capacities, and the user's instead of or beside them."""
     values = {key: attribute(value) for key, value in {**attributes, **hardware.attributes}.items()}
     amounts = {**capacity, **hardware.capacity}
     return {
@@ -36,7 +36,7 @@ def device(
 
 
 def attribute(value: Any) -> Object | None:
-    """A plain value as the API writes it; a dict is taken as it is, null takes the attribute away."""
+    """Returns a plain value as the API writes it; a dict is taken as it is, null takes the attribute away."""
     if value is None or isinstance(value, dict):
         return value
     if isinstance(value, bool):
@@ -45,7 +45,7 @@ def attribute(value: Any) -> Object | None:
 
 
 def version(text: str) -> Object:
-    """A semantic version as an attribute."""
+    """Returns a semantic version as an attribute."""
     return {"version": text}
 
 

@@ -22,7 +22,8 @@ def groups(nodes: Sequence[str]) -> list[Sequence[str]]:
 
 
 def unit(hardware: Hardware, nodes: Sequence[str]) -> Unit:
-    """A group's slices: one per machine, one per pair, one of all four; fewer where machines are missing."""
+    """Returns a group's slices: one per machine, one per pair, one of all four; fewer where machines are
+    missing."""
     names = [_counter(node, position) for position, node in enumerate(nodes)]
     all_chips = dict.fromkeys(names, str(CHIPS))
     devices = []

@@ -17,14 +17,14 @@ class DRAEdge:
         self._same = self.refs.version == INTERNAL
 
     def incoming(self, ref: Ref, obj: Object) -> Object:
-        """The object in the v1 shape; not a copy if it is in that already."""
+        """Returns the object in the v1 shape; not a copy if it is in that already."""
         if self._same:
             return obj
         said = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
         return convert(said, GroupVersionKind(ref.group, INTERNAL, ref.kind))
 
     def outgoing(self, ref: Ref, obj: Object) -> Object:
-        """The object as the server of `ref` takes it."""
+        """Returns the object as the server of `ref` takes it."""
         internal = {"apiVersion": f"{ref.group}/{INTERNAL}", "kind": ref.kind}
         if self._same:
             return {**obj, **internal}

@@ -53,7 +53,7 @@ class ClaimTracker:
         return self._claims.get((namespace, name))
 
     def extended_resource_claim(self, pod: Object) -> Object | None:
-        """The pod's claim for extended resources, if there is one."""
+        """Returns the pod's claim for extended resources, if there is one."""
         metadata = pod["metadata"]
         key = self._extended_claims.get(metadata.get("uid", ""))
         claim = self._claims.get(key) if key is not None else None
@@ -70,7 +70,7 @@ class ClaimTracker:
 
     @property
     def pending_uids(self) -> Set[str]:
-        """The claims whose allocation is in flight; a live view."""
+        """Returns the claims whose allocation is in flight; a live view."""
         return self._pending.keys()
 
     # -- news from the informer

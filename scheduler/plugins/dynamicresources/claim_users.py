@@ -34,12 +34,15 @@ class ClaimUsers:
         )
 
     def reservation(self, claim: Mapping[str, Any], pod: Object) -> Object | None:
-        """The entry that lets the pod use the claim: its own one, or that of its group."""
+        """Returns the entry that lets the pod use the claim: its own one, or that of its group."""
         return reservation(claim, pod, groups=self._get_group is not None)
 
     def consumer(self, claim: Mapping[str, Any], pod: Object) -> Object:
-        """The entry to write for the pod. A claim that the pod's group names, too, is reserved for the
-        group; raises ClaimNotUsable if there is no such group."""
+        """Returns the entry to write for the pod.
+
+        A claim that the pod's group names, too, is reserved for the group; raises ClaimNotUsable if there is
+        no such group.
+        """
         metadata = pod["metadata"]
         group = self._group(pod)
         if group is not None and self._is_shared(claim, pod, group):

@@ -33,7 +33,7 @@ class ClaimWriter:
         self._stamps = stamps
 
     async def create(self, claim: Object) -> Object:
-        """The extended resource claim, named by the server."""
+        """Returns the extended resource claim, named by the server."""
         metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
         new = {"metadata": metadata, "spec": claim["spec"]}
         created = await self._client.create(
@@ -174,7 +174,7 @@ class ClaimWriter:
 
 
 def _with_finalizers(claim: Object, finalizers: list[str]) -> Object:
-    """A changed claim; the given one is shared with others and stays as it is."""
+    """Returns a changed claim; the given one is shared with others and stays as it is."""
     return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 

@@ -32,7 +32,8 @@ class DeviceWait:
         self._readiness = Readiness(features)
 
     def lost(self, claims: list[PodClaim]) -> list[int]:
-        """The allocated claims (by their place in the list) whose devices failed, or took too long."""
+        """Returns the allocated claims (by their place in the list) whose devices failed, or took too
+        long."""
         if not self._features.binding_conditions:
             return []
         now = self._handle.clock.now()
@@ -92,7 +93,7 @@ class DeviceWait:
 
 
 def _bound(own: PodState) -> Iterator[PodClaim | ExtendedResourceClaim]:
-    """The claims that the server has for the pod."""
+    """Yields the claims that the server has for the pod."""
     yield from own.claims
     if own.extended_claim is not None and own.extended_claim.exists:
         yield own.extended_claim

@@ -63,7 +63,7 @@ class DynamicState:
         )
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
-        """The plugin of one profile; raises ConfigurationError for arguments that cannot be."""
+        """Returns the plugin of one profile; raises ConfigurationError for arguments that cannot be."""
         features = self._features.dynamic.with_arguments(args)
         allocator = Allocator(
             self._allocator_features, self.classes, self.slices, self.claims.allocated, handle.entropy.uid

@@ -19,7 +19,8 @@ IN_MEMORY_NAME = "<extended-resources>"
 
 
 def new_claim(pod: PodInfo, uid: str, *, blocks_deletion: bool) -> Object:
-    """A claim that exists in memory only, until it is known for which node; `uid` is a temporary one."""
+    """Returns a claim that exists in memory only, until it is known for which node; `uid` is a temporary
+    one."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "metadata": {

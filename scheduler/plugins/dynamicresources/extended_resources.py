@@ -39,7 +39,8 @@ class ExtendedResourceClaims:
         )
 
     def of_pod(self, pod: PodInfo) -> ExtendedResourceClaim | None:
-        """A leftover one, or a new one in memory; None if no class backs anything that the pod asks for."""
+        """Returns a leftover one, or a new one in memory; None if no class backs anything that the pod
+        asks for."""
         resources = tuple(
             (name, self._extended.class_for(name) is not None)
             for name, asked in sorted(pod.requests.items())
@@ -58,7 +59,7 @@ class ExtendedResourceClaims:
     def on_node(
         self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo, node: NodeInfo
     ) -> ExtendedResourcePlan | Status | None:
-        """The claim as the node needs it; None if device plugins there have all that is asked for.
+        """Returns the claim as the node needs it; None if device plugins there have all that is asked for.
 
         A pod that has other claims too gets one without requests then, as upstream, and cannot be bound.
         """
@@ -76,7 +77,7 @@ class ExtendedResourceClaims:
     def usual(
         self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo
     ) -> ExtendedResourcePlan:
-        """The claim as nodes without device plugins need it."""
+        """Returns the claim as nodes without device plugins need it."""
         return self._planned(
             own, extended_claim, pod, tuple(name for name, has_class in extended_claim.resources if has_class)
         )

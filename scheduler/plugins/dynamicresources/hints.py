@@ -86,7 +86,7 @@ def _frees_devices(old: Object | None, new: Object | None) -> bool:
 
 
 def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] | None:
-    """The claim's name, and for whom it was made; free devices concern everybody."""
+    """Returns the claim's name, and for whom it was made; free devices concern everybody."""
     changed = new or old
     if changed is None or _frees_devices(old, new):
         return None
@@ -98,7 +98,7 @@ def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] |
 
 
 def _topics_of_pod(pod: Object) -> list[Hashable]:
-    """The pod itself, and the claims that it names."""
+    """Returns the pod itself, and the claims that it names."""
     metadata, namespace = pod["metadata"], pod["metadata"].get("namespace", "")
     topics: list[Hashable] = [("pod", metadata.get("uid"))]
     try:

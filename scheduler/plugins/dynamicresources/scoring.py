@@ -21,7 +21,7 @@ def has_alternatives(own: PodState) -> bool:
 
 
 def score(own: PodState, choice: NodeChoice) -> int:
-    """The sum over all requests with alternatives, of claims allocated before and now."""
+    """Returns the sum over all requests with alternatives, of claims allocated before and now."""
     total = sum(
         _of_claim(each.claim, _chosen_before(allocation(each.claim)))
         for each in own.claims

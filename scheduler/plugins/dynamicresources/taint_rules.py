@@ -38,7 +38,7 @@ class TaintRules:
         return _names_pool(_selector(rule), obj["spec"])
 
     def patched(self, obj: Object) -> Object:
-        """The slice with the taints of all rules; the slice itself if none concerns it."""
+        """Returns the slice with the taints of all rules; the slice itself if none concerns it."""
         rules = [self._rules[name] for name in sorted(self._rules) if self.concerns(self._rules[name], obj)]
         if not rules:
             return obj
@@ -91,7 +91,7 @@ class TaintedSlices:
         self._index.remove_slice(obj)
 
     def set_rule(self, rule: Object) -> Sequence[tuple[Object, Object]]:
-        """The slices that are different now: (before, after)."""
+        """Returns the slices that are different now: (before, after)."""
         self._rules.set_rule(rule)
         return self.refresh(always=True)
 

@@ -82,7 +82,8 @@ def weighted(resources: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, 
 
 
 def _on(shape: Sequence[tuple[int, int]], at: int) -> int:
-    """The broken line through the points of the shape, flat at both ends; divisions cut towards zero."""
+    """Returns the broken line through the points of the shape, flat at both ends; divisions cut towards
+    zero."""
     for index, (x, y) in enumerate(shape):
         if at <= x:
             if index == 0:

@@ -94,7 +94,7 @@ class Constraints:
         }
 
     def of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
-        """The constraints with this `whenUnsatisfiable`."""
+        """Returns the constraints with this `whenUnsatisfiable`."""
         own = pod.spec.get("topologySpreadConstraints")
         if own:
             return [self._own(pod, each) for each in own if each["whenUnsatisfiable"] == action]

@@ -42,7 +42,7 @@ class _Domains:
     _fewest: int | None = None
 
     def fewest(self) -> int:
-        """The smallest count; 0 if there are fewer domains than wanted; without any, no limit."""
+        """Returns the smallest count; 0 if there are fewer domains than wanted; without any, no limit."""
         if self._fewest is None:
             if not self.counts:
                 return 2**31 - 1

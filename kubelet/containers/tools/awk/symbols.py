@@ -40,7 +40,7 @@ class Symbol(NamedTuple):
 
 
 def unescaped(text: str) -> str:
-    """The characters of a string between its quotes."""
+    """Returns the characters of a string between its quotes."""
 
     def replaced(found: re.Match[str]) -> str:
         escape = found[1]
