@@ -49,14 +49,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The settings of a node's server: `health` is the process's; without a TLS context plain HTTP."""
+    """Settings of a node's server: `health` is the process's; without a TLS context it is plain HTTP."""
 
     health: Health
     context: ssl.SSLContext | None
     access: AccessOptions
 
 
-# Told when a node gets its conditions (nodestatus/setters.go).
+# Reported when a node gets its conditions (nodestatus/setters.go).
 _FIRST_CONDITIONS = ("NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID")
 
 
@@ -76,7 +76,7 @@ class NodeAgent:
         server: ServerSettings | None = None,
         sockets: Path | None = None,
     ) -> None:
-        """`registered` is awaited once the API server knows the node. Without `server` the node has none.
+        """`registered` is awaited once the API server knows the node; without `server` the node has none.
 
         `sockets` is a short directory for the nodes' sockets; without it they lie below `root`.
         """
@@ -137,11 +137,11 @@ class NodeAgent:
     # -- life
 
     def start(self, turns: Turns) -> None:
-        """Begin, in the background; what needs the API server, when it is this node's turn."""
+        """Begins in the background; waits for this node's turn before it uses the API server."""
         self._tasks.append(asyncio.create_task(self._run(turns), name=f"kubelet {self.config.name}"))
 
     async def stop(self) -> None:
-        """End in order: containers, devices and the Node object stay as they are."""
+        """Ends in order: containers, devices and the Node object stay as they are."""
         await self._cancel()
         await self._pods.stop()
         await self._dra.stop()
@@ -150,7 +150,7 @@ class NodeAgent:
         await self._recorder.close()
 
     async def kill(self) -> None:
-        """End at once, as under SIGKILL: nothing is said to anyone."""
+        """Ends at once, as under SIGKILL, without a last write."""
         await self._cancel()
         await self._statuses.close()
         await self._pods.stop()
@@ -186,7 +186,7 @@ class NodeAgent:
             await self._take_up_work(is_new=is_new)
 
     async def _take_up_work(self, *, is_new: bool) -> None:
-        """Begin all that a registered node does."""
+        """Begins all that a registered node does."""
         if self._registered is not None:
             await self._registered()
         node = self._reporter.node
@@ -212,7 +212,7 @@ class NodeAgent:
         self._recorder.event(subject, "Normal", "NodeAllocatableEnforced", message)
 
     async def _listen(self) -> None:
-        """Serve logs, exec and the like. A port that is taken costs the node these, and nothing else."""
+        """Serves logs, exec and the like. If the port is taken, the node goes without them."""
         if self._server is None:
             return
         view = NodeView(
@@ -250,11 +250,12 @@ class NodeAgent:
 
     @property
     def ready(self) -> bool:
-        """Returns whether this process posted the node as ready, and slices of earlier drivers are wiped."""
+        """Returns whether this process posted the node as ready, after slices of earlier drivers were
+        wiped."""
         return not self.failure and self._reporter.posted_ready and self._dra.ready
 
     def state(self) -> Object:
-        """For the supervisor: `{ready, since}`, with `error` if the kubelet does not run."""
+        """Returns `{ready, since}` for the supervisor, with `error` if the kubelet does not run."""
         if not self.ready:
             self._ready_since = None
         elif self._ready_since is None:
@@ -263,13 +264,13 @@ class NodeAgent:
         return {"ready": self.ready, "since": since} | ({"error": self.failure} if self.failure else {})
 
     def running(self) -> tuple[int, int]:
-        """(pods, containers) that run."""
+        """Returns the numbers of running (pods, containers)."""
         now = self._clock.now()
         counts = [len(sandbox.running(now)) for sandbox in self._runtime.sandboxes() if sandbox.ready]
         return len(counts), sum(counts)
 
     def prepared(self) -> dict[str, list[Object]]:
-        """Driver → the claims it has prepared."""
+        """Returns the prepared claims by driver."""
         return self._dra.prepared()
 
     def plugins(self) -> list[str] | None:
@@ -277,7 +278,7 @@ class NodeAgent:
         return self._dra.registered()
 
     def containers(self) -> list[Object]:
-        """Returns what runs on the node, for those who want to see environments and devices."""
+        """Returns what runs on the node, with environments and devices."""
         now = self._clock.now()
         return [
             {

@@ -11,7 +11,7 @@ _FNV_OFFSET, _FNV_PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
 
 class Printed(NamedTuple):
-    """A value as spew prints it: its type stands before it where it is a struct's field, or on its own."""
+    """A value as spew prints it: with its type before it if it is a struct's field or stands alone."""
 
     go_type: str
     text: str
@@ -43,7 +43,7 @@ def struct(go_type: str, fields: Mapping[str, Printed]) -> Printed:
 
 
 def checksum(value: Printed) -> int:
-    """32 bits."""
+    """Returns the checksum, of 32 bits."""
     found = _FNV_OFFSET
     for byte in str(value).encode():
         found = ((found ^ byte) * _FNV_PRIME) & _MASK

@@ -26,7 +26,7 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
 
 
 def _access_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags about who may ask the nodes' servers, which the command gets as one `access`."""
+    """Adds the flags for access to the nodes' servers, which the command gets as one `access`."""
 
     def duration(flag: str, default: str, text: str) -> Callable[..., Any]:
         return click.option(flag, default=default, show_default=True, callback=_seconds, help=text)
@@ -136,4 +136,4 @@ def kubelet(
     async def main(ctx: ComponentContext) -> None:
         await Host(ctx, nodes_file, root_dir, credentials, runtime_dir, access).run()
 
-    run_component("kubelet", options, main, announce=False)  # each node is a component of its own
+    run_component("kubelet", options, main, announce=False)  # each node announces itself

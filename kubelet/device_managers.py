@@ -35,8 +35,8 @@ class HostMount(NamedTuple):
 class ContainerDevices:
     """The devices, mounts, variables and annotations that one container gets.
 
-    What the container's own spec says of a variable wins over `default_env`, the kubelet's, and loses to
-    `env`, which the runtime adds for CDI devices.
+    A variable in the container's spec wins over `default_env`, the kubelet's, and loses to `env`, which the
+    runtime adds for CDI devices.
     """
 
     cdi_ids: Sequence[str] = ()
@@ -63,7 +63,7 @@ class PodDevices(Protocol):
     """The devices of a node's pods."""
 
     async def prepare(self, pod: Object) -> None:
-        """Make all the pod's devices usable, before its sandbox is made; raises DeviceError. Idempotent."""
+        """Prepares all the pod's devices, before its sandbox is made; raises DeviceError. Idempotent."""
         ...
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
@@ -71,17 +71,17 @@ class PodDevices(Protocol):
         ...
 
     async def unprepare(self, pod: Object) -> None:
-        """Give the pod's devices back, once its containers have stopped; raises DeviceError. Idempotent."""
+        """Gives the pod's devices back, once its containers have stopped; raises DeviceError. Idempotent."""
         ...
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Tell in the pod's status how its devices are."""
+        """Adds the health of its devices to the pod's status."""
         ...
 
 
 class PluginCapacity(NamedTuple):
     """The capacity that device plugins give a node, per resource; `removed` are resources whose plugins
-    are long gone."""
+    left long ago."""
 
     capacity: Mapping[str, int] = {}
     allocatable: Mapping[str, int] = {}
@@ -93,19 +93,20 @@ class DevicePlugins(Protocol):
 
     @property
     def is_new(self) -> bool:
-        """Returns whether the node was made anew: its object may be of an earlier node of the name."""
+        """Returns whether the node was made anew: its object may be of an earlier node with the name."""
         ...
 
     async def admit(self, pod: Object) -> None:
-        """Give the pod's containers their devices, before anything else of the pod; raises DeviceError."""
+        """Allocates devices to the pod's containers, before anything else of the pod; raises DeviceError."""
         ...
 
     def sources_ready(self) -> None:
-        """All pods that were on the node when the kubelet began have been admitted or rejected."""
+        """Takes note that all pods found at the kubelet's start have been admitted or rejected."""
         ...
 
     def allocated_for(self, pod: Object) -> Mapping[str, int]:
-        """Resource → devices in use on the node, if the pod has any of them: the node has at least these."""
+        """Returns the devices in use on the node by resource, if the pod has any of them: the node has at
+        least these."""
         ...
 
     async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
@@ -113,23 +114,23 @@ class DevicePlugins(Protocol):
         ...
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Tell in the pod's status how its devices are."""
+        """Adds the health of its devices to the pod's status."""
         ...
 
     def capacity(self) -> PluginCapacity: ...
 
 
 class NoDevices:
-    """A node without any."""
+    """The devices of a node that has none."""
 
     async def prepare(self, pod: Object) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
         return ContainerDevices()
 
     async def unprepare(self, pod: Object) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Nothing to do."""
+        """Does nothing."""

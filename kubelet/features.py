@@ -1,7 +1,4 @@
-"""The differences between kubelets of different versions and gates.
-
-One table, read at construction.
-"""
+"""The differences between kubelets of different versions and gates: one table, read at construction."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -40,7 +37,7 @@ def _since(table: dict[int, T], minor: int) -> T:
 class EventTexts:
     """Messages of the container events, with `{name}`, `{image}`, `{took}` and `{size}`."""
 
-    pulled: str  # it was there already
+    pulled: str  # the image was there already
     fetched: str
     created: str
     started: str
@@ -58,7 +55,7 @@ class KubeletFeatures:
     host_ips: bool
     observed_generation: bool
     allocated_resources: bool
-    resizes: bool  # and tells of it by conditions
+    resizes: bool  # and reports it in conditions
     volume_mount_statuses: bool
     kube_proxy_version: bool
     backoff_seconds: tuple[float, float]  # first, longest
@@ -67,26 +64,26 @@ class KubeletFeatures:
     left_to_dra: LeftToDRA  # on admission
     claims_of_pod_groups: bool
     optional_node_operations: bool
-    dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
+    dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
-    dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
+    dra_unprepares_what_it_knows: bool  # `allocatable` only, not what the pod's spec and the gates name
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
-    device_plugins_apart: bool  # two for one resource are not taken for one
+    device_plugins_apart: bool  # distinguishes two plugins for one resource
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
-    resource_health: bool  # told in pods' statuses
+    resource_health: bool  # reported in pods' statuses
     pod_resources_get: bool
     pod_resources_of_claims: bool
-    pod_resources_of_active: bool  # of active pods only
+    pod_resources_of_active: bool  # counts active pods only
     pod_resources_of_sidecars: bool
     pod_resources_of_shares: bool
     pod_resources_limited: bool  # in calls per second
     resource_health_message: bool
-    fine_grained_authorization: bool  # the server has subresources of its own for pods, configz, healthz
-    refuses_by_subresources: bool  # and tells all that would have done
+    fine_grained_authorization: bool  # the server has separate subresources for pods, configz, healthz
+    refuses_by_subresources: bool  # and names all that would have allowed it
     swap_metrics: bool
-    stable_resource_metrics: bool  # of /metrics/resource
-    wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
+    stable_resource_metrics: bool  # metrics of /metrics/resource
+    wiping_delay_seconds: float  # seconds from a driver's leaving to the deletion of its slices
 
 
 def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:

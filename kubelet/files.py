@@ -1,11 +1,12 @@
-"""State files: written whole or not at all, so that a kubelet killed at any point leaves a readable one."""
+"""Writes state files completely or not at all, so that a kubelet killed at any point leaves a readable
+one."""
 
 import os
 from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file's content, without waiting for the disk.
+    """Replaces the file's content without waiting for the disk.
 
     A crash of the machine may lose it, as it loses the containers themselves; an empty file may be left.
     """
@@ -16,7 +17,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def read_kept(path: Path) -> bytes | None:
-    """Reads what was written last; None if there is nothing, or a crash of the machine lost it."""
+    """Returns what was written last; None if there is nothing, or a crash of the machine lost it."""
     try:
         return path.read_bytes() or None
     except FileNotFoundError:

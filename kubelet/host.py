@@ -1,4 +1,4 @@
-"""Many nodes in one process: starts and stops their agents as the nodes file says, again on SIGHUP."""
+"""Runs many nodes in one process: starts and stops their agents as the nodes file says, again on SIGHUP."""
 
 import asyncio
 import functools
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 _METRICS_SECONDS = 5.0
-# Each costs a TLS connection. One would do, but for a write that an admission webhook holds up.
+# Each costs a TLS connection. One would do, if an admission webhook did not hold up a write.
 _REQUESTS_PER_NODE = 2
 # Nodes that come up at a time. More would only wait for each other: with 500 at once, on a busy machine, most
 # ran into the time limit of a connection, and began again.
@@ -47,7 +47,7 @@ class Host:
         self._sockets = sockets
         self._metrics = KubeletMetrics(ctx.health.registry)
         self._agents: dict[str, NodeAgent] = {}
-        self._clients: dict[str, APIClient] = {}  # of nodes with credentials of their own
+        self._clients: dict[str, APIClient] = {}  # clients of nodes with credentials of their own
         self._turns = Turns(_ARRIVING_MAX, _ARRIVING_SECONDS)
         self._reload = asyncio.Event()
         self._server: ServerSettings | None = None
@@ -56,7 +56,7 @@ class Host:
             self._server = ServerSettings(ctx.health, credentials.context(), allowed)
 
     async def run(self) -> None:
-        """Until the process is to stop. Raises NodesFileError if there are no nodes to begin with."""
+        """Runs until the process has to stop. Raises NodesFileError if there are no nodes at the start."""
         ctx = self._ctx
         ctx.health.add_check("nodes", self._unready)
         ctx.health.add_page("/nodes", self.states)
@@ -74,7 +74,7 @@ class Host:
             await asyncio.gather(*(self._leave(agent, set()) for agent in [*self._agents.values()]))
 
     async def apply(self, nodes: list[NodeConfig]) -> None:
-        """Have agents for these nodes, and no others; a node whose entry changed is restarted."""
+        """Runs agents for these nodes, and no others; restarts a node whose entry changed."""
         wanted = {node.name: node for node in nodes if not node.killed}
         killed = {node.name for node in nodes if node.killed}
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
@@ -83,19 +83,19 @@ class Host:
             self._arrive(node)
 
     def states(self) -> Mapping[str, Object]:
-        """Node → `{ready, since}`."""
+        """Returns `{ready, since}` by node."""
         return {name: agent.state() for name, agent in self._agents.items()}
 
     def containers(self) -> Mapping[str, list[Object]]:
-        """Node → containers."""
+        """Returns the containers by node."""
         return {name: agent.containers() for name, agent in self._agents.items()}
 
     def prepared(self) -> Mapping[str, Mapping[str, list[Object]]]:
-        """Node → driver → prepared claims."""
+        """Returns the prepared claims by node and driver."""
         return {name: agent.prepared() for name, agent in self._agents.items()}
 
     def plugins(self) -> Mapping[str, list[str] | None]:
-        """Node → the drivers whose plugins are registered; None for a kubelet that takes none."""
+        """Returns the drivers whose plugins are registered, by node; None for a kubelet that takes none."""
         return {name: agent.plugins() for name, agent in self._agents.items()}
 
     async def _leave(self, agent: NodeAgent, killed: set[str]) -> None:
@@ -136,7 +136,7 @@ class Host:
         log.info("node %s starts", node.name)
 
     async def _told_to_reload(self) -> bool:
-        """Waits; True for a reload, False for the end."""
+        """Waits; returns True for a reload, False for the end."""
         stopping = asyncio.ensure_future(self._ctx.stop.wait())
         reloading = asyncio.ensure_future(self._reload.wait())
         try:

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-_DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # of Go's client
-ANY_DRIVER = "<any>"  # all claims, each once
+_DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # defaults of Go's client
+ANY_DRIVER = "<any>"  # all claims, each counted once
 
 
 def _skips(what: str, registry: CollectorRegistry) -> Counter:
-    """Calls of drivers that a claim does without (KEP-5945)."""
+    """Makes the counter of a driver's calls that a claim does without (KEP-5945)."""
     text = f"Number of times the {what} call of a DRA driver was skipped"
     return Counter(f"dra_node_{what}_skips", text, ["driver_name"], registry=registry)
 
 
 def _pod_resources(name: str, what: str, registry: CollectorRegistry) -> Gauge:
-    """A counter upstream; a gauge here, because its name has no `_total` at the end."""
+    """Makes a gauge for what is a counter upstream, because its name does not end in `_total`."""
     text = f"Number of requests to the PodResource {what}. Broken down by server api version."
     return Gauge(f"kubelet_pod_resources_endpoint_{name}", text, ["server_api_version"], registry=registry)
 

@@ -1,4 +1,4 @@
-"""Reading a pod: small questions about its spec and status that several modules ask."""
+"""Reads a pod: small functions of its spec and status that several modules need."""
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
@@ -45,12 +45,12 @@ def ephemeral_containers(pod: Object) -> list[Object]:
 
 
 def all_containers(pod: Object) -> list[Object]:
-    """Init containers, regular ones, ephemeral ones."""
+    """Returns init containers, regular ones, ephemeral ones."""
     return [*init_containers(pod), *containers(pod), *ephemeral_containers(pod)]
 
 
 def field_path(pod: Object, name: str) -> str:
-    """Returns the path of a container in its pod, as events of it say."""
+    """Returns the path of a container in its pod, as events name it."""
     kind = "initContainers"
     for field, specs in (("containers", containers(pod)), ("ephemeralContainers", ephemeral_containers(pod))):
         if any(one["name"] == name for one in specs):
@@ -103,7 +103,7 @@ def _thousandths(quantities: Object | None) -> dict[str, int]:
 def qos_class(pod: Object) -> str:
     """Returns the QoS class that the API server set.
 
-    Worked out where it did not (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).
+    Computes it if there is none (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).
     """
     known = (pod.get("status") or {}).get("qosClass")
     if known:

@@ -1,4 +1,4 @@
-"""The sockets that a node's kubelet serves: for device plugins, and for agents that ask what pods use."""
+"""The sockets that a node's kubelet serves: for device plugins, and for agents that monitor pods' devices."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeSockets:
-    """One node's. `device_plugins` also takes the plugins of its type that the registry shows."""
+    """The sockets of one node. `device_plugins` also takes the plugins of its type from the registry."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class NodeSockets:
         self._pod_resources = PodResourcesServer(layout.pod_resources, pods, lister, features, clock, metrics)
 
     async def start(self) -> None:
-        """A socket that cannot be had costs the node what it is for, and nothing else."""
+        """Starts to serve; if a socket cannot be made, the node only lacks its service."""
         for server in (self.device_plugins, self._pod_resources):
             try:
                 await server.start()

@@ -1,4 +1,4 @@
-"""Taking turns: what all nodes of a process do at their start, only a few of them do at a time."""
+"""Takes turns: a few nodes of a process at a time do what all of them do at their start."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """`at_a_time` have a turn, each for so many `seconds` at most: nobody waits for one that gets nowhere."""
+    """`at_a_time` tasks have a turn, each for at most so many `seconds`, so that one that is stuck holds
+    up nobody."""
 
     def __init__(self, at_a_time: int, seconds: float) -> None:
         self._free = asyncio.Semaphore(at_a_time)
@@ -14,7 +15,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn. What takes longer than a turn goes on without it."""
+        """Waits for a turn. Work that takes longer than a turn goes on without it."""
         await self._free.acquire()
         held = True
 

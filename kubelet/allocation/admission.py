@@ -18,8 +18,8 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 class LeftToDRA(Enum):
     """Names the resources of a pod that may be devices of its claim, so that the node need not have them.
 
-    Cluster-level ones are let pass besides: extended resources that the node does not name. Implicit names of
-    device classes are none of these.
+    Cluster-level resources pass as well: extended resources that the node does not name. Implicit names of
+    device classes are not among them.
     """
 
     NOTHING = "nothing"  # DRAExtendedResource is off
@@ -43,9 +43,9 @@ def admit(
     left_to_dra: LeftToDRA,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
-    """None if the node takes the pod beside `others`, its active pods.
+    """Returns None if the node takes the pod beside `others`, its active pods.
 
-    `plugged`: so many devices the node has at least, whatever its status says: they are in use.
+    `plugged` is the least number of devices that the node has, whatever its status says: they are in use.
     """
     return (
         _resources(pod, node, others, plugged or {}, left_to_dra)
@@ -81,8 +81,7 @@ def _resources(
 
 
 def _for_node(pod: Object, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) -> Object:
-    """Returns the pod without the requests that are not the node's business
-    (removeMissingExtendedResources)."""
+    """Returns the pod without the requests that the node does not check (removeMissingExtendedResources)."""
     mapped = set()
     if left_to_dra is LeftToDRA.MAPPED:
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}

@@ -1,7 +1,8 @@
-"""In-place resizing: what a pod's containers have been given, and what becomes of a wish for more or less.
+"""Resizes pods in place: what their containers have been given, and what becomes of a changed request.
+
+The fake runtime gives what is allocated at once, so a resize is never seen in progress.
 
 Source: pkg/kubelet/allocation/allocation_manager.go, kuberuntime_manager.go (computePodResizeAction), 1.36.
-The fake runtime gives what is allocated at once, so a resize is never seen in progress.
 """
 
 import copy
@@ -14,7 +15,7 @@ from kubeskew.kubelet.allocation.admission import Rejection
 
 _MUTABLE = ("cpu", "memory")
 INFEASIBLE, DEFERRED = "Infeasible", "Deferred"
-RETRY_SECONDS = 10.0  # a deferred resize is tried again
+RETRY_SECONDS = 10.0  # seconds until a deferred resize is tried again
 
 
 class Pending(NamedTuple):
@@ -25,21 +26,22 @@ class Pending(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """Decides whether the node has room for a pod: beside the others, and if it were alone."""
+    """Decides whether the node has room for a pod, beside the others and if it were alone."""
 
     beside_others: Callable[[Object], Rejection | None]
     alone: Callable[[Object], Rejection | None]
 
 
 class Resizer:
-    """One pod's allocation. Kept in memory: after a restart of the kubelet it is what the containers have."""
+    """One pod's allocation, kept in memory: after a restart of the kubelet it is what the containers have."""
 
     def __init__(self, known: Mapping[str, Object] | None = None) -> None:
         self._allocated: dict[str, Object] = dict(known or {})
         self.pending: Pending | None = None
 
     def resize(self, pod: Object, judge: Judge | None) -> list[str]:
-        """Allocate what the pod wants now if the node has it; the containers that must restart for it."""
+        """Allocates what the pod requests now if the node has it; returns the containers that must restart
+        for it."""
         wanted = _resources(pod)
         if not self._allocated:
             self._allocated = wanted

@@ -1,1 +1,2 @@
-"""The container device interface: drivers' spec files, and what the runtime makes of their devices."""
+"""The Container Device Interface: drivers' spec files, and the changes that the runtime makes to
+containers."""

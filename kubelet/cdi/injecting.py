@@ -1,7 +1,7 @@
-"""Devices by their qualified names `vendor/class=device`, and what a container gets for them.
+"""Finds devices by their qualified names `vendor/class=device`, and what they change in a container.
 
-pkg/cdi/cache.go: a name that two specs of the directory claim is nobody's. Device files and mounts need not
-be on this machine, for the hardware of a fake node is not; hooks are not run.
+As in pkg/cdi/cache.go, a name in two specs of the directory is not usable. Device files and mounts need not
+exist on this machine, because a fake node's hardware does not; hooks are not run.
 """
 
 import logging
@@ -42,7 +42,7 @@ def injected(directory: Path, names: Sequence[str]) -> ContainerDevices:
 
 
 def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:
-    """Qualified name → (spec, device)."""
+    """Returns (spec, device) by qualified name."""
     found: dict[str, tuple[Object, Object]] = {}
     conflicts: set[str] = set()
     for path in sorted(directory.glob("*")):
@@ -51,7 +51,7 @@ def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:
         try:
             spec = read_spec(path)
         except SpecError as error:
-            log.warning("%s", error)  # takes only its own devices away
+            log.warning("%s", error)  # only conflicts within the file
             continue
         for device in spec["devices"]:
             name = f"{spec['kind']}={device['name']}"
@@ -63,7 +63,7 @@ def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:
 
 
 def _merged(edits: Iterable[Object]) -> ContainerDevices:
-    """Later edits win where both set a variable, a device file or a mount."""
+    """Merges edits; later ones win where both set a variable, a device file or a mount."""
     env: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     mounts: dict[str, HostMount] = {}

@@ -1,7 +1,8 @@
-"""One spec file, read and checked as the runtime's library does (container-device-interface 1.0).
+"""Reads and checks one spec file as the runtime's library does (container-device-interface 1.0).
 
-https://github.com/cncf-tags/container-device-interface, SPEC.md and pkg/cdi. A file that breaks any rule
-counts for nothing.
+A file that breaks any rule is ignored.
+
+Source: https://github.com/cncf-tags/container-device-interface, SPEC.md and pkg/cdi.
 """
 
 import re
@@ -36,7 +37,7 @@ _HOOKS = frozenset(
 
 
 class SpecError(ValueError):
-    """A file is no spec."""
+    """A file is not a valid spec."""
 
 
 def read_spec(path: Path) -> Object:
@@ -56,7 +57,7 @@ def read_spec(path: Path) -> Object:
 
 
 def check_spec(spec: Object) -> None:
-    """Raises SpecError, or what Python raises where a value is of another type than it should be."""
+    """Raises SpecError, or what Python raises for a value of a wrong type."""
     _known(spec, {"cdiVersion", "kind", "annotations", "devices", "containerEdits"})
     version = str(spec.get("cdiVersion") or "").removeprefix("v")
     if version not in _VERSIONS:
@@ -147,7 +148,7 @@ def _check_node(node: Object) -> None:
 
 
 def _known(value: Object, fields: Collection[str]) -> None:
-    """Files are read strictly: a field that is not of the format makes all of it void."""
+    """Raises SpecError for a field that the format does not have: one of them makes the file invalid."""
     unknown = sorted(set(value) - set(fields))
     if unknown:
         raise SpecError(f'error unmarshaling JSON: while decoding JSON: json: unknown field "{unknown[0]}"')

@@ -1,4 +1,4 @@
-"""Writes the CDI specs of this project's drivers: their devices are known by their environment."""
+"""Writes the CDI specs of this project's drivers, whose devices are environment variables."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ _VERSION = "0.5.0"  # device names may begin with a digit
 
 
 def write_spec(path: Path, kind: str, devices: Mapping[str, Mapping[str, str]]) -> None:
-    """A spec file for the devices of `kind` (`vendor/class`): name → environment."""
+    """Writes a spec file for the devices of `kind` (`vendor/class`): name → environment."""
     entries = [
         {"name": name, "containerEdits": {"env": [f"{key}={value}" for key, value in env.items()]}}
         for name, env in devices.items()

@@ -1,4 +1,4 @@
-"""One container at work: its files, its program, commands that run beside it."""
+"""One container from within: its files, its program, and commands that run beside it."""
 
 import asyncio
 import functools
@@ -26,7 +26,7 @@ from kubeskew.kubelet.containers.shell.statements import BreakError, ReturnError
 
 _OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_FIRST_COMMAND_PID = 101  # of commands that run beside the program
+_FIRST_COMMAND_PID = 101  # lines that are kept of commands beside the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Setting:
     address: str = ""
     stdin: bool = False
     tty: bool = False
-    devices: Sequence[str] = ()  # paths of device files beside those that every container has
+    devices: Sequence[str] = ()  # device files beside those that every container has
     image: str = ""
 
     def variables(self) -> dict[str, str]:
@@ -114,17 +114,17 @@ def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) ->
 
 
 def listed_tasks(tasks: Tasks) -> list[tuple[int, str]]:
-    """(pid, command) of each."""
+    """Returns (pid, command) of each task."""
     return [(task.pid, task.name) for task in tasks.running()]
 
 
 async def run_program(process: Process, argv: Sequence[str]) -> int:
-    """A command from its beginning to its end, and all that it puts into the background till then."""
+    """Runs a command to its end, with all that it puts into the background; returns its exit code."""
     return await process.machine.tasks.run(_run_whole(process, argv), " ".join(argv))
 
 
 async def _run_whole(process: Process, argv: Sequence[str]) -> int:
-    """A command, whatever it raises on the way."""
+    """Runs a command; turns whatever it raises into an exit code."""
     try:
         return await interpreter.run(process, [*argv])
     except (ExitError, ReturnError) as end:
@@ -137,7 +137,7 @@ async def _run_whole(process: Process, argv: Sequence[str]) -> int:
 
 @dataclass(slots=True)
 class ContainerProcess:
-    """One attempt of a container, from within. `advance` before looking."""
+    """One attempt of a container, from within. Call `advance` before reading its state."""
 
     sandbox: Sandbox
     container: Container
@@ -145,12 +145,12 @@ class ContainerProcess:
     files: FileSystem
     clock: Clock
     ended: Callable[[Ending], None]  # the program ended by itself
-    catch_up: Callable[[], None] = lambda: None  # have all programs of the pod run up to now
-    on_input: Callable[[bytes], None] = lambda _: None  # bytes were given to the program
+    catch_up: Callable[[], None] = lambda: None  # makes all programs of the pod run up to now
+    on_input: Callable[[bytes], None] = lambda _: None  # is called with bytes for the program
     simulation: Simulation | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     stdin_closed: bool = False
-    commands: list[Tasks] = field(default_factory=list)  # that run beside the program
+    commands: list[Tasks] = field(default_factory=list)  # commands that run beside the program
     _signals: list[tuple[datetime, str]] = field(default_factory=list)
     _next_pid: int = _FIRST_COMMAND_PID
 
@@ -162,15 +162,14 @@ class ContainerProcess:
 
     @property
     def due_at(self) -> datetime | None:
-        """Returns when there is something to do next; None if nothing is, before something comes from
-        outside."""
+        """Returns when the program has to run next; None if it waits for something from outside."""
         if self.simulation is None or self.simulation.is_closed:
             return None
         moments = [self.simulation.wakes_at, self.container.ends_at, *(at for at, _ in self._signals[:1])]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def run_until(self, until: datetime) -> None:
-        """Let the program run up to a moment, or to the container's end."""
+        """Lets the program run up to a moment, or to the container's end."""
         simulation = self.simulation
         if simulation is None or simulation.is_closed:
             return
@@ -194,16 +193,19 @@ class ContainerProcess:
         return tasks is not None and signal in tasks.main_traps
 
     def signal(self, name: str, at: datetime) -> None:
-        """Send the program a signal that it has a trap for, at some moment."""
+        """Sends the program a signal that it has a trap for."""
         self._signals.append((at, name))
         self._signals.sort()
 
     def advance(self) -> None:
-        """Let the programs of the pod run up to now."""
+        """Lets the programs of the pod run up to now."""
         self.catch_up()
 
     def feed(self, data: bytes) -> None:
-        """Bytes for the program's standard input; empty is its end. If it does not read, they are lost."""
+        """Gives bytes to the program's standard input; empty bytes end it.
+
+        They are lost if it does not read.
+        """
         self.advance()
         self.on_input(data)
         self.take_input(data, self.clock.now())
@@ -220,7 +222,7 @@ class ContainerProcess:
         self.tell()
 
     def lines(self) -> list[Line]:
-        """Returns the kept part of what the program has written so far."""
+        """Returns the kept lines of the program's output."""
         self.advance()
         if self.simulation is None:
             return []
@@ -231,7 +233,7 @@ class ContainerProcess:
     def process(
         self, stdin: Input, stdout: Output, stderr: Output, *, tty: bool, files: FileSystem | None = None
     ) -> Process:
-        """Makes the process of a command that is run beside the program."""
+        """Makes the process of a command that runs beside the program."""
         environment = self.setting.variables() | ({"TERM": "xterm"} if tty else {})
         tasks = Tasks(self.clock.now, self._next_pid)
         self._next_pid += 10
@@ -249,7 +251,7 @@ class ContainerProcess:
         return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)
 
     def recording(self, changed: Callable[[Tree, str], None]) -> FileSystem:
-        """Returns the container's files for a command from outside, whose changes are told."""
+        """Returns the container's files for a command from outside; `changed` is called with each change."""
         return replace(self.files, changed=changed)
 
     def _listed(self) -> list[tuple[int, str]]:
@@ -271,7 +273,7 @@ class ContainerProcess:
     # -- news
 
     def tell(self) -> None:
-        """Wake those who wait for `changed`."""
+        """Wakes those who wait in `changed`."""
         self.news.set()
         self.news = asyncio.Event()
 
@@ -280,7 +282,7 @@ class ContainerProcess:
         return self.container.running(self.clock.now())
 
     async def changed(self, most_seconds: float = 3600.0) -> None:
-        """Until the program may have written something, or the container has ended."""
+        """Returns when the program may have written something, or the container has ended."""
         news = self.news
         moments = [self.container.ends_at, self.due_at]
         soonest = min((moment for moment in moments if moment is not None), default=None)

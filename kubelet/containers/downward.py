@@ -1,4 +1,4 @@
-"""A pod's own fields and resources, as its containers may ask for them.
+"""Finds a pod's own fields and resources for the environment and volumes of its containers.
 
 Source: pkg/fieldpath/fieldpath.go, pkg/api/v1/resource/helpers.go (ExtractContainerResourceValue), 1.36.
 """
@@ -12,7 +12,7 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
-# Of a node, where a container has no limit. Only ever seen through the downward API.
+# Allocatable of a node, for containers without a limit. Only seen through the downward API.
 _NODE_CPU, _NODE_MEMORY = "8", "32Gi"
 
 

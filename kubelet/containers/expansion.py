@@ -7,5 +7,5 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^()]*)\)")
 
 
 def expanded(text: str, env: Mapping[str, str]) -> str:
-    """With references replaced where there is such a variable; `$$` stands for a dollar."""
+    """Returns the text with references to known variables replaced; `$$` stands for a dollar."""
     return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else env.get(found[1], found[0]), text)

@@ -1,7 +1,7 @@
-"""Copies, within bounds, the machine's files that a driver mounts into a container.
+"""Copies, within bounds, files of this machine that a driver mounts into a container.
 
-What a container writes there stays in the container. A path that is not on this machine is an empty
-directory, as drivers name files of machines that have the hardware.
+What a container writes there stays in the container. A path that does not exist here is an empty directory,
+because drivers name files of machines that have the hardware.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ _DEPTH = 4
 
 
 def host_tree(path: Path) -> Tree:
-    """Returns the file at `path`, or what is below the directory: the first files, of larger ones the
-    beginning."""
+    """Returns the file at `path`, or the files below the directory: only the first ones, and the beginning
+    of large ones."""
     tree = Tree()
     try:
         if path.is_dir():
@@ -27,7 +27,7 @@ def host_tree(path: Path) -> Tree:
         elif path.is_file():
             tree.entries[""] = _file(path)
     except OSError:
-        pass  # not ours to read: as if it were empty
+        pass  # not readable: treated as empty
     return tree
 
 

@@ -1,6 +1,6 @@
-"""Facts known of images, none of which is ever pulled."""
+"""Knows facts about images; none is ever pulled."""
 
-# Their programs are those of a distribution: what the fake containers lack, these lack too, as far as we go.
+# Images with a distribution's programs. What the fake containers do not have is taken to be absent in them.
 _PLAIN = frozenset(
     {"busybox", "alpine", "debian", "ubuntu", "bash", "centos", "fedora", "rockylinux", "almalinux"}
 )
@@ -12,6 +12,6 @@ def is_busybox(image: str) -> bool:
 
 
 def has_unknown_programs(image: str) -> bool:
-    """Returns whether a program that the fake containers do not have may be in the image."""
+    """Returns whether the image may have programs that the fake containers do not have."""
     name = image.split("@")[0].rpartition("/")[2].split(":")[0]
     return name not in _PLAIN

@@ -1,6 +1,6 @@
-"""Records what was done to a pod's containers from outside, in order: one JSON line each, in a file per pod.
+"""Records what was done to a pod's containers from outside, in order: JSON lines in a file per pod.
 
-With it the containers' programs are run again after a restart of the kubelet, and come to the same.
+After a restart of the kubelet the containers' programs run again with it, with the same result.
 """
 
 import base64
@@ -19,13 +19,13 @@ VOLUME, FILES, INPUT, SIGNAL = "volume", "files", "input", "signal"
 
 
 class Journal:
-    """The file at `path`, which is there once something was written."""
+    """The journal in the file at `path`, which exists once something was written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def entries(self) -> list[Entry]:
-        """Returns all that was written; a last line that was cut off is left out."""
+        """Returns all entries; a last line that was cut off is left out."""
         try:
             lines = self._path.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
@@ -38,7 +38,7 @@ class Journal:
             file.write(orjson.dumps(entry) + b"\n")
 
     def replace(self, entries: list[Entry]) -> None:
-        """Write these instead."""
+        """Replaces the journal by these entries."""
         if entries:
             write_atomically(self._path, b"".join(orjson.dumps(entry) + b"\n" for entry in entries))
         else:
@@ -49,7 +49,7 @@ class Journal:
 
 
 def stored_file(file: File | None) -> Entry | None:
-    """Returns a file as JSON; None for one that is not there."""
+    """Returns a file as JSON; None for an absent one."""
     if file is None:
         return None
     data = None if file.data is None else base64.b64encode(file.data).decode()
@@ -57,7 +57,7 @@ def stored_file(file: File | None) -> Entry | None:
 
 
 def apply_files(tree: Tree, files: dict[str, Entry | None]) -> None:
-    """Have the files in a tree as they were stored."""
+    """Restores stored files in a tree."""
     for path, stored in files.items():
         if stored is None:
             tree.entries.pop(path, None)

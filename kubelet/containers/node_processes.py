@@ -1,4 +1,4 @@
-"""The insides of one node's containers: their programs run as time passes."""
+"""Runs the programs of one node's containers as time passes."""
 
 import asyncio
 import heapq
@@ -14,11 +14,14 @@ from kubeskew.kubelet.containers.execution.simulating import Ending
 from kubeskew.kubelet.containers.pod_processes import PodProcesses
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 
-_EXACT_STEPS = 100  # a program that goes on for longer is looked at once a second
+_EXACT_STEPS = 100  # seconds between steps of a program that goes on for longer
 
 
 class NodeProcesses:
-    """`ended` is told when a program ended by itself. What was done from outside is kept in `directory`."""
+    """The programs of a node's containers.
+
+    `ended` is called when one ended by itself. Input from outside is kept in `directory`.
+    """
 
     def __init__(
         self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, Ending], None]
@@ -27,12 +30,12 @@ class NodeProcesses:
         self._clock = clock
         self._ended = ended
         self._pods: dict[str, PodProcesses] = {}
-        self._agenda: list[tuple[datetime, str]] = []  # a heap of moments at which a pod has something to do
+        self._agenda: list[tuple[datetime, str]] = []  # a heap: when pods have to run next
         self._planned: dict[str, datetime] = {}
         self._sooner = asyncio.Event()
 
     async def run(self) -> None:
-        """Let the programs run as time passes, until cancelled."""
+        """Lets the programs run as time passes, until cancelled."""
         while True:
             self._sooner.clear()
             now = self._clock.now()
@@ -60,7 +63,7 @@ class NodeProcesses:
             sleeping.cancel()
 
     def _plan(self, pod: PodProcesses) -> None:
-        """Note when the pod's programs have something to do."""
+        """Notes when the pod's programs have something to do."""
         due, uid = pod.due_at, pod.sandbox.pod_uid
         if due is None:
             self._planned.pop(uid, None)
@@ -78,7 +81,7 @@ class NodeProcesses:
     # -- pods
 
     def pod(self, sandbox: Sandbox) -> PodProcesses:
-        """Returns the pod's insides; after a restart of the kubelet, as they have become in the meantime."""
+        """Returns the pod's processes; after a restart of the kubelet, run up to now."""
         pod = self._pods.get(sandbox.pod_uid)
         if pod is None:
             path = self._directory / f"{sandbox.pod_uid}.jsonl"
@@ -88,7 +91,7 @@ class NodeProcesses:
         return pod
 
     def start(self, sandbox: Sandbox, container: Container) -> None:
-        """Begin the container's program."""
+        """Begins the container's program."""
         pod = self.pod(sandbox)
         pod.advance()
         pod.add(container)
@@ -106,7 +109,7 @@ class NodeProcesses:
         self.pod(container_process.sandbox).keep_files()
 
     def end_changed(self, sandbox: Sandbox, container: Container) -> None:
-        """The container's end has changed."""
+        """Takes note that the container's end has changed."""
         pod = self.pod(sandbox)
         pod.container_process(container).tell()
         self._plan(pod)
@@ -115,7 +118,7 @@ class NodeProcesses:
         self.pod(sandbox).set_volumes(volumes)
 
     def forget(self, sandbox: Sandbox, container: Container) -> None:
-        """The container is no more."""
+        """Forgets a container that is gone."""
         self.pod(sandbox).forget(container)
 
     def forget_pod(self, sandbox: Sandbox) -> None:

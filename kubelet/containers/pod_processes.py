@@ -1,4 +1,4 @@
-"""The insides of one pod's containers, and the volumes they share."""
+"""Runs the programs of one pod's containers, with the volumes they share."""
 
 import base64
 import functools
@@ -17,7 +17,7 @@ from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 
 
 class PodProcesses:
-    """`planned` is told whenever `due_at` may have changed."""
+    """The programs of one pod's containers. `planned` is called whenever `due_at` may have changed."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class PodProcesses:
         self._journal = Journal(path)
         self._processes: dict[str, ContainerProcess] = {}  # by container id, in the order of their starts
         self._volumes: dict[str, Tree] = {}
-        self._changes: dict[tuple[str, str], tuple[Tree, str]] = {}  # by commands from outside, not yet kept
+        self._changes: dict[tuple[str, str], tuple[Tree, str]] = {}  # not yet stored
         self._advancing = False
 
     # -- running
@@ -52,7 +52,7 @@ class PodProcesses:
         return max((one.steps for one in simulations if one is not None and not one.is_closed), default=0)
 
     def advance(self, until: datetime | None = None) -> None:
-        """Let the programs run up to now, in the order in which they have something to do."""
+        """Lets the programs run up to now, in the order in which they have something to do."""
         if self._advancing:
             return
         self._advancing = True
@@ -75,7 +75,7 @@ class PodProcesses:
     # -- containers
 
     def add(self, container: Container) -> ContainerProcess:
-        """Begin the program of a container that starts."""
+        """Begins the program of a container that starts."""
         setting = _setting(self.sandbox, container)
         files = new_files(setting, self._mounts(container), container.started_at)
         ended = functools.partial(self._ended, self.sandbox, container)
@@ -90,13 +90,13 @@ class PodProcesses:
         return self._processes.get(container.id) or self.add(container)
 
     def signal(self, container: Container, name: str, at: datetime) -> None:
-        """Send the program a signal that it has a trap for."""
+        """Sends the program a signal that it has a trap for."""
         self._note(journal.SIGNAL, at, container=container.id, signal=name)
         self.container_process(container).signal(name, at)
         self.advance()
 
     def forget(self, container: Container) -> None:
-        """The container is no more: what it left in volumes stays."""
+        """Forgets a container that is gone; what it left in volumes stays."""
         self._processes.pop(container.id, None)
         self.keep_files()
         kept = [entry for entry in self._journal.entries() if entry.get("container") != container.id]
@@ -105,13 +105,13 @@ class PodProcesses:
         self._journal.replace([*kept, *(entry for entry in volumes if len(entry["files"]) > 1)])
 
     def remove(self) -> None:
-        """The pod is no more."""
+        """Forgets the pod."""
         self._journal.remove()
 
     # -- volumes
 
     def set_volumes(self, volumes: Mapping[str, Tree]) -> None:
-        """The files of the pod's volumes; those that the pod itself fills stay as they are."""
+        """Sets the files of the pod's volumes; those that the pod itself fills stay as they are."""
         for name, tree in volumes.items():
             known = self._volumes.get(name)
             if known is None:
@@ -119,7 +119,7 @@ class PodProcesses:
                 if len(tree.entries) > 1:
                     self._journal.append(self._volume_entry(name, tree))
             elif tree.read_only:
-                known.entries = tree.entries  # what an object holds now
+                known.entries = tree.entries  # content of an API object now
                 known.read_only = True
 
     def _volume_entry(self, name: str, tree: Tree) -> Entry:
@@ -156,7 +156,7 @@ class PodProcesses:
         return container_process.recording(changed)
 
     def keep_files(self) -> None:
-        """Write down what commands from outside have changed."""
+        """Stores what commands from outside have changed."""
         changes, self._changes = self._changes, {}
         by_tree: dict[str, dict[str, Entry | None]] = {}
         for (place, _), (tree, path) in changes.items():
@@ -174,7 +174,7 @@ class PodProcesses:
         self._journal.append({"kind": kind, "time": time.isoformat(), **details})
 
     def restore(self) -> None:
-        """Do again all that was done to the containers since the first of them began, in its order."""
+        """Repeats all that was done to the containers since the first of them began, in order."""
         events: list[tuple[datetime, int, Entry | Container]] = [
             (journal.time_of(entry), 0 if entry["kind"] == journal.VOLUME else 2, entry)
             for entry in self._journal.entries()

@@ -38,7 +38,7 @@ class PodContents:
     # -- environment
 
     async def environment(self, pod: Object, spec: Object, pod_ip: str) -> dict[str, str]:
-        """Of a container, from `envFrom` and `env`. Raises ConfigError."""
+        """Returns a container's environment from `envFrom` and `env`. Raises ConfigError."""
         found: dict[str, str] = {}
         for source in spec.get("envFrom") or []:
             found |= await self._env_from(pod, source)
@@ -87,7 +87,7 @@ class PodContents:
         return data[reference["key"]].decode("utf-8", "replace")
 
     async def service_links(self, pod: Object) -> dict[str, str]:
-        """Variables that name the services of the namespace and the API server's (envvars.FromServices)."""
+        """Returns the variables for the namespace's services and the API server's (envvars.FromServices)."""
         namespace = pod_spec.namespace_of(pod)
         try:
             services = list((await self._client.list(SERVICES, _MASTER_SERVICES))["items"])
@@ -95,7 +95,7 @@ class PodContents:
             if pod["spec"].get("enableServiceLinks", True):
                 services += (await self._client.list(SERVICES, namespace))["items"]
         except (StatusError, *CONNECTION_ERRORS):
-            return {}  # as a kubelet that has not seen the services yet
+            return {}  # like a kubelet that has not seen the services yet
         found: dict[str, str] = {}
         for service in services:
             found |= _links(service)
@@ -104,11 +104,11 @@ class PodContents:
     # -- volumes
 
     async def check(self, pod: Object) -> None:
-        """Returns whether what volumes must have of configmaps and secrets is there. Raises ConfigError."""
+        """Checks that the configmaps and secrets that volumes need exist; raises ConfigError."""
         for volume in pod["spec"].get("volumes") or []:
             name, errors = volume["name"], []
             if name.startswith(_ACCOUNT_VOLUME):
-                continue  # every pod has it, and every namespace what it needs
+                continue  # every pod has this volume, and every namespace its configmap
             for source in (volume.get("projected") or {}).get("sources") or [volume]:
                 try:
                     await self._check_source(pod, source)
@@ -129,7 +129,7 @@ class PodContents:
                     raise ConfigError(f"references non-existent {what} key: {item['key']}")
 
     async def volumes(self, pod: Object) -> dict[str, Tree]:
-        """Volume → its files; what cannot be had is left out."""
+        """Returns the files by volume; a volume that cannot be set up is left out."""
         found = {}
         for volume in pod["spec"].get("volumes") or []:
             projected = volume.get("projected")
@@ -196,7 +196,10 @@ class PodContents:
     # -- objects
 
     async def _data(self, ref: Ref, pod: Object, reference: Object) -> dict[str, bytes] | None:
-        """Returns the data of a configmap or secret; None if it is missing and may be. Raises ConfigError."""
+        """Returns the data of a configmap or secret; None if it is missing and optional.
+
+        Raises ConfigError.
+        """
         name = str(reference.get("name") or "")
         try:
             found = await self._client.get(ref, name, pod_spec.namespace_of(pod))

@@ -19,15 +19,15 @@ PREFIX = "kubelet.kubeskew.io/"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`runs_for` seconds, then `exit_code`.
+    """A program ends `runs_for` seconds after its start with `exit_code`; None: it runs until stopped.
 
-    None runs until stopped. Ends `stops_after` seconds after SIGTERM.
+    It ends `stops_after` seconds after SIGTERM.
     """
 
     runs_for: float | None = None
     exit_code: int = 0
     stops_after: float | None = 0.0  # None: SIGTERM is ignored
-    # Annotations say when it ends, whatever its command does.
+    # annotations override the command
     is_fixed: bool = field(default=False, compare=False)
 
 

@@ -1,10 +1,10 @@
-"""The fake container runtime of one node: sandboxes and containers that run apart from the kubelet.
+"""The fake container runtime of one node: sandboxes and containers that outlive the kubelet.
 
-There are no processes. A container is a record of when it began and when it ended, so it goes on
-"running" while no kubelet looks, and survives the kubelet's restart, upgrade and kill. What the shell of
-`kubelet/containers/shell` understands of its command is run as time passes (`node_processes.py`), and after a
-restart again from its start: its state at any moment is a function of the clock and of what was done to it.
-One file per pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
+There are no processes. A container is a record of when it began and when it ended. So it goes on running
+without a kubelet, and survives the kubelet's restart, upgrade and kill. Commands that the shell in
+`kubelet/containers/shell` understands run as time passes (`node_processes.py`), after a restart again from
+their start: the state at any moment depends only on the clock and on input from outside. One file per pod,
+`<directory>/<pod uid>.json`, holds the sandbox and its containers.
 """
 
 import hashlib
@@ -28,29 +28,29 @@ from kubeskew.kubelet.device_managers import ContainerDevices
 from kubeskew.kubelet.files import read_kept, write_atomically
 
 _KILLED_EXIT_CODE = 137  # 128 + SIGKILL
-_KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)
+_KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
 
 
 class FakeRuntime:
-    """The runtime of one node. `load` first.
+    """The runtime of one node. Call `load` first.
 
-    What becomes of its containers is on disk when the call returns. An empty sandbox, and that one has been
-    stopped, are worth no write: who does not find that does the same again.
+    Changes to containers are on disk when a call returns. An empty sandbox, or that one was stopped, is not
+    written: a kubelet that does not find it does the same again.
     """
 
     def __init__(self, directory: Path, node_name: str, clock: Clock, entropy: Entropy) -> None:
         self._directory = directory
         self._clock = clock
         self._entropy = entropy
-        # Two octets per node: addresses look right and are unique on the node; nothing routes them.
+        # Two octets per node: addresses look right and are unique on the node. Nothing routes them.
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
         self._sandboxes: dict[str, Sandbox] = {}
         self._processes = NodeProcesses(directory / "files", clock, self._ended)
-        self.on_end: Callable[[str], None] = lambda _pod_uid: None  # a program ended unforeseen
+        self.on_end: Callable[[str], None] = lambda _pod_uid: None  # called when a program ended by itself
 
     def load(self) -> None:
-        """Find what runs already."""
+        """Loads the containers that run already."""
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.glob("*.json")):
@@ -67,14 +67,14 @@ class FakeRuntime:
         return [*self._sandboxes.values()]
 
     def sandbox(self, pod_uid: str) -> Sandbox | None:
-        """Returns a pod's sandbox, with what became of its containers while no kubelet ran."""
+        """Returns a pod's sandbox; its containers have gone on while no kubelet ran."""
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None:
             self._processes.pod(sandbox)
         return sandbox
 
     def running(self) -> frozenset[tuple[str, str]]:
-        """(pod UID, container) of all that run now."""
+        """Returns (pod UID, container) of all running containers."""
         now = self._clock.now()
         return frozenset(
             (sandbox.pod_uid, container.name)
@@ -85,7 +85,7 @@ class FakeRuntime:
     # -- changing
 
     def run_sandbox(self, pod: Object) -> Sandbox:
-        """Create the pod's sandbox, with an address."""
+        """Creates the pod's sandbox, with an address."""
         metadata = pod["metadata"]
         sandbox = Sandbox(
             pod_uid=metadata["uid"],
@@ -111,10 +111,10 @@ class FakeRuntime:
         spec: Object | None = None,
         failure: str = "",
     ) -> Container:
-        """Start the next attempt of a container; older dead ones but the last are forgotten.
+        """Starts the next attempt of a container; drops dead attempts but the last.
 
-        `env` is the whole environment. `spec` is the container's; without it nothing is known of what goes on
-        inside. `failure` says why its program could not be started: it has ended then.
+        `env` is the whole environment. `spec` is the container's; without it no program runs inside.
+        `failure` says why its program could not be started: the attempt has ended then.
         """
         devices = devices or ContainerDevices()
         now = self._clock.now()
@@ -151,11 +151,11 @@ class FakeRuntime:
     # -- inside
 
     async def run_programs(self) -> None:
-        """Let the containers' programs run as time passes, until cancelled."""
+        """Lets the containers' programs run as time passes, until cancelled."""
         await self._processes.run()
 
     def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
-        """The files of a pod's volumes; those that are there already stay."""
+        """Sets the files of a pod's volumes; those that are there already stay."""
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None:
             self._processes.set_volumes(sandbox, volumes)
@@ -169,7 +169,7 @@ class FakeRuntime:
         return self._processes.recording(container_process)
 
     def keep_files(self, container_process: ContainerProcess) -> None:
-        """Have what commands from outside changed in a container's files outlive the kubelet."""
+        """Stores what commands from outside changed in a container's files."""
         self._processes.keep_files(container_process)
 
     def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
@@ -184,9 +184,9 @@ class FakeRuntime:
     def stop_container(
         self, sandbox: Sandbox, container: Container, grace: float, delay: float = 0.0
     ) -> None:
-        """SIGTERM after `delay` seconds (a preStop hook), SIGKILL once `grace` seconds have passed.
+        """Sends SIGTERM after `delay` seconds (a preStop hook), SIGKILL once `grace` seconds have passed.
 
-        Returns at once: when the container ends is known from then on.
+        Returns at once; when the container ends is known from then on.
         """
         pod = self._processes.pod(sandbox)
         pod.advance()
@@ -201,7 +201,7 @@ class FakeRuntime:
             self._end(sandbox, container, lives, exit_code=0)
 
     def kill_container(self, sandbox: Sandbox, container: Container, after: float) -> None:
-        """SIGKILL after so many seconds, unless it ends sooner."""
+        """Sends SIGKILL after so many seconds, unless the container ends sooner."""
         self._end(sandbox, container, after, exit_code=_KILLED_EXIT_CODE)
 
     def _end(self, sandbox: Sandbox, container: Container, after: float, *, exit_code: int) -> None:
@@ -212,11 +212,11 @@ class FakeRuntime:
             self._processes.end_changed(sandbox, container)
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
-        """The sandbox gives up its network; its dead containers stay readable."""
+        """Releases the sandbox's network; its dead containers stay readable."""
         sandbox.ready = False
 
     def remove_sandbox(self, pod_uid: str) -> None:
-        """Forget the pod."""
+        """Forgets the pod."""
         sandbox = self._sandboxes.pop(pod_uid, None)
         if sandbox is not None:
             self._processes.forget_pod(sandbox)

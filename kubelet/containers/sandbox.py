@@ -29,8 +29,8 @@ class Container:
     mounts: list[Object] = field(default_factory=list)  # volumeMounts of its spec
     device_nodes: list[Object] = field(default_factory=list)  # as devices.DeviceNode
     host_mounts: list[Object] = field(default_factory=list)  # as devices.HostMount
-    annotations: dict[str, str] = field(default_factory=dict)  # for the runtime, not of the API
-    is_fixed: bool = False  # the pod's annotations say when it ends, whatever its program does
+    annotations: dict[str, str] = field(default_factory=dict)  # not shown by the API
+    is_fixed: bool = False  # annotations of the pod say when it ends, whatever its program does
     reason: str = ""  # why it ended, where that is neither Completed nor Error
     message: str = ""
 

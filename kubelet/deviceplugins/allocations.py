@@ -1,7 +1,7 @@
-"""Keeps which devices the containers of a node have, and what their plugins said to do with them.
+"""Keeps which devices the containers of a node have, and the plugins' answers to Allocate.
 
-pkg/kubelet/cm/devicemanager/pod_devices.go. What is told of a container that has devices of several resources
-comes from all of them: the first to name a variable, path or annotation wins; resources go by name.
+As in pkg/kubelet/cm/devicemanager/pod_devices.go, a container with devices of several resources gets all
+answers, in the order of the resources' names: the first to name a variable, path or annotation wins.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,8 @@ NO_NUMA_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Devices of one resource in one container, by NUMA node; one of several nodes stands in each."""
+    """Devices of one resource in one container, by NUMA node; a device near several nodes is listed under
+    each."""
 
     devices: Mapping[int, tuple[str, ...]]
     response: ContainerAllocateResponse
@@ -29,13 +30,13 @@ class Allocation:
 
 
 class Allocations:
-    """All of a node's: pod UID → container → resource."""
+    """All allocations of a node: pod UID → container → resource."""
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, dict[str, Allocation]]] = {}
 
     def __iter__(self) -> Iterator[tuple[str, str, str, Allocation]]:
-        """(pod UID, container, resource, allocation), sorted."""
+        """Yields (pod UID, container, resource, allocation), sorted."""
         for pod, containers in sorted(self._pods.items()):
             for container, resources in sorted(containers.items()):
                 for resource, allocation in sorted(resources.items()):
@@ -55,7 +56,7 @@ class Allocations:
             self._pods.pop(pod, None)
 
     def of_container(self, pod: str, container: str) -> Mapping[str, Allocation]:
-        """Resource → its devices."""
+        """Returns a container's allocations by resource."""
         return dict(sorted(self._pods.get(pod, {}).get(container, {}).items()))
 
     def get(self, pod: str, container: str, resource: str) -> Allocation | None:

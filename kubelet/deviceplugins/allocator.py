@@ -1,4 +1,4 @@
-"""Gives devices to containers: which ones, and what their plugin says to do with them.
+"""Allocates devices to containers: which ones, and the plugin's answer for them.
 
 pkg/kubelet/cm/devicemanager/manager.go (Allocate, devicesToAllocate), with topology policy `none`. Where
 upstream takes any device of a set, the first by name is taken.
@@ -20,10 +20,10 @@ from kubeskew.kubelet.protocols.errors import RpcError
 
 
 class Allocator:
-    """`allocated` is what is taken: by the allocations, and by those under way.
+    """Allocates devices; `allocated` holds those taken by the allocations and by those under way.
 
-    Until `sources_ready`, that is, while the pods are admitted that a starting kubelet found, containers that
-    run (`running`: pod UID and name) keep what they have, and nothing is taken back.
+    Until `sources_ready`, while a starting kubelet admits the pods that it found, containers that run
+    (`running`: pod UID and name) keep their devices, and nothing is taken back.
     """
 
     def __init__(
@@ -45,16 +45,16 @@ class Allocator:
         self._active_pods = active_pods
         self._no_containers = no_containers
         self._reusable_of = ""  # the pod under admission
-        self._reusable: dict[str, set[str]] = {}  # devices that its init containers leave to later ones
+        self._reusable: dict[str, set[str]] = {}  # devices of its init containers, free for later ones
 
     def restore(self, allocations: Allocations) -> None:
-        """Begin with the allocations of a checkpoint."""
+        """Begins with the allocations of a checkpoint."""
         self.allocations, self.allocated = allocations, allocations.by_resource()
 
     async def allocate(self, pod: Object, container: Object) -> bool:
-        """Give a container what it asks for; whether anything was given. Init containers come first.
+        """Allocates what a container requests, init containers first; returns whether there was anything.
 
-        Raises DeviceError; what was given before that stays until the pod is gone.
+        Raises DeviceError; earlier allocations stay until the pod is gone.
         """
         pod_uid, name = pod_spec.uid_of(pod), container["name"]
         if pod_uid != self._reusable_of:
@@ -67,7 +67,7 @@ class Allocator:
         return given
 
     def collect(self) -> None:
-        """Take back the devices of pods that are no more."""
+        """Takes back the devices of pods that are gone."""
         if not self.sources_ready:
             return
         gone = self.allocations.pods() - self._active_pods()
@@ -132,7 +132,7 @@ class Allocator:
         return await self._pick(resource, required)
 
     async def _pick(self, resource: str, required: int) -> set[str]:
-        """So many free devices; from now on they are taken."""
+        """Takes so many free devices and returns them."""
         picked: set[str] = set()
 
         def take(devices: Collection[str]) -> bool:
@@ -169,7 +169,7 @@ class Allocator:
 
 
 def wanted(container: Object) -> Iterator[tuple[str, int]]:
-    """(resource, amount) of a container's limits; requests of extended resources are the same."""
+    """Yields (resource, amount) of a container's limits; requests of extended resources are the same."""
     limits = (container.get("resources") or {}).get("limits") or {}
     for resource in sorted(limits):
         yield resource, Quantity.parse(str(limits[resource])).value()

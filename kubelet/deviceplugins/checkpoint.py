@@ -27,12 +27,12 @@ class CheckpointError(Exception):
 
 
 def write(directory: Path, allocations: Allocations, registered: Mapping[str, Sequence[str]]) -> None:
-    """`registered`: resource → its healthy devices."""
+    """Writes the checkpoint; `registered` has the healthy devices by resource."""
     write_atomically(directory / FILE_NAME, encode(allocations, registered))
 
 
 def read(directory: Path) -> tuple[Allocations, list[str]] | None:
-    """(allocations, resources), None if there is no checkpoint. Raises CheckpointError."""
+    """Returns (allocations, resources), None if there is no checkpoint. Raises CheckpointError."""
     content = read_kept(directory / FILE_NAME)
     return None if content is None else decode(content)
 
@@ -56,7 +56,7 @@ def encode(allocations: Allocations, registered: Mapping[str, Sequence[str]]) ->
 
 
 def decode(content: bytes) -> tuple[Allocations, list[str]]:
-    """(allocations, the resources that were registered). Raises CheckpointError."""
+    """Returns (allocations, the registered resources). Raises CheckpointError."""
     try:
         parsed = orjson.loads(content)
         data = parsed["Data"]

@@ -22,7 +22,7 @@ class EndpointStoppedError(Exception):
 
 
 class Endpoint:
-    """A plugin of one resource. Without a channel it stands for one that has not come back yet."""
+    """A plugin of one resource. Without a channel it stands for one that has not registered again yet."""
 
     def __init__(
         self,
@@ -39,25 +39,25 @@ class Endpoint:
 
     @property
     def prefers(self) -> bool:
-        """Returns whether it wants to be asked which devices to take."""
+        """Returns whether the plugin has GetPreferredAllocation."""
         return self._options is not None and self._options.get_preferred_allocation_available
 
     @property
     def starts(self) -> bool:
-        """Returns whether it wants to be told before a container starts."""
+        """Returns whether the plugin has PreStartContainer."""
         return self._options is not None and self._options.pre_start_required
 
     def stop(self) -> None:
         self._stopped_at = self._clock.monotonic()
 
     def grace_expired(self) -> bool:
-        """Returns whether it has been gone for so long that its resource is to be forgotten."""
+        """Returns whether the plugin has been gone for so long that its resource is forgotten."""
         return self._stopped_at is not None and self._clock.monotonic() - self._stopped_at > GRACE_SECONDS
 
     # Upstream's calls, but for the last, have no timeout. They raise RpcError or EndpointStoppedError.
 
     async def preferred(self, available: Collection[str], included: Collection[str], size: int) -> list[str]:
-        """Asks the plugin which of the available devices it would take; it may name too few, or others."""
+        """Asks the plugin which of the available devices it prefers; it may name too few, or others."""
         request = PreferredAllocationRequest()
         request.container_requests.add(
             available_deviceIDs=sorted(available),

@@ -1,9 +1,8 @@
-"""Keeps what device plugins offer on one node: their devices, healthy or not, and the node's capacity from
-them.
+"""Keeps the devices that plugins offer on one node, healthy or not, and the node's capacity from them.
 
-pkg/kubelet/cm/devicemanager/manager.go (genericDeviceUpdateCallback, GetCapacity). The tables live apart from
-each other, as upstream's: a resource is known from its plugin's first list of devices, or from the
-checkpoint, until five minutes after its plugin has gone.
+pkg/kubelet/cm/devicemanager/manager.go (genericDeviceUpdateCallback, GetCapacity). As upstream, the tables
+are independent: a resource is known from its plugin's first list of devices, or from the checkpoint, until
+five minutes after its plugin left.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,18 +16,22 @@ from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 
 
 class Inventory:
-    """The tables by resource. `zero_is_inactive`: a resource without healthy devices is not the plugins'."""
+    """The tables by resource.
+
+    `zero_is_inactive`: a resource without healthy devices does not belong to plugins.
+    """
 
     def __init__(self, clock: Clock, *, zero_is_inactive: bool) -> None:
         self._clock = clock
         self._zero_is_inactive = zero_is_inactive
         self.endpoints: dict[str, Endpoint] = {}
-        self.devices: dict[str, dict[str, Device]] = {}  # as last told, and kept when the plugin goes
+        self.devices: dict[str, dict[str, Device]] = {}  # as last listed; kept when the plugin leaves
         self.healthy: dict[str, set[str]] = {}
         self.unhealthy: dict[str, set[str]] = {}
 
     def restore(self, resources: Iterable[str]) -> None:
-        """Resources of a checkpoint: none of their devices can be had until their plugins register again."""
+        """Restores resources of a checkpoint; their devices are not available until their plugins register
+        again."""
         for resource in resources:
             self.healthy[resource], self.unhealthy[resource] = set(), set()
             self.endpoints[resource] = Endpoint(resource, self._clock)
@@ -37,7 +40,7 @@ class Inventory:
         self.endpoints[resource] = endpoint
 
     def disconnected(self, resource: str) -> None:
-        """The resource's plugin is gone: nobody gets its devices."""
+        """Makes the devices of a resource unavailable whose plugin left."""
         endpoint = self.endpoints.get(resource)
         if endpoint is None:
             return
@@ -48,7 +51,7 @@ class Inventory:
         endpoint.stop()
 
     def replace(self, resource: str, devices: Collection[Device]) -> set[str]:
-        """Returns the plugin's list. Gives the devices whose health changed, or that are new."""
+        """Replaces the plugin's list; returns the devices that are new or whose health changed."""
         before = self.devices.get(resource, {})
         now = {device.ID: device for device in devices}
         self.devices[resource] = now
@@ -77,14 +80,14 @@ class Inventory:
         return PluginCapacity(capacity, allocatable, removed)
 
     def offers(self, resource: str, allocated: Mapping[str, Collection[str]]) -> bool:
-        """Returns whether a resource is the plugins' business: registered, or given to a pod that still
+        """Returns whether a resource belongs to plugins: registered, or allocated to a pod that still
         runs."""
         if self._zero_is_inactive:
             return bool(self.healthy.get(resource))
         return resource in self.healthy or resource in allocated
 
     def healthy_devices(self) -> dict[str, list[Device]]:
-        """Resource → its healthy devices, by name."""
+        """Returns the healthy devices by resource, sorted."""
         return {
             resource: [device for name, device in sorted(devices.items()) if name in self.healthy[resource]]
             for resource, devices in sorted(self.devices.items())
@@ -92,7 +95,7 @@ class Inventory:
         }
 
     def by_numa_node(self, resource: str, devices: Iterable[str]) -> dict[int, tuple[str, ...]]:
-        """Returns the devices as a checkpoint has them: under each of their nodes, under -1 without any."""
+        """Returns the devices as a checkpoint has them: under each of their NUMA nodes, or under -1."""
         found: dict[int, list[str]] = {}
         for name in sorted(devices):
             known = self.devices.get(resource, {}).get(name)
@@ -102,6 +105,7 @@ class Inventory:
         return {node: tuple(names) for node, names in found.items()}
 
     def health(self, resource: str, device: str) -> str:
-        """`Healthy` or `Unhealthy`, as the plugin last told of the device; one it no longer names is well."""
+        """Returns `Healthy` or `Unhealthy` as the plugin last reported; a device no longer listed counts
+        as healthy."""
         known = self.devices.get(resource, {}).get(device)
         return "Healthy" if known is None or known.health == HEALTHY else "Unhealthy"

@@ -1,8 +1,8 @@
 """The device plugin manager of one node (pkg/kubelet/cm/devicemanager/manager.go).
 
-Plugins register and list their devices; pods get devices at their admission, before anything else is looked
-at, and keep them until they are gone; who has what is in a checkpoint. See `inventory.py` for what there is,
-`allocator.py` for who gets it, `serving.py` for the sockets.
+Plugins register and list their devices. Pods get devices at their admission, before any other check, and keep
+them until they are gone. The allocations are in a checkpoint. See `inventory.py` for the devices,
+`allocator.py` for allocating, `serving.py` for the sockets.
 """
 
 import logging
@@ -38,11 +38,11 @@ class Surroundings:
 
     active_pods: Callable[[], set[str]]
     capacity_changed: Callable[[], None]
-    health_changed: Callable[[Collection[str]], None]  # of devices of these pods
+    health_changed: Callable[[Collection[str]], None]  # called with pods' UIDs
 
 
 class DevicePluginManager:
-    """Implements `DevicePlugins`, and what registered plugins are told to. `restore` first."""
+    """Implements `DevicePlugins`, and handles registered plugins. Call `restore` first."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class DevicePluginManager:
         metrics: KubeletMetrics,
         surroundings: Surroundings,
     ) -> None:
-        """The checkpoint lies in `directory`."""
+        """The checkpoint is in `directory`."""
         self._directory = directory
         self._clock = clock
         self._features = features
@@ -70,11 +70,11 @@ class DevicePluginManager:
 
     @property
     def is_new(self) -> bool:
-        """Returns whether no kubelet ran here before, as upstream tells: it would have left its directory."""
+        """Returns whether no kubelet ran here before; as upstream, by the directory that one leaves."""
         return self._is_new
 
     def restore(self, running: Collection[tuple[str, str]]) -> None:
-        """Take over what the last kubelet left. `running`: (pod UID, container) of what runs."""
+        """Restores what the last kubelet left. `running`: (pod UID, container) of running containers."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
         self._allocator.running = running
         try:
@@ -94,7 +94,7 @@ class DevicePluginManager:
     # -- plugins
 
     def clean(self, directory: Path) -> None:
-        """Remove the sockets of an earlier life: plugins take that as a sign to register again."""
+        """Removes the sockets of an earlier kubelet: plugins take that as a sign to register again."""
         for path in directory.iterdir():
             try:
                 if stat.S_ISSOCK(path.lstat().st_mode):
@@ -103,7 +103,7 @@ class DevicePluginManager:
                 log.error("cannot remove %s: %s", path, error)
 
     async def connected(self, resource: str, channel: Channel) -> None:
-        """A plugin answers; raises DeviceError if it does not say its options."""
+        """Takes on a plugin; raises DeviceError if it does not answer GetDevicePluginOptions."""
         try:
             options = await device_plugin.GET_OPTIONS.call(channel, Empty())
         except RpcError as error:
@@ -111,12 +111,12 @@ class DevicePluginManager:
         self._inventory.connected(resource, Endpoint(resource, self._clock, channel, options))
 
     def disconnected(self, resource: str) -> None:
-        """The resource's plugin left, or its stream of devices ended."""
+        """Handles that the resource's plugin left, or its stream of devices ended."""
         self._inventory.disconnected(resource)
         self._surroundings.capacity_changed()
 
     def listed(self, resource: str, response: ListAndWatchResponse) -> None:
-        """The plugin told of its devices."""
+        """Handles the plugin's list of devices."""
         changed = self._inventory.replace(resource, response.devices)
         if self._features.resource_health and changed:
             self._surroundings.health_changed(self._allocator.allocations.holders(resource, changed))
@@ -142,14 +142,15 @@ class DevicePluginManager:
         return {resource: len(devices) for resource, devices in self._allocator.allocated.items()}
 
     async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """Nothing is asked of a plugin that is not needed any more: what a container has, it keeps."""
+        """Returns the container's devices; a container that has all keeps them without a call of the
+        plugin."""
         pod_uid, name = pod_spec.uid_of(pod), container["name"]
         lacks = False
         for resource, amount in wanted(container):
             if not amount or not self._inventory.offers(resource, self._allocator.allocated):
                 continue
             await self._pre_start(pod_uid, name, resource)
-            # A pod that a restarted kubelet found running may have got in without devices.
+            # A pod found running by a restarted kubelet may have been admitted without devices.
             known = self._allocator.allocations.get(pod_uid, name, resource)
             lacks |= known is None and pod_uid in self._surroundings.active_pods()
         if lacks:
@@ -175,7 +176,7 @@ class DevicePluginManager:
             raise DeviceError(f"device plugin PreStartContainer rpc failed with err: {error}") from error
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Only regular containers, as upstream."""
+        """Adds the health of devices, only to regular containers, as upstream."""
         if not self._features.resource_health:
             return
         for container in status.get("containerStatuses") or []:
@@ -201,15 +202,15 @@ class DevicePluginManager:
         return found
 
     def devices_of(self, pod_uid: str, container: str) -> Mapping[str, Allocation]:
-        """Resource → what the container has of it."""
+        """Returns the container's allocations by resource."""
         return self._allocator.allocations.of_container(pod_uid, container)
 
     def healthy_devices(self) -> Mapping[str, list[Device]]:
-        """Resource → devices."""
+        """Returns the healthy devices by resource."""
         return self._inventory.healthy_devices()
 
     def collect(self) -> None:
-        """Take back what pods have that are no more."""
+        """Takes back the devices of pods that are gone."""
         self._allocator.collect()
 
     def _save(self) -> None:

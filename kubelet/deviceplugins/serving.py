@@ -1,8 +1,8 @@
-"""The kubelet's socket for device plugins, and its connections to those that registered.
+"""Serves the kubelet's socket for device plugins, and keeps its connections to those that registered.
 
 pkg/kubelet/cm/devicemanager/plugin/v1beta1: a plugin calls Register, or shows itself in the registry of all
-plugins; the kubelet connects to it, and watches its list of devices until the stream ends. As upstream, there
-is one connection per resource to speak of: up to 1.36, the end of an older plugin takes the newer one along.
+plugins; the kubelet connects to it, and watches its list of devices until the stream ends. As upstream there
+is one connection per resource: up to 1.36, the end of an older plugin also ends the newer one.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class PluginUser(Protocol):
     """Handles plugins that register and leave; the device plugin manager implements it."""
 
     def clean(self, directory: Path) -> None:
-        """Remove the sockets that are left in the directory."""
+        """Removes the sockets that are left in the directory."""
         ...
 
     async def connected(self, resource: str, channel: Channel) -> None:
@@ -55,7 +55,7 @@ class DevicePluginServer:
     def __init__(
         self, directory: Path, user: PluginUser, metrics: KubeletMetrics, *, tells_apart: bool
     ) -> None:
-        """`tells_apart`: of two plugins for a resource, the older one's end leaves the newer one alone."""
+        """`tells_apart`: the end of the older of two plugins for a resource leaves the newer one alone."""
         self._directory = directory
         self._tells_apart = tells_apart
         self._user = user
@@ -65,7 +65,7 @@ class DevicePluginServer:
         self._watching: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
-        """Raises OSError if the socket cannot be had."""
+        """Starts to listen; raises OSError if the socket cannot be made."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
         self._user.clean(self._directory)
         self._server = calling.new_server()
@@ -74,7 +74,7 @@ class DevicePluginServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """End everything at once; what the plugins are for stays as it is."""
+        """Ends everything at once; allocations stay as they are."""
         if self._server is not None:
             await self._server.stop(None)
         for task in self._watching:
@@ -142,7 +142,7 @@ class DevicePluginServer:
         self._spawn(self._watch(resource, channel))
 
     async def _watch(self, resource: str, channel: Channel) -> None:
-        """Follow the plugin's list until its stream ends, then be done with the resource's connection."""
+        """Follows the plugin's list until its stream ends, then ends the resource's connection."""
         try:
             async for response in device_plugin.LIST_AND_WATCH.call(channel, Empty()):
                 self._user.listed(resource, response)
@@ -174,5 +174,5 @@ async def _dial(channel: Channel) -> None:
 
 
 def _refusal(text: str) -> RpcError:
-    """Words an error that is no status as Go does."""
+    """Returns an error that is not a gRPC status, worded as in Go."""
     return RpcError(grpc.StatusCode.UNKNOWN, text)

@@ -14,8 +14,10 @@ A = TypeVar("A")
 async def claim_answers(
     texts: Texts, call: str, answering: Awaitable[Mapping[str, A | ClaimFailed]], infos: Sequence[ClaimInfo]
 ) -> AsyncIterator[tuple[ClaimInfo, A]]:
-    """Returns what a plugin says of each claim. Raises DeviceError if it fails, refuses one or leaves one
-    out."""
+    """Yields a plugin's answer for each claim.
+
+    Raises DeviceError if it fails, refuses a claim or leaves one out.
+    """
     by_uid = {info.uid: info for info in infos}
     try:
         answers = await answering

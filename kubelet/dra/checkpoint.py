@@ -1,9 +1,9 @@
-"""The file `dra_manager_state`: claims in use, kept over restarts of the kubelet. Its format depends on
-the release.
+"""The file `dra_manager_state`: claims in use, kept over restarts of the kubelet. Its format depends on the
+release.
 
-From 1.31 on: `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before:
-`{"version": "v1", "entries": […], "checksum": …}`, whose checksum is a hash of Go's dump of the structs.
-Neither release reads the other's file: the kubelet does not start then, as upstream (issue 127653).
+From 1.31 on it is `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before it
+was `{"version": "v1", "entries": […], "checksum": …}`, whose checksum is a hash of Go's dump of the structs.
+Neither release reads the other's file: as upstream, the kubelet does not start then (issue 127653).
 """
 
 import zlib
@@ -40,7 +40,7 @@ class Codec(Protocol):
 
 
 class ModernCodec:
-    """1.31 and later; what a release does not know is lost in a file that it rewrites."""
+    """The format of 1.31 and later; data unknown to a release is lost when it rewrites the file."""
 
     def __init__(self, *, share_ids: bool, skips: bool) -> None:
         self._share_ids = share_ids
@@ -53,7 +53,7 @@ class ModernCodec:
 
     def decode(self, content: bytes) -> list[ClaimInfo]:
         outer = _parsed(content)
-        # Go matches keys without regard to case: an older file has a checksum, but of no data.
+        # Go matches keys without regard to case: an older file has a checksum, but no data.
         data, checksum = outer.get("Data", ""), outer.get("Checksum", outer.get("checksum", 0))
         if zlib.crc32(data.encode()) != checksum:
             raise CheckpointError("checkpoint is corrupted")
@@ -62,7 +62,7 @@ class ModernCodec:
 
 
 class ClassicCodec:
-    """1.30 and earlier; the entries have the members of later releases."""
+    """The format of 1.30 and earlier; the entries have the members of later releases."""
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
         entries = [_entry(info, share_ids=False) for info in infos]
@@ -94,7 +94,10 @@ class CheckpointFile:
         self._codec = codec
 
     def load(self) -> list[ClaimInfo]:
-        """Loads what the last kubelet stored; makes an empty one if there is none. Raises CheckpointError."""
+        """Loads what the last kubelet stored; writes an empty file if there is none.
+
+        Raises CheckpointError.
+        """
         content = read_kept(self._path)
         if content is None:
             self.store([])
@@ -119,7 +122,7 @@ def _parsed(content: bytes) -> Object:
 
 
 def _go_text(content: bytes, error: ValueError) -> str:
-    """Words the error as encoding/json does; in the parser's own words if Go would read it."""
+    """Words the error as encoding/json does; keeps the parser's own text if Go would read it."""
     try:
         json_syntax.check(content)
     except json_syntax.JSONSyntaxError as found:
@@ -144,7 +147,10 @@ def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:
 
 
 def _skips(info: ClaimInfo, driver: str) -> Object:
-    """Known since 1.37; older kubelets ignore it, and lose it with the next write. Its key is from memory."""
+    """Returns the skipped calls.
+
+    Known since 1.37; older kubelets ignore them, and lose them with the next write. The key is from memory.
+    """
     skips = info.skips.get(driver)
     return {"SkipNodeOperations": sorted(skips)} if skips else {}
 

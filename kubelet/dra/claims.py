@@ -1,7 +1,4 @@
-"""The claims that are in use on a node, as the DRA manager remembers them.
-
-In memory and in its checkpoint.
-"""
+"""The claims in use on a node, as the DRA manager keeps them in memory and in its checkpoint."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,16 +9,16 @@ from kubeskew.kubelet.dra.plugin import ClaimRef, PreparedDevice
 
 @dataclass(slots=True)
 class ClaimInfo:
-    """A claim, who uses it, and its devices per driver."""
+    """A claim, its users, and its devices per driver."""
 
     namespace: str
     name: str
     uid: str
     pod_uids: set[str] = field(default_factory=set)
-    devices: dict[str, list[PreparedDevice]] = field(default_factory=dict)  # a driver may have none
-    skips: dict[str, frozenset[str]] = field(default_factory=dict)  # driver → calls that it does without
-    prepared: bool = False  # by this kubelet: not in the checkpoint
-    unpreparing: bool = False  # its drivers are being told
+    devices: dict[str, list[PreparedDevice]] = field(default_factory=dict)  # may be empty for a driver
+    skips: dict[str, frozenset[str]] = field(default_factory=dict)  # driver → calls to leave out
+    prepared: bool = False  # prepared by this kubelet: not in the checkpoint
+    unpreparing: bool = False  # calls to its drivers are under way
 
     @property
     def ref(self) -> ClaimRef:
@@ -31,8 +28,7 @@ class ClaimInfo:
         self.devices[driver] = list(devices)
 
     def cdi_ids(self, request: str) -> list[str]:
-        """Returns the CDI IDs that the driver gave for a request; for all of them if it is empty. Each ID
-        once."""
+        """Returns the CDI IDs for a request, each once; for all requests if it is empty."""
         found = (
             cdi_id
             for devices in self.devices.values()
@@ -44,7 +40,7 @@ class ClaimInfo:
 
 
 class ClaimStore(Protocol):
-    """The interface of the place where claims are kept over restarts."""
+    """Keeps claims over restarts."""
 
     def load(self) -> list[ClaimInfo]: ...
 
@@ -52,14 +48,14 @@ class ClaimStore(Protocol):
 
 
 class ClaimCache:
-    """All of them, by namespace and name. `load` first; `save` after changes."""
+    """All claims, by namespace and name. Call `load` first, and `save` after changes."""
 
     def __init__(self, store: ClaimStore) -> None:
         self._infos: dict[tuple[str, str], ClaimInfo] = {}
         self._store = store
 
     def load(self) -> None:
-        """Take what the last kubelet stored."""
+        """Loads what the last kubelet stored."""
         self._infos = {(info.namespace, info.name): info for info in self._store.load()}
 
     def infos(self) -> list[ClaimInfo]:
@@ -69,7 +65,7 @@ class ClaimCache:
         return self._infos.get((namespace, name))
 
     def names_of(self, pod_uid: str) -> list[str]:
-        """Returns the claims that a pod uses; they are all of its namespace."""
+        """Returns the claims that a pod uses; all are in its namespace."""
         return [info.name for info in self._infos.values() if pod_uid in info.pod_uids]
 
     def add(self, info: ClaimInfo) -> None:

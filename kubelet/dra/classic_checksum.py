@@ -1,4 +1,4 @@
-"""The checksum of the older checkpoint: of what Go prints of its structs (pkg/kubelet/cm/dra/state)."""
+"""Computes the checksum of the older checkpoint: of Go's dump of its structs (pkg/kubelet/cm/dra/state)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Object = Mapping[str, Any]
 
 
 def checksum(version: str, entries: Sequence[Object]) -> int:
-    """Of the file's struct, its own checksum being 0 (checkpointmanager/checksum)."""
+    """Returns the checksum of the file's struct, with its own checksum as 0 (checkpointmanager/checksum)."""
     fields = {
         "Version": string(version),
         "Entries": items("state.ClaimInfoStateList", map(_printed_entry, entries)),

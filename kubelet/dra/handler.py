@@ -1,4 +1,4 @@
-"""Registers DRA drivers' plugins, and has the slices of drivers wiped that are gone.
+"""Registers DRA drivers' plugins, and wipes the slices of drivers that left.
 
 pkg/kubelet/cm/dra/plugin: registration.go up to 1.33, dra_plugin_manager.go since.
 """
@@ -31,9 +31,8 @@ class DRAPluginHandler:
         connect: "Callable[[str, str, str], SocketPlugin]",
         health: "HealthMonitor | None",
     ) -> None:
-        """`connect` makes the plugin of a driver, an endpoint and a service; without `health` nobody asks
-        for it.
-        """
+        """`connect` makes the plugin of a driver, an endpoint and a service; without `health` no health is
+        followed."""
         self._plugins = plugins
         self._wiper = wiper
         self._rules = rules
@@ -91,7 +90,7 @@ class DRAPluginHandler:
         await plugin.follow_connection(lambda: self._sync(plugin.driver))
 
     def _sync(self, driver: str) -> None:
-        """The driver can be called: its slices stay. It cannot: they go, unless it is back in time."""
+        """Keeps the slices of a driver that can be called; else they are wiped, unless it is back in time."""
         if any(self._usable(plugin) for plugin in self._plugins.of(driver)):
             self._wiper.driver_came(driver)
         else:
@@ -101,7 +100,7 @@ class DRAPluginHandler:
         return plugin.connected or not self._rules.follows_connections
 
     async def stop(self) -> None:
-        """Close all connections. Nothing is wiped on their account."""
+        """Closes all connections, without wiping."""
         await asyncio.gather(*(self._drop(*key) for key in [*self._sockets]))
 
 

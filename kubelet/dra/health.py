@@ -1,7 +1,7 @@
-"""Follows the health streams of drivers, and keeps what is known of each device.
+"""Follows the health streams of drivers, and keeps the health of each device.
 
-pkg/kubelet/cm/dra/healthinfo.go and manager.go (HandleWatchResourcesStream), 1.36: what a driver does not
-tell again in time is Unknown, and so is everything of a driver whose stream has ended.
+pkg/kubelet/cm/dra/healthinfo.go and manager.go (HandleWatchResourcesStream), 1.36: a device that a driver
+does not report again in time is Unknown, and so are all devices of a driver whose stream ended.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "dra_health_state"
 UNKNOWN = "Unknown"
-_STATES = (UNKNOWN, "Healthy", "Unhealthy")  # by their numbers
+_STATES = (UNKNOWN, "Healthy", "Unhealthy")  # health by number
 _DEFAULT_SECONDS = 30.0
 _RETRY_SECONDS = 5.0
 _LONGEST_MESSAGE = 1024
@@ -31,7 +31,7 @@ _LONGEST_MESSAGE = 1024
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """The last report about a device, `seen` by the monotonic clock; holds for `timeout` seconds."""
+    """The last report about a device, `seen` by the monotonic clock; it is valid for `timeout` seconds."""
 
     pool: str
     device: str
@@ -46,7 +46,7 @@ class DeviceHealth:
 
 
 class HealthCache:
-    """The health of all devices of a node. Also written to a file, for those who look there."""
+    """The health of all devices of a node, also written to a file for tools that read it."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -54,14 +54,14 @@ class HealthCache:
         self._drivers: dict[str, dict[tuple[str, str], DeviceHealth]] = {}
 
     def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
-        """(health, message)."""
+        """Returns (health, message)."""
         found = self._drivers.get(driver, {}).get((pool, device))
         if found is None or self._clock.monotonic() - found.seen > found.timeout:
             return UNKNOWN, ""
         return found.health, found.message
 
     def update(self, driver: str, told: Sequence[DeviceHealth]) -> list[tuple[str, str]]:
-        """Take what a driver says of all its devices; (pool, device) of those of which it is news."""
+        """Takes a driver's report of all its devices; returns (pool, device) of those that changed."""
         now = self._clock.monotonic()
         known = self._drivers.setdefault(driver, {})
         reported = {(one.pool, one.device): one for one in told}
@@ -76,7 +76,7 @@ class HealthCache:
         return changed
 
     def clear(self, driver: str) -> None:
-        """Nothing is known of the driver's devices any more."""
+        """Forgets the health of the driver's devices."""
         if self._drivers.pop(driver, None) is not None:
             self._save()
 
@@ -101,7 +101,8 @@ def _stored(one: DeviceHealth, now: str) -> dict[str, Any]:
 
 
 class HealthMonitor:
-    """Follows the streams of a node's drivers; `changed` is told a driver and its (pool, device) pairs."""
+    """Follows the streams of a node's drivers; `changed` is called with a driver and its (pool, device)
+    pairs."""
 
     def __init__(
         self,
@@ -114,12 +115,12 @@ class HealthMonitor:
         self._clock = clock
         self._rules = rules
         self._changed = changed
-        self._newest: dict[str, object] = {}  # driver → the last of its streams
+        self._newest: dict[str, object] = {}  # the newest stream by driver
 
     async def follow(self, driver: str, channel: "Channel", told: Sequence[str]) -> None:
-        """Read a plugin's stream, and again five seconds after its end. Until cancelled, or there is none.
+        """Reads a plugin's stream, and again five seconds after its end, until cancelled.
 
-        `told` is what the plugin said it serves.
+        Returns if the plugin has no stream. `told` are the services that the plugin announced.
         """
         from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
 
@@ -150,7 +151,7 @@ class HealthMonitor:
         return self._newest.get(driver) is stream or not self._rules.careful
 
     def told(self, driver: str, devices: Sequence[Any]) -> None:
-        """One message of a stream."""
+        """Handles one message of a stream."""
         changed = self._cache.update(driver, [self._taken(device) for device in devices])
         if changed:
             self._changed(driver, changed)

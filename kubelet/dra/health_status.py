@@ -14,7 +14,10 @@ from kubeskew.kubelet.dra.pod_claims import pod_claims
 def add_health(
     pod: Object, status: Object, claims: ClaimCache, health: HealthCache, *, with_message: bool
 ) -> None:
-    """Into the regular containers' statuses, beside what device plugins said. Upstream's order is random."""
+    """Adds health to the regular containers' statuses, beside that of device plugins.
+
+    Upstream's order is random.
+    """
     names = _claim_names(pod)
     specs = {spec["name"]: spec for spec in pod_spec.containers(pod)}
     for container in status.get("containerStatuses") or []:
@@ -33,15 +36,15 @@ def add_health(
 
 
 def _claim_names(pod: Object) -> Mapping[str, str | None]:
-    """Entry of the spec → the claim's name, as far as is known."""
+    """Returns the claims' names by entry of the spec, as far as they are known."""
     try:
         return {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
     except DeviceError:
-        return {}  # not made yet, so nothing is prepared
+        return {}  # not created yet, so nothing is prepared
 
 
 def _healths(info: ClaimInfo, request: str, health: HealthCache, *, with_message: bool) -> Iterator[Object]:
-    """One entry per resource; several devices may be one to the container runtime."""
+    """Yields one entry per resource; several devices may be one to the container runtime."""
     seen = set()
     for driver, devices in info.devices.items():
         for device in devices:

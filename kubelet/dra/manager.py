@@ -1,9 +1,8 @@
-"""The DRA manager: prepares a pod's claims before its sandbox is made, and gives them back after its end.
+"""The DRA manager prepares a pod's claims before its sandbox is made, and gives them back after its end.
 
-pkg/kubelet/cm/dra/manager.go. First everything that can be wrong is looked at; only then is the pod
-noted as a user of its claims, in memory and in the checkpoint, so that a pod that fails leaves nothing
-behind (up to 1.33 the two went together, claim by claim). Then each driver is called once for all its
-claims.
+pkg/kubelet/cm/dra/manager.go. It checks all claims first; only then the pod is noted as their user, in memory
+and in the checkpoint. So a pod that fails leaves nothing behind (up to 1.33 the two went together, claim by
+claim). Then each driver is called once for all its claims.
 """
 
 import logging
@@ -105,9 +104,9 @@ class DRAManager:
             self._save()
 
     async def _validated(self, pod: Object, claim: PodClaim) -> ClaimInfo | None:
-        """Returns the claim as the API has it, if the pod may use it.
+        """Returns the claim from the API if the pod may use it; None if the pod needs none.
 
-        None if the pod needs none. Remembers nothing.
+        Remembers nothing.
         """
         if claim.claim is None:
             return None
@@ -134,14 +133,14 @@ class DRAManager:
             text = "DRAOptionalNodeOperations feature gate is disabled on kubelet"
             raise DeviceError(self._texts.claim.format(claim=claim.claim, namespace=namespace, error=text))
         if self._validates_first:
-            # Even a claim that is prepared already needs its drivers: without them something is wrong here.
+            # Even a claim that is prepared already needs its drivers; without them this is an error.
             for driver in drivers:
                 if PREPARE not in skips.get(driver, ()):
                     self._plugins.get(driver)
         return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers}, skips=skips)
 
     def _remembered(self, pod: Object, found: ClaimInfo) -> ClaimInfo:
-        """Returns the cache's entry for the claim, with the pod as a user; on disk when this returns."""
+        """Returns the cached claim with the pod as a user; it is on disk when this returns."""
         info = self._cache.get(found.namespace, found.name)
         if info is None:
             info = found
@@ -159,7 +158,8 @@ class DRAManager:
         return info
 
     def _batches(self, call: str, infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
-        """driver → its claims; a claim may have several drivers, and one may do without the call."""
+        """Returns the claims by driver; a claim may have several drivers, and a driver may do without the
+        call."""
         batches: dict[str, list[ClaimInfo]] = {}
         for info in infos:
             for driver in info.devices:
@@ -197,7 +197,7 @@ class DRAManager:
                 raise DeviceError(text.format(claim=claim, namespace=namespace))
             ids += info.cdi_ids(request)
         if extended_name is not None and self._cache.get(namespace, extended_name) is None:
-            # Looked for on behalf of every container, even one that has no part in it.
+            # Searched for every container, even one that does not use the claim.
             raise DeviceError(self._texts.no_extended_info.format(claim=extended_name, namespace=namespace))
         return ContainerDevices(list(dict.fromkeys(ids)))
 
@@ -221,9 +221,9 @@ class DRAManager:
         await self._unprepare(pod_spec.uid_of(pod), pod_spec.namespace_of(pod), names)
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
-        """Give up the pod's use of the claims; those without another user go back to their drivers.
+        """Ends the pod's use of the claims; those without another user are unprepared.
 
-        Up to 1.36 a claim's only user loses it to a pod that never got so far as to use it (140212).
+        Up to 1.36 a claim's only user also loses it to a pod that never got to use it (140212).
         """
         last: list[ClaimInfo] = []
         for name in names:
@@ -249,12 +249,12 @@ class DRAManager:
     async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_unprepare_resources([info.ref for info in infos])
         async for _ in claim_answers(self._texts, UNPREPARE, answering, infos):
-            pass  # an answer that is no failure is all there is to know
+            pass  # the answer has nothing but failures
 
     # -- reconcile
 
     async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
-        """Every minute: give back what pods hold that are no more on the node. Not gated, as upstream."""
+        """Unprepares, every minute, claims of pods that are gone from the node. Not gated, as upstream."""
         while True:
             await self.reconcile_once(active_pods())
             await self._clock.sleep(RECONCILE_SECONDS)
@@ -280,7 +280,7 @@ class DRAManager:
         self._metrics.set_claims_in_use(self._node_name, in_use)
 
     async def _measured(self, operation: str, text: str, work: Awaitable[None]) -> None:
-        """Await the work; its errors get the operation's words around them, and both are counted."""
+        """Awaits the work, puts the operation's text around its errors, and counts both."""
         began, failed = self._clock.monotonic(), True
         try:
             await work

@@ -1,8 +1,5 @@
-"""DRA on one node.
-
-The manager with its checkpoint, the drivers that register their plugins, and the wiping of slices that
-no driver stands behind.
-"""
+"""DRA on one node: the manager with its checkpoint, the registration of drivers, and the wiping of slices
+without a driver."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,13 +29,13 @@ if TYPE_CHECKING:
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 
-# Before, claims are allocated by drivers' own controllers.
+# Before, drivers' own controllers allocate claims.
 _OLDEST_WITH_SLICES = 31
 _SYNC_SECONDS = 60.0  # the kubelet's syncFrequency
 
 
 class NodeDRA:
-    """The devices of one node. `restore`, `start`, `stop`."""
+    """DRA on one node: `restore`, `start`, `stop`."""
 
     def __init__(
         self,
@@ -50,7 +47,7 @@ class NodeDRA:
         metrics: KubeletMetrics,
         health_changed: Callable[[Collection[str]], None] = lambda _pod_uids: None,
     ) -> None:
-        """`health_changed` is told of pods whose devices' health is another now."""
+        """`health_changed` is called with pods whose devices' health changed."""
         self._config = config
         self._clock = world.clock
         self._client = client
@@ -98,13 +95,13 @@ class NodeDRA:
 
     @property
     def handlers(self) -> Mapping[str, PluginHandler]:
-        """By type of plugin; before 1.31 drivers speak otherwise."""
+        """Returns the handlers by type of plugin; none before 1.31, where drivers use another protocol."""
         return {"DRAPlugin": self._handler} if self._offers_slices else {}
 
     @property
     def ready(self) -> bool:
-        """Returns whether what earlier drivers left is wiped, so that whatever is published from now on
-        stays."""
+        """Returns whether the slices of earlier drivers are wiped, so that slices published from now on
+        stay."""
         return self._wiped or not self._offers_slices
 
     def registered(self) -> list[str] | None:
@@ -118,7 +115,7 @@ class NodeDRA:
         return self._cache.get(namespace, name)
 
     def prepared(self) -> dict[str, list[Object]]:
-        """Driver → the claims it has prepared, with their devices."""
+        """Returns the prepared claims by driver, with their devices."""
         found: dict[str, list[Object]] = {}
         for info in self._cache.infos():
             for driver, devices in info.devices.items():
@@ -128,7 +125,7 @@ class NodeDRA:
         return found
 
     def restore(self) -> None:
-        """Take over what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
+        """Restores what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
         if self._manager is None:
             return
         try:
@@ -137,18 +134,18 @@ class NodeDRA:
             raise CheckpointError(self._texts.checkpoint.format(error=error)) from error
 
     def start(self) -> None:
-        """Wipe what is left of earlier drivers, before plugins register."""
+        """Wipes the slices of earlier drivers, before plugins register."""
         if self._offers_slices:
             self._wiping = asyncio.create_task(self._wipe(), name=f"DRA wipe of {self._config.name}")
 
     async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
-        """Give back what pods leave behind, until cancelled; only while all pods are known."""
+        """Unprepares claims of pods that are gone, until cancelled; only while all pods are known."""
         if self._manager is not None:
             health = [self._look_again()] if self._asks_health else []
             await asyncio.gather(self._manager.reconcile(active_pods), *health)
 
     async def stop(self) -> None:
-        """Call drivers no more; slices, claims and containers stay as they are."""
+        """Stops calling drivers; slices, claims and containers stay as they are."""
         if self._wiping is not None:
             self._wiping.cancel()
             await asyncio.gather(self._wiping, return_exceptions=True)
@@ -157,7 +154,7 @@ class NodeDRA:
 
     def _connect(self, driver: str, endpoint: str, service: str) -> "SocketPlugin":
         from kubeskew.kubelet.dra.socket_plugin import (
-            SocketPlugin,  # brings grpc, which the first socket needs anyway
+            SocketPlugin,  # imports grpc, which the first socket needs anyway
         )
 
         return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)
@@ -172,14 +169,13 @@ class NodeDRA:
             self._health_changed(users)
 
     async def _look_again(self) -> None:
-        """Looks at every pod once a minute, as upstream: what a driver said of its devices may hold no
-        more."""
+        """Looks at every pod once a minute, as upstream: the reported health of devices may have expired."""
         while True:
             await self._clock.sleep(_SYNC_SECONDS)
             if users := {uid for info in self._cache.infos() for uid in info.pod_uids}:
                 self._health_changed(users)
 
     async def _wipe(self) -> None:
-        # Upstream too wipes at its start: better to offer nothing than pods that wait for a driver in vain.
+        # Upstream wipes at its start, too: no devices are better than pods that wait for a driver in vain.
         await self.wiper.wipe()
         self._wiped = True

@@ -1,4 +1,4 @@
-"""The interface between the DRA manager and a driver's plugin on the node, and the list of those registered.
+"""The interface between the DRA manager and a driver's plugin on the node, and the registered plugins.
 
 The methods are those of the gRPC service `DRAPlugin` (k8s.io/kubelet/pkg/apis/dra/v1): a driver in this
 process implements them directly, one behind a socket through a client of that service.
@@ -14,7 +14,7 @@ PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
 
 
 class ClaimRef(NamedTuple):
-    """A claim as it is named to a driver."""
+    """A claim as drivers get it."""
 
     namespace: str
     name: str
@@ -32,7 +32,7 @@ class PreparedDevice:
     share_id: str = ""
 
     def as_json(self) -> dict[str, object]:
-        """For those who look from outside."""
+        """Returns the device as JSON for status pages."""
         return {
             "pool": self.pool,
             "device": self.device,
@@ -43,7 +43,7 @@ class PreparedDevice:
 
 
 class ClaimFailed(NamedTuple):
-    """A driver's answer for one claim: it cannot be prepared or unprepared."""
+    """A driver's answer for a claim that it cannot prepare or unprepare."""
 
     error: str
 
@@ -56,17 +56,17 @@ class DRAPlugin(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Returns whether it can be called, as far as is known."""
+        """Returns whether the plugin can be called, as far as is known."""
         ...
 
     async def node_prepare_resources(
         self, claims: Sequence[ClaimRef]
     ) -> Mapping[str, Sequence[PreparedDevice] | ClaimFailed]:
-        """Per claim UID, its devices or why not."""
+        """Returns the devices, or the error, by claim UID."""
         ...
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimFailed | None]:
-        """Per claim UID, None or why not."""
+        """Returns None, or the error, by claim UID."""
         ...
 
 
@@ -85,7 +85,7 @@ class PluginRegistry:
         self._plugins.setdefault(plugin.driver, []).append(plugin)
 
     def deregister(self, plugin: DRAPlugin) -> None:
-        """Take the plugin off; others of the same driver (a rolling update) stay."""
+        """Removes the plugin; others of the same driver (a rolling update) stay."""
         remaining = [other for other in self._plugins.get(plugin.driver, []) if other is not plugin]
         if remaining:
             self._plugins[plugin.driver] = remaining
@@ -93,14 +93,14 @@ class PluginRegistry:
             self._plugins.pop(plugin.driver, None)
 
     def of(self, driver: str) -> list[DRAPlugin]:
-        """Those of a driver, oldest first."""
+        """Returns the plugins of a driver, oldest first."""
         return [*self._plugins.get(driver, [])]
 
     def all(self) -> list[DRAPlugin]:
         return [plugin for plugins in self._plugins.values() for plugin in plugins]
 
     def get(self, driver: str) -> DRAPlugin:
-        """Raises DeviceError, with the driver's name."""
+        """Returns the driver's plugin; raises DeviceError that names the driver."""
         plugins = self.of(driver)
         if not plugins:
             raise DeviceError(self._unregistered_text.format(driver=driver))

@@ -17,15 +17,15 @@ _BOTH = frozenset({PREPARE, UNPREPARE})
 class PodClaim(NamedTuple):
     """A claim of a pod."""
 
-    entry: str  # its name in spec.resourceClaims; empty for the claim behind extended resources
+    entry: str  # its name in spec.resourceClaims; empty for the extended-resource claim
     claim: str | None  # the ResourceClaim's name; None: the pod needs none
-    owned: bool  # made for the pod, so it must be the pod's
+    owned: bool  # made for the pod, so the pod must own it
 
 
 def pod_claims(pod: Object, *, extended: bool) -> list[PodClaim]:
-    """Returns all of them, in order.
+    """Returns all claims of the pod, in order.
 
-    Raises DeviceError where one is not there yet. `extended`: DRAExtendedResource is on.
+    Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on.
     """
     found = [_named(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
     claim_status = extended_claim(pod) if extended else None
@@ -35,7 +35,7 @@ def pod_claims(pod: Object, *, extended: bool) -> list[PodClaim]:
 
 
 def extended_claim(pod: Object) -> Object | None:
-    """`status.extendedResourceClaimStatus`, where the scheduler names the claim it made."""
+    """Returns `status.extendedResourceClaimStatus`, where the scheduler names the claim that it made."""
     return (pod.get("status") or {}).get("extendedResourceClaimStatus")
 
 
@@ -54,7 +54,7 @@ def _named(pod: Object, entry: Object) -> PodClaim:
 
 
 def container_requests(pod: Object, container: Object, *, extended: bool) -> Iterator[tuple[str, str]]:
-    """(claim name, request name) for each thing the container uses.
+    """Yields (claim name, request name) for each request that the container uses.
 
     An empty request means the whole claim.
     """
@@ -79,7 +79,8 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
 
 
 def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
-    """A claim made from a template must be the pod's own, or (`groups`) its group's; raises DeviceError."""
+    """Raises DeviceError if a claim made from a template belongs neither to the pod nor (with `groups`) to
+    its group."""
     if is_for_pod(claim, pod, groups=groups):
         return
     metadata = claim["metadata"]
@@ -94,13 +95,14 @@ def drivers_of(claim: Object) -> list[str]:
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or []
     drivers = [result["driver"] for result in results]
-    handles = allocation.get("resourceHandles") or []  # up to 1.31, of drivers with a controller
+    handles = allocation.get("resourceHandles") or []  # up to 1.31, for drivers with a controller
     drivers += [handle.get("driverName") or claim["status"].get("driverName") for handle in handles]
     return [driver for driver in dict.fromkeys(drivers) if driver]
 
 
 def skipped_operations(claim: Object) -> dict[str, frozenset[str]]:
-    """driver → the calls that all its devices in the claim do without (KEP-5945); `*` stands for both."""
+    """Returns the calls that all devices of a driver in the claim do without, by driver (KEP-5945); `*`
+    stands for both."""
     found: dict[str, frozenset[str]] = {}
     for result in claim["status"]["allocation"]["devices"]["results"]:
         told = frozenset(result.get("skipNodeOperations") or ())

@@ -1,7 +1,7 @@
-"""A table by release of the gRPC services of a plugin that a kubelet calls, and how it refuses a plugin.
+"""A table of the gRPC services that kubelets of each release call, and of how they refuse a plugin.
 
-Source: pkg/kubelet/cm/dra/plugin: plugin.go (1.31), registration.go (1.32, 1.33), dra_plugin_manager.go
-(1.34 and later).
+Source: pkg/kubelet/cm/dra/plugin: plugin.go (1.31), registration.go (1.32, 1.33), dra_plugin_manager.go (1.34
+and later).
 """
 
 import re
@@ -18,13 +18,13 @@ _GENERIC_VERSION = re.compile(r"^\s*v?([0-9]+(?:\.[0-9]+)*)(.*)*$")
 
 @dataclass(frozen=True, slots=True)
 class ServiceRules:
-    """One release's. Texts have the fields `name`, `endpoint` and `error`."""
+    """The rules of one release. Texts have the fields `name`, `endpoint` and `error`."""
 
-    choose: Callable[[Sequence[str]], str]  # of the versions that the plugin tells; PluginRefusedError
-    invalid: str  # the plugin is refused before its registration
-    failed: str  # … during it
+    choose: Callable[[Sequence[str]], str]  # among the announced versions; raises PluginRefusedError
+    invalid: str  # refusal before the registration
+    failed: str  # refusal during it
     taken: str  # another plugin of the driver has the endpoint
-    several: bool  # plugins of one driver at a time; else the newest replaces the one before
+    several: bool  # allows several plugins of one driver; else the newest replaces the one before
     follows_connections: bool  # a driver whose plugins are all disconnected counts as gone
 
 
@@ -49,18 +49,18 @@ def rules_for(version: Version) -> ServiceRules:
 class HealthRules:
     """The rules by which a release's kubelet asks for the health of devices."""
 
-    versions: Sequence[str]  # of the service, the newest first
-    careful: bool  # ask who names the service, not again if it lacks it, heed only a driver's newest plugin
+    versions: Sequence[str]  # versions of the service, the newest first
+    careful: bool  # only a driver's newest plugin, if it names the service, and not again if it lacks it
 
     def choose(self, told: Sequence[str]) -> str | None:
-        """Returns the version to ask for, of what a plugin told at its registration."""
+        """Returns the version to use, of those that a plugin announced at its registration."""
         if not self.careful:
             return self.versions[0]
         return next((one for one in self.versions if f"{one}.{HEALTH_SERVICE}" in told), None)
 
 
 def health_rules_for(version: Version) -> HealthRules | None:
-    """Returns the row of the table; None for kubelets that do not ask."""
+    """Returns the row of the table; None for kubelets that do not follow health."""
     if version.minor < 34:
         return None
     newer = version.minor >= 37  # pull request 139477
@@ -82,7 +82,7 @@ def _first_known(versions: Sequence[str]) -> str:
 
 
 def _newest_or_alpha(versions: Sequence[str]) -> str:
-    """Returns the newest; plugins of that time that name no service are taken to have the alpha one."""
+    """Returns the newest; a plugin of that time that names no service is taken to have the alpha one."""
     _check_any(versions)
     return next((service for service in (V1BETA1, V1ALPHA4) if service in versions), V1ALPHA4)
 
@@ -93,7 +93,7 @@ def _check_any(versions: Sequence[str]) -> None:
 
 
 def _alpha(versions: Sequence[str]) -> str:
-    """1.31 looks for a version 1.x, and calls the alpha service whichever it is."""
+    """Returns the alpha service, whichever version 1.x is announced, as 1.31 does."""
     if not versions:
         raise PluginRefusedError("empty list for supported versions")
     parsed = [found for version in versions if (found := _major(version)) is not None and found <= 1]
@@ -113,7 +113,8 @@ def _alpha(versions: Sequence[str]) -> str:
 
 
 def _major(version: str) -> int | None:
-    """Parses a version as util/version.ParseGeneric: `v1.2-anything` is 1.2, and one number is too little."""
+    """Parses a version as util/version.ParseGeneric: `v1.2-anything` is 1.2, and a single number is an
+    error."""
     found = _GENERIC_VERSION.match(version)
     if found is None or "." not in found[1]:
         return None
@@ -121,5 +122,5 @@ def _major(version: str) -> int | None:
 
 
 def _quoted(texts: Sequence[str]) -> str:
-    """Go's %q of strings."""
+    """Returns strings as Go's %q prints them."""
     return "[" + " ".join(f'"{text}"' for text in texts) + "]"

@@ -1,4 +1,4 @@
-"""Wipes the slices of a node that no driver stands behind."""
+"""Wipes the slices of a node that have no driver."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0
 
 
 class SliceWiper:
-    """Deletes slices of this node that no driver stands behind (DRAPluginManager.wipeResourceSlices)."""
+    """Deletes slices of this node that have no driver (DRAPluginManager.wipeResourceSlices)."""
 
     def __init__(self, client: APIClient, clock: Clock, slices: Ref, node_name: str, delay: float) -> None:
         self._client = client
@@ -25,7 +25,7 @@ class SliceWiper:
         self._pending: dict[str, asyncio.Task[None]] = {}
 
     async def wipe(self, driver: str = "") -> None:
-        """Delete the slices of a driver, or of all; tries until it is done."""
+        """Deletes the slices of a driver, or of all; retries until it is done."""
         selector = f"spec.nodeName={self._node_name}" + (f",spec.driver={driver}" if driver else "")
         seconds = _FIRST_RETRY_SECONDS
         while True:
@@ -43,7 +43,7 @@ class SliceWiper:
             seconds = min(seconds * 2, _LONGEST_RETRY_SECONDS)
 
     def driver_left(self, driver: str) -> None:
-        """Wipe the driver's slices unless it is back in time; once that is pending, its time runs."""
+        """Wipes the driver's slices unless it is back in time; a wipe that is pending keeps its time."""
         if driver in self._pending:
             return
         self._pending[driver] = asyncio.create_task(self._wipe_later(driver), name=f"wipe {driver}")

@@ -54,7 +54,7 @@ class SocketPlugin:
         return {uid: ClaimFailed(one.error) if one.error else None for uid, one in answer.claims.items()}
 
     async def follow_connection(self, changed: Callable[[], None]) -> None:
-        """Keep connecting, and tell when `connected` changes. Until cancelled."""
+        """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""
         async for state in connection_changes(self.channel):
             connected = state == CONNECTED
             if connected != self.connected:
@@ -85,5 +85,5 @@ def _prepared(device: Any) -> PreparedDevice:
         device=device.device_name,
         requests=tuple(device.request_names),
         cdi_ids=tuple(device.cdi_device_ids),
-        share_id=getattr(device, "share_id", ""),  # the alpha service has none
+        share_id=getattr(device, "share_id", ""),  # the alpha service has no health stream
     )

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Formats; their fields are named by what they tell."""
+    """Error texts with named fields."""
 
     prepare: str
     unprepare: str
-    prepare_name: str  # a claim's name is not known yet
+    prepare_name: str  # the claim's name is not known yet
     unprepare_name: str
     list_names: str
     fetch: str
@@ -81,7 +81,7 @@ _CLASSIC = Texts(
 
 
 def texts_for(minor: int) -> Texts:
-    """Of a release."""
+    """Returns the texts of a release."""
     if minor >= 37:
         return _SINCE_37
     return _SINCE_34 if minor >= 34 else _CLASSIC

@@ -1,1 +1,1 @@
-"""Example drivers: processes of their own, with made-up devices, as the plugin library of upstream works."""
+"""Example drivers: separate processes with made-up devices, which behave as upstream's plugin library."""

@@ -15,7 +15,7 @@ class PoolError(ValueError):
 
 
 def check_pool(library: Version, driver: str, name: str, pool: Pool) -> None:
-    """Raises PoolError with the first mistake: what refers to nothing, or is there twice."""
+    """Raises PoolError with the first error: a reference to nothing, or a duplicate."""
     counter_sets: dict[str, Object] = {}
     for counter_set in (each for piece in pool.slices for each in piece.shared_counters):
         if counter_set["name"] in counter_sets:

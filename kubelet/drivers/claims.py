@@ -48,14 +48,14 @@ class PreparedClaims:
         self._prepared: dict[str, Object] = orjson.loads(read_kept(record) or b"{}")  # by claim UID
 
     def all(self) -> list[Object]:
-        """`{namespace, name, uid, devices}` of each."""
+        """Returns `{namespace, name, uid, devices}` of each claim."""
         return [dict(entry) for entry in self._prepared.values()]
 
     def prepare(self, ref: ClaimRef, claim: Object) -> Sequence[Object]:
-        """Returns the claim's devices: `{pool, device, requests, cdiIDs, shareID}`. Again, the same as
-        before.
+        """Returns the claim's devices: `{pool, device, requests, cdiIDs, shareID}`; for a prepared claim, the
+        same as before.
 
-        Raises ClaimError for configuration that is none of this driver's kind.
+        Raises ClaimError for configuration of another kind.
         """
         known = self._prepared.get(ref.uid)
         path = self._cdi_path(ref.uid)
@@ -66,7 +66,7 @@ class PreparedClaims:
         results = [each for each in allocation.get("results") or [] if each["driver"] == self._driver]
         environments = self._environments(ref, allocation, results)
         devices = [self._device(ref, result) for result in results]
-        if environments:  # a spec without devices is none
+        if environments:  # a spec must have devices
             named = {f"{ref.uid}-{request}": env for request, env in environments.items()}
             write_spec(path, f"{self._driver}/claim", named)
         self._prepared[ref.uid] = {**ref._asdict(), "devices": devices}
@@ -74,7 +74,7 @@ class PreparedClaims:
         return devices
 
     def unprepare(self, ref: ClaimRef) -> None:
-        """Give the claim's devices back; one that is not prepared is fine."""
+        """Unprepares the claim; a claim that is not prepared is no error."""
         self._cdi_path(ref.uid).unlink(missing_ok=True)
         if self._prepared.pop(ref.uid, None) is not None:
             self._save()
@@ -94,7 +94,7 @@ class PreparedClaims:
     def _environments(
         self, ref: ClaimRef, allocation: Object, results: Sequence[Object]
     ) -> dict[str, dict[str, str]]:
-        """Request → variables."""
+        """Returns the variables by request."""
         found: dict[str, dict[str, str]] = {}
         for result in results:
             request = _base(result["request"])
@@ -138,7 +138,7 @@ def _applies(config: Object, request: str) -> bool:
 
 
 def _why(parameters: Any) -> str:
-    """Words the error of Go's JSON decoder about a value that is no text."""
+    """Words the error of Go's JSON decoder about a value that is not a string."""
     if not isinstance(parameters, dict):
         return f"json: cannot unmarshal {_kind(parameters)} into Go value of type map[string]string"
     wrong = next(value for value in parameters.values() if not isinstance(value, str))

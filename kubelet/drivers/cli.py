@@ -150,7 +150,7 @@ def _run_device_plugin(
 
 
 def _entry(name: str, flags: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the node's entry as the driver's file would have it."""
+    """Returns the node's entry as in the driver's file."""
     pairs = [switch.partition("=") for switch in switches]
     return {
         "name": name,

@@ -42,8 +42,8 @@ from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Contai
 log = logging.getLogger(__name__)
 
 _KUBELET = "kubelet.sock"
-_LOOK_SECONDS, _CALM_LOOK_SECONDS = 0.1, 0.25  # the second while registered
-_REGISTER_SECONDS = 15.0  # the kubelet takes up to ten to find out that it cannot reach the plugin
+_LOOK_SECONDS, _CALM_LOOK_SECONDS = 0.1, 0.25  # between looks at the kubelet's socket; while registered
+_REGISTER_SECONDS = 15.0  # the kubelet takes up to ten to notice that it cannot reach the plugin
 _LONGEST_NAME = 32
 
 Stamp = tuple[int, int]
@@ -58,13 +58,13 @@ class ExampleDevicePlugin:
         self._clock = clock
         self._name = _file_name(resource)
         self._server: Any = None
-        self._kubelet: Stamp | None = None  # the socket at which the plugin is registered
+        self._kubelet: Stamp | None = None  # the socket at which it is registered
         self._watchers = 0
         self._changed = asyncio.Event()
 
     @property
     def shown(self) -> bool:
-        """Returns whether it is to be there at all."""
+        """Returns whether the plugin has a socket at all."""
         return not self.node.switches.vanish
 
     @property
@@ -73,13 +73,13 @@ class ExampleDevicePlugin:
         return self._watchers > 0
 
     def apply(self, node: PluginNode) -> None:
-        """Have these devices and switches from now on."""
+        """Sets devices and switches from now on."""
         self.node = node
         self._changed.set()
         self._changed = asyncio.Event()
 
     def devices(self) -> dict[str, str]:
-        """Device → `Healthy` or `Unhealthy`."""
+        """Returns `Healthy` or `Unhealthy` by device."""
         switches = self.node.switches
         count = self.node.devices if switches.devices is None else switches.devices
         names = [f"{self.node.device_name or self.resource.rpartition('/')[2]}-{n}" for n in range(count)]
@@ -100,7 +100,7 @@ class ExampleDevicePlugin:
     # -- life
 
     async def _follow(self) -> None:
-        """Be registered with the kubelet that is there, if the plugin is to be there."""
+        """Keeps the plugin registered with the present kubelet, unless a switch hides it."""
         if not self.shown:
             await self._hide()
             return
@@ -210,18 +210,18 @@ class ExampleDevicePlugin:
 
 
 def variable_of(resource: str) -> str:
-    """`example.com/gpu` → `EXAMPLE_COM_GPU`."""
+    """Returns the variable's name: `EXAMPLE_COM_GPU` for `example.com/gpu`."""
     return re.sub(r"[^A-Z0-9_]", "_", resource.upper())
 
 
 def _file_name(resource: str) -> str:
-    """Returns the resource's name in paths: short, for paths of sockets are."""
+    """Returns the resource's name in paths: short, because paths of sockets are."""
     name = re.sub(r"[^A-Za-z0-9.-]", "_", resource)
     return name if len(name) <= _LONGEST_NAME else hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Tells a socket from one that was made anew in its place; None if there is none."""
+    """Returns what distinguishes a socket from a new one at its path; None if there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -1,6 +1,6 @@
-"""A driver's sockets on one node: its own, on which the kubelet calls it, and the one by which it is found.
+"""A driver's sockets on one node: the one on which the kubelet calls it, and the one by which it finds it.
 
-Source: k8s.io/dynamic-resource-allocation/kubeletplugin; which services a release of the library tells of.
+Source: k8s.io/dynamic-resource-allocation/kubeletplugin; which services a release of the library announces.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
 
 log = logging.getLogger(__name__)
 
-_LONGEST_PATH = 107  # bytes, of a Unix socket
+_LONGEST_PATH = 107  # most bytes in the path of a Unix socket
 _HEALTH_SERVICE = ".DRAResourceHealth"
 _HEALTH, _STABLE_HEALTH = f"v1alpha1{_HEALTH_SERVICE}", f"v1{_HEALTH_SERVICE}"
-# From which minor on the library names these; before, a plain version meant v1alpha3.Node.
+# The minor from which the library names these services; before, a plain version meant v1alpha3.Node.
 _SUPPORTED = (
     (37, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _STABLE_HEALTH, _HEALTH)),
     (34, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _HEALTH)),
@@ -35,7 +35,7 @@ _SUPPORTED = (
 
 
 class DriverEndpoints:
-    """`start` shows the driver to the node's kubelet, `stop` takes it away."""
+    """The sockets of a driver: `start` shows the driver to the node's kubelet, `stop` hides it."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class DriverEndpoints:
     ) -> None:
         """`told` is called once a kubelet has registered the driver.
 
-        `apis` are the versions of the DRA plugin's API that are served, if not all that the library knows.
-        `instance` tells the sockets of one instance of the driver from another's (a rolling update).
+        `apis` are the served versions of the DRA plugin's API, if not all that the library knows. `instance`
+        distinguishes the sockets of two instances of the driver (a rolling update).
         """
         self._told = told
         self.registered = False
-        self.refused = ""  # by the kubelet, and why
+        self.refused = ""  # refused by the kubelet, and why
         self._driver = driver
         self._node = node
         supported = next(names for minor, names in _SUPPORTED if library.minor >= minor)
@@ -67,7 +67,7 @@ class DriverEndpoints:
         self._servers: list[Any] = []
 
     async def start(self) -> None:
-        """Raises OSError if a socket cannot be had."""
+        """Starts to serve; raises OSError if a socket cannot be made."""
         plugin = calling.new_server()
         self._services.serve(plugin, self._versions)
         await self._listen(plugin, self._socket)
@@ -77,7 +77,7 @@ class DriverEndpoints:
         await self._listen(shown, self._registrar)
 
     async def stop(self) -> None:
-        """Calls in flight are given up; the registrar's socket goes first, as upstream's helper has it."""
+        """Cancels calls in flight; removes the registrar's socket first, as upstream's helper does."""
         servers, self._servers = self._servers, []
         for server, socket in zip(servers[::-1], (self._registrar, self._socket), strict=False):
             await server.stop(0)
@@ -110,8 +110,8 @@ class DriverEndpoints:
 
 
 def _chosen(supported: Sequence[str], apis: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names told to kubelets: all that are supported, or of the plugin's own service these
-    versions."""
+    """Returns the names announced to kubelets: all supported ones, or these versions of the plugin's own
+    service."""
     if not apis:
         return tuple(supported)
     others = [name for name in supported if name.endswith(_HEALTH_SERVICE)]
@@ -119,7 +119,7 @@ def _chosen(supported: Sequence[str], apis: Sequence[str]) -> tuple[str, ...]:
 
 
 def _make_room(socket: Path) -> None:
-    """A driver that was killed left its socket."""
+    """Removes the socket that a killed driver left."""
     socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _remove(socket)
 
@@ -129,7 +129,7 @@ def _remove(socket: Path) -> None:
 
 
 def _registrar(directory: Path, driver: str) -> Path:
-    """`DRIVER-reg.sock`, or what stands for it where that would be too long for a socket."""
+    """Returns `DRIVER-reg.sock`, or a short name in its place if that is too long for a socket."""
     path = directory / f"{driver}-reg.sock"
     if len(str(path).encode()) <= _LONGEST_PATH:
         return path

@@ -26,7 +26,7 @@ from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
 log = logging.getLogger(__name__)
 
 _SERVER_RETRY_SECONDS = 0.1
-_SERVED_SECONDS = 0.5  # between looks whether the server still serves what is spoken
+_SERVED_SECONDS = 0.5  # seconds between checks that the server still serves the version in use
 
 
 class NodeDriver:
@@ -41,10 +41,10 @@ class NodeDriver:
             ctx.world.clock, self.claims, host.get_claim, self._health, node.switches
         )
         self._driver, self._library = driver, ctx.options.emulated_version
-        self.instances: dict[str, DriverEndpoints] = {}  # those that are shown
+        self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets
 
     async def apply(self, node: DriverNode) -> None:
-        """Have these switches and devices; raises OSError if a socket cannot be had."""
+        """Sets switches and devices; raises OSError if a socket cannot be made."""
         self.node = node
         self.services.turn(node.switches)
         wanted = () if node.switches.vanish else node.switches.instances
@@ -73,7 +73,7 @@ class NodeDriver:
             await endpoints.stop()
 
     def state(self) -> dict[str, Any]:
-        """`{shown, registered, refused, prepared}`; registered is it if all instances are."""
+        """Returns `{shown, registered, refused, prepared}`; registered is true if all instances are."""
         shown = list(self.instances.values())
         return {
             "registered": bool(shown) and all(each.registered for each in shown),
@@ -87,7 +87,7 @@ class NodeDriver:
 
 
 class DriverHost:
-    """The driver's process. `read` gives the nodes, and again on SIGHUP."""
+    """The driver's process. `read` returns the nodes; it is called again on SIGHUP."""
 
     def __init__(
         self, ctx: ComponentContext, driver: str, read: Callable[[], DriverFile], *, sync_delay: float
@@ -99,16 +99,16 @@ class DriverHost:
         self._sync_delay = sync_delay
         self._nodes: dict[str, NodeDriver] = {}
         self._generations: dict[str, int] = {}
-        self._server: Version | None = None  # as it was when the driver started
+        self._server: Version | None = None  # the file as it was when the driver started
         self._publisher: SlicePublisher | None = None
         self._claims: Ref | None = None
-        self._waiting = False  # as the log has it
-        self._looked = False  # whether it is known what the server serves
+        self._waiting = False  # names for log entries
+        self._looked = False  # whether the served version is known
         self._revision = 0
         self._reload = asyncio.Event()
 
     async def run(self) -> None:
-        """Until the process is to stop; slices, claims and CDI files stay."""
+        """Runs until the process has to stop; slices, claims and CDI files stay."""
         health = self._ctx.health
         health.add_check("pools", self._unready)
         health.add_page("/driver", self.state)
@@ -128,7 +128,7 @@ class DriverHost:
                 await self._publisher.stop()
 
     async def apply(self, file: DriverFile) -> None:
-        """Be on these nodes, and no others, with these devices and switches."""
+        """Serves these nodes, and no others, with these devices and switches."""
         wanted = {node.name: node for node in file.nodes}
         for name in [name for name in self._nodes if name not in wanted]:
             await self._nodes.pop(name).stop()
@@ -142,7 +142,7 @@ class DriverHost:
         self._revision = file.revision
 
     def state(self) -> dict[str, Any]:
-        """`{driver, revision, api, pools, nodes: {name: {shown, registered, refused, prepared}}}`."""
+        """Returns `{driver, revision, api, pools, nodes: {name: {shown, registered, refused, prepared}}}`."""
         publisher = self._publisher
         return {
             "driver": self._driver,
@@ -153,18 +153,18 @@ class DriverHost:
         }
 
     def registered(self, node: str) -> None:
-        """A kubelet has the driver, so its node is known."""
+        """Takes note that a kubelet registered the driver, so that its node exists."""
         if self._publisher is not None:
             self._publisher.retry(node)
 
     async def get_claim(self, ref: ClaimRef) -> Object:
-        """Returns the claim as it is now, in whatever version is served. Raises StatusError."""
+        """Returns the claim as it is now, in any served version. Raises StatusError."""
         try:
             return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
         except StatusError as error:
             if error.code != 404:
                 raise
-        self._claims = None  # gone, or another version is served by now
+        self._claims = None  # deleted, or another version is served now
         return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
 
     async def _claims_ref(self) -> Ref:
@@ -178,7 +178,7 @@ class DriverHost:
     # -- pools
 
     def _renew(self, old: DriverNode, new: DriverNode) -> None:
-        """A driver that loses devices, or forgets its old slices, begins a new generation."""
+        """Begins a new generation if the driver loses devices, or forgets its old slices."""
         before, now = old.switches, new.switches
         began_stale = now.stale_generation and not before.stale_generation
         if self._publisher is not None and (before.devices != now.devices or began_stale):
@@ -187,7 +187,7 @@ class DriverHost:
                     self._generations[name] = pool["generation"] + 1
 
     def _offer(self) -> None:
-        """Have the publisher keep the pools of the nodes where the driver has not vanished."""
+        """Has the publisher keep the pools of the nodes where the driver is not hidden."""
         if self._server is None:
             return
         nodes = [each.node for each in self._nodes.values()]
@@ -203,7 +203,7 @@ class DriverHost:
             each.services.tell()
 
     async def _publish(self) -> None:
-        """Find out what the server serves, and publish in that; again when it serves something else."""
+        """Finds out which version the server serves, and publishes in it; again when that changes."""
         clock = self._ctx.world.clock
         while True:
             try:

@@ -1,8 +1,9 @@
-"""Pairs stored slices with wanted ones, finds what differs, and names new ones. Pure functions.
+"""Pairs stored slices with desired ones, finds differences, and names new slices. Pure functions.
 
-By release of the library (k8s.io/dynamic-resource-allocation/resourceslice, resourceslicecontroller.go):
-until 1.31 slices match by the names of their devices; since 1.32 a single old one also matches a single new
-one; since 1.36 the name begins with the place in the pool, and the place alone counts.
+Depends on the library's release (k8s.io/dynamic-resource-allocation/resourceslice,
+resourceslicecontroller.go): until 1.31 slices match by the names of their devices; since 1.32 a single old
+one also matches a single new one; since 1.36 the name begins with the place in the pool, and only the place
+counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ _FIRST_WITH_INDEX = 36
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Stored slices by the index of the wanted one that they stand for; the others are obsolete."""
+    """Stored slices by the index of the desired one that they match; the others are obsolete."""
 
     current: Mapping[int, Object]
     obsolete: Sequence[Object]
@@ -39,7 +40,7 @@ class Library:
         return cls(version.minor >= _FIRST_WITH_INDEX, version.minor >= _FIRST_WITH_SINGLE)
 
     def generate_name(self, index: int, count: int, driver: str, owner: str) -> str:
-        """`00000-DRIVER-OWNER-` or, in older releases, `OWNER-DRIVER-`; the owner may be empty."""
+        """Returns `00000-DRIVER-OWNER-` or, in older releases, `OWNER-DRIVER-`; the owner may be empty."""
         parts = [driver, owner] if self.indexed_names else [owner, driver]
         prefix = [f"{index:0{_digits(count)}x}"] if self.indexed_names else []
         return "".join(f"{part}-" for part in [*prefix, *parts] if part)
@@ -87,7 +88,7 @@ def _names(devices: Iterable[Object]) -> list[str]:
 
 
 def same_content(stored: Object, pool: Pool, wanted: Slice) -> bool:
-    """Returns whether a stored slice's spec says what the driver wants of it, but for pool and driver."""
+    """Returns whether a stored slice's spec is as desired, apart from pool and driver."""
     spec = stored["spec"]
     return (
         (spec.get("nodeSelector") or None) == pool.node_selector
@@ -99,7 +100,8 @@ def same_content(stored: Object, pool: Pool, wanted: Slice) -> bool:
 
 
 def comparable(value: Any, key: str = "") -> Any:
-    """Equal for what means the same: quantities by value, what is empty as absent, no times of taints."""
+    """Returns equal values for equal meaning: quantities by value, empty fields as absent, taints without
+    times."""
     if isinstance(value, Mapping):
         parts = {name: comparable(part, name) for name, part in value.items() if name != "timeAdded"}
         if key in {"capacity", "counters"}:
@@ -121,7 +123,7 @@ def _amount(entry: Any) -> Any:
 
 
 def with_taint_times(stored: Sequence[Object], wanted: Sequence[Object]) -> list[Object]:
-    """Returns the wanted devices; a taint that is stored already keeps the time at which it was added."""
+    """Returns the desired devices; a taint that is stored already keeps its time."""
     times = {
         (device["name"], taint["key"], taint.get("value", ""), taint["effect"]): taint["timeAdded"]
         for device in stored
@@ -142,7 +144,7 @@ def _timed(device: Object, taint: Object, times: Mapping[tuple[str, str, str, st
 
 
 def dropped_features(wanted: Slice, stored: Object) -> list[str]:
-    """Returns the features that the server seems not to have, by what is missing in what it stored."""
+    """Returns the features that the server does not seem to have, by the fields missing in what it stored."""
     spec = stored["spec"]
     pairs = [*zip(wanted.devices, spec.get("devices") or (), strict=False)]
 

@@ -1,4 +1,4 @@
-"""From nodes and switches to pools: what a driver publishes, and what it says of its devices' health."""
+"""Makes of nodes and switches what a driver publishes: pools, and the health of devices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from kubeskew.kubelet.drivers.switches import Health, Switches
 def pools_of(
     driver: str, nodes: Sequence[DriverNode], server: Version, generations: Mapping[str, int]
 ) -> dict[str, Pool]:
-    """Returns the pools by name. `generations` are the least ones of pools. Raises ProfileError.
+    """Returns the pools by name; raises ProfileError. `generations` are the least generations of pools.
 
     A pool of several nodes has the switches of all of them.
     """
@@ -55,7 +55,7 @@ def _tainted(piece: Slice, switches: Switches) -> Slice:
 
 
 def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHealth]:
-    """Pool, device and health of every device that the node has a part in."""
+    """Yields pool, device and health of every device that the node has."""
     for name, pool in pools.items():
         for device in [each for piece in pool.slices for each in piece.devices]:
             if pool.node_name == node.name or (not pool.node_name and _reaches(device, node.name)):
@@ -63,7 +63,7 @@ def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHea
 
 
 def _reaches(device: Object, node: str) -> bool:
-    """Returns whether a device that chooses its nodes chooses this one, by name or host name."""
+    """Returns whether a device that selects nodes selects this one, by name or host name."""
     if "nodeName" in device:
         return bool(device["nodeName"] == node)
     terms = (device.get("nodeSelector") or {}).get("nodeSelectorTerms") or []

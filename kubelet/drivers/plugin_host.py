@@ -12,7 +12,7 @@ from kubeskew.kubelet.drivers.reloading import follow
 
 
 class PluginHost:
-    """The plugin's process. `read` gives the nodes, and again on SIGHUP."""
+    """The plugin's process. `read` returns the nodes; it is called again on SIGHUP."""
 
     def __init__(self, ctx: ComponentContext, resource: str, read: Callable[[], PluginFile]) -> None:
         self._ctx = ctx
@@ -23,9 +23,9 @@ class PluginHost:
         self._reload = asyncio.Event()
 
     async def run(self) -> None:
-        """Until the process is to stop."""
+        """Runs until the process has to stop."""
         health = self._ctx.health
-        health.add_check("file", lambda: True)  # nodes may be down; /driver tells of each
+        health.add_check("file", lambda: True)  # nodes may be down; the page /driver shows each
         health.add_page("/driver", self.state)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
         await self.apply(self._read())
@@ -39,7 +39,7 @@ class PluginHost:
             await self.apply(PluginFile(()))
 
     async def apply(self, file: PluginFile) -> None:
-        """Be on these nodes, and no others, with these devices and switches."""
+        """Serves these nodes, and no others, with these devices and switches."""
         wanted = {node.name: node for node in file.nodes}
         leaving = [name for name in self._plugins if name not in wanted]
         for name, node in wanted.items():

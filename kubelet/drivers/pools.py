@@ -12,7 +12,7 @@ from kubeskew.apimachinery.versions import Version
 
 _FIRST_WITH_COUNTERS = 33
 _FIRST_WITH_SEPARATE_COUNTERS = 35
-_FIRST_WITH_FEWER_ADVANCED = 35  # 64 devices in a slice whose devices have taints or consume counters
+_FIRST_WITH_FEWER_ADVANCED = 35  # at most 64 devices in a slice whose devices have taints or consume counters
 
 _DEVICES, _ADVANCED_DEVICES = 128, 64
 _COUNTER_SETS = 8  # of a slice, since 1.35
@@ -22,7 +22,7 @@ _CONSUMED_INLINE, _CONSUMED = 1024, 2048  # counters consumed in a slice: until 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One ResourceSlice, but for what all of a pool have in common."""
+    """One ResourceSlice, without the fields that all slices of a pool share."""
 
     devices: tuple[Object, ...] = ()
     shared_counters: tuple[Object, ...] = ()
@@ -31,11 +31,10 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool. Without `node_name`, `node_selector` or `all_nodes` its devices choose their nodes themselves.
+    """A pool. Without `node_name`, `node_selector` or `all_nodes` its devices select their nodes themselves.
 
-    `generation` is the least that the driver wants. The last two are mistakes that a driver can make:
-    `surplus` is added to what the slices say of their number, and with `keeps_stale` slices of older
-    generations stay.
+    `generation` is the least generation. The last two fields are mistakes that a driver can make: `surplus`
+    is added to the number of slices in each slice, and with `keeps_stale` slices of older generations stay.
     """
 
     slices: tuple[Slice, ...]
@@ -49,8 +48,8 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Devices that share counters, such as a GPU and its partitions; devices of a release without counters
-    are those in `whole`."""
+    """Devices that share counters, such as a GPU and its partitions; `whole` are the devices for releases
+    without counters."""
 
     devices: tuple[Object, ...]
     counter_sets: tuple[Object, ...] = ()
@@ -58,8 +57,8 @@ class Unit:
 
 
 def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = False) -> tuple[Slice, ...]:
-    """Returns the units' devices as slices that a server of this version takes; no devices are one empty
-    slice."""
+    """Returns slices of the units' devices that a server of this version accepts; without devices one
+    empty slice."""
     if not any(unit.counter_sets for unit in units):
         devices = [device for unit in units for device in unit.devices]
         return _plain(server, devices, per_device)
@@ -76,7 +75,7 @@ def _plain(server: Version, devices: Sequence[Object], per_device: bool) -> tupl
 
 
 def _separate(server: Version, units: Sequence[Unit], per_device: bool) -> tuple[Slice, ...]:
-    """Since 1.35: counter sets in slices of their own, which come first."""
+    """Since 1.35: returns slices of counter sets first, then slices of devices."""
     sets = [counter_set for unit in units for counter_set in unit.counter_sets]
     devices = [device for unit in units for device in unit.devices]
     counters = [
@@ -87,7 +86,7 @@ def _separate(server: Version, units: Sequence[Unit], per_device: bool) -> tuple
 
 
 def _inline(units: Sequence[Unit], per_device: bool) -> Iterator[Slice]:
-    """In 1.33 and 1.34: counters are known only within their slice, so a unit is never torn apart."""
+    """In 1.33 and 1.34: keeps units whole, because counters are only known within their slice."""
     gathered: list[Unit] = []
     for unit in units:
         wider = [*gathered, unit]

@@ -1,7 +1,8 @@
-"""Keeps a driver's pools at the API server as the driver wants them: upstream's ResourceSlice controller.
+"""Keeps a driver's pools at the API server as desired: upstream's ResourceSlice controller.
 
-Source: k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go. One watch and a few
-workers serve the pools of all nodes (upstream: a controller per node).
+One watch and a few workers serve the pools of all nodes (upstream: a controller per node).
+
+Source: k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go.
 """
 
 import asyncio
@@ -26,19 +27,19 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
-_NODE_SECONDS = 1.0  # between looks for a Node object that is not there yet
-_REFUSED_SECONDS = 30.0  # until a pool that the server found invalid is tried again
+_NODE_SECONDS = 1.0  # seconds between looks for a Node object that does not exist yet
+_REFUSED_SECONDS = 30.0  # seconds until a pool that the server found invalid is tried again
 
 
 class _NodeMissingError(Exception):
-    """A slice cannot have its owner yet."""
+    """The Node object that owns a slice does not exist yet."""
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """A pool and how far it is: `error` is why the server or the library will not have it.
+    """A desired pool and its progress: `error` is why the server or the library refuses it.
 
-    `changes` counts what somebody else did to its slices, which the next look is to find.
+    `changes` counts changes that others made to its slices, which the next sync has to find.
     """
 
     pool: Pool
@@ -48,7 +49,7 @@ class _Wanted:
 
 
 class SlicePublisher:
-    """`update` says what there shall be; `start`, `stop`. The slices outlive the publisher."""
+    """Publishes slices: `update` sets the desired pools. The slices outlive the publisher."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class SlicePublisher:
         *,
         sync_delay: float,
     ) -> None:
-        """`sync_delay`: how long after somebody's interference a pool is looked at, in seconds."""
+        """`sync_delay` is the time in seconds between another's change to a pool and its sync."""
         self.ref = slices
         self._client = client
         self._clock = clock
@@ -70,7 +71,7 @@ class SlicePublisher:
         self._sync_delay = sync_delay
         self._wanted: dict[PoolKey, _Wanted] = {}
         self._owners: dict[str, Object] = {}  # by node
-        self._created: dict[PoolKey, float] = {}  # when slices were last created
+        self._created: dict[PoolKey, float] = {}  # when slices were created last
         self._queue: WorkQueue[PoolKey] = WorkQueue(
             clock, base_delay=_BASE_DELAY_SECONDS, max_delay=_MAX_DELAY_SECONDS
         )
@@ -78,10 +79,9 @@ class SlicePublisher:
         self._tasks: list[asyncio.Task[None]] = []
 
     def update(self, pools: Mapping[str, Pool]) -> None:
-        """These pools from now on.
+        """Sets the desired pools. Pools of no single node are deleted if they are not desired any more.
 
-        Slices of nodes that the driver left stay, as when it ends: the kubelet wipes them. Pools of no single
-        node that are not wanted any more go.
+        Slices of nodes that the driver left stay, as when it ends: the kubelet wipes them.
         """
         wanted = {PoolKey(pool.node_name, name): pool for name, pool in pools.items()}
         for key in [*self._wanted, *(key for key in wanted if key not in self._wanted)]:
@@ -97,7 +97,7 @@ class SlicePublisher:
             self._queue.add(key)
 
     def retry(self, node: str) -> None:
-        """The node is there: its pools need not wait any longer."""
+        """Retries the node's pools at once: the node exists now."""
         for key, wanted in self._wanted.items():
             if key.node == node and not wanted.settled:
                 self._queue.add(key)
@@ -114,11 +114,12 @@ class SlicePublisher:
         await self.stored.informer.stop()
 
     def pending(self) -> list[str]:
-        """Returns the pools that are not at the server yet, and were not refused either."""
+        """Returns the pools that are neither published nor refused yet."""
         return sorted(key.pool for key, wanted in self._wanted.items() if not wanted.settled)
 
     def state(self) -> dict[str, Any]:
-        """Per pool `{generation, slices: {name: uid}, wanted, error}`; `wanted` slices there shall be."""
+        """Returns `{generation, slices: {name: uid}, wanted, error}` by pool; `wanted` is the number of
+        slices desired."""
         return {key.pool: self._pool_state(key, wanted) for key, wanted in sorted(self._wanted.items())}
 
     def _pool_state(self, key: PoolKey, wanted: _Wanted) -> dict[str, Any]:
@@ -133,7 +134,7 @@ class SlicePublisher:
     # -- the loop
 
     def _interfered(self, key: PoolKey) -> None:
-        """Somebody wrote, or deleted; pools of nodes that are not ours are somebody else's."""
+        """Syncs a pool that somebody changed; ignores pools of other nodes."""
         wanted = self._wanted.get(key)
         if wanted is not None:
             wanted.settled, wanted.changes = False, wanted.changes + 1
@@ -178,15 +179,16 @@ class SlicePublisher:
         self._look_again(key)
 
     def _settle(self, key: PoolKey, wanted: _Wanted | None, changes: int, error: str) -> None:
-        """Note how a look ended that knew of so many changes: of later ones the next look knows."""
+        """Notes how a sync ended that knew of so many changes; the next sync sees later ones."""
         current = self._wanted.get(key)
         if current is not None and current is wanted:
             current.settled, current.error = current.changes == changes, error
 
     def _look_again(self, key: PoolKey) -> None:
-        """Look once more when nothing that was created is believed in any longer without having been seen.
+        """Schedules a sync for the time when created slices are no longer assumed to exist without having
+        been seen.
 
-        Every look asks for it: of several times for one pool the queue keeps the earliest alone.
+        Every sync schedules one; the queue keeps the earliest per pool.
         """
         if key not in self._created:
             return
@@ -227,7 +229,7 @@ class SlicePublisher:
         return None
 
     async def _add_beside(self, key: PoolKey, wanted: _Wanted, newest: int) -> None:
-        """The mistake of a driver that forgets its old slices: a new generation beside them, once."""
+        """Adds, once, a new generation beside the old slices: the mistake of a driver that forgets them."""
         if newest < wanted.pool.generation:
             for index in range(len(wanted.pool.slices)):
                 await self._create(key, wanted, index, wanted.pool.generation)
@@ -258,7 +260,7 @@ class SlicePublisher:
         self._created[key] = self._clock.monotonic()
 
     def _adopt(self, key: PoolKey, wanted: _Wanted, index: int, stored: Object) -> None:
-        """Gives up what the server did not keep: it would be written again and again."""
+        """Drops the fields that the server did not keep; else they would be written again and again."""
         piece = wanted.pool.slices[index]
         if matching.same_content(stored, wanted.pool, piece):
             return
@@ -287,7 +289,7 @@ class SlicePublisher:
                     raise
 
     async def _owner(self, node: str) -> Object:
-        """The Node object, as the owner of slices; its UID is asked for once."""
+        """Returns the Node object as the owner of slices; reads its UID once."""
         if node not in self._owners:
             try:
                 uid = (await self._client.get(NODES, node))["metadata"]["uid"]
@@ -299,7 +301,7 @@ class SlicePublisher:
 
 
 def _generation(pool: Pool, newest: int, matched: int, changed: int) -> int:
-    """Returns a new one, unless a single update makes the pool as it should be."""
+    """Returns a new generation, unless a single update brings the pool up to date."""
     if pool.generation > newest:
         return pool.generation
     if matched == len(pool.slices) and changed <= 1:

@@ -1,4 +1,4 @@
-"""Reads a driver's file again when told to."""
+"""Reads a driver's file again on a signal."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 async def follow(told: asyncio.Event, again: Callable[[], Awaitable[None]]) -> None:
-    """Do it `again` whenever `told`, for ever; a file that is wrong leaves everything as it is."""
+    """Calls `again` at each `told`, for ever; an invalid file leaves everything as it is."""
     while True:
         await told.wait()
         told.clear()

@@ -1,4 +1,4 @@
-"""Finds out an API server's release, and the newest version of resource slices that it serves a driver.
+"""Finds out an API server's release, and the newest version of resource slices that it serves.
 
 Source: k8s.io/dynamic-resource-allocation/client, which tries v1, v1beta2 and v1beta1 in turn; drivers of
 1.31 spoke v1alpha3.
@@ -14,7 +14,7 @@ _NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
 async def server_version(client: APIClient) -> Version:
-    """Returns the release it answers as."""
+    """Returns the release that the server reports."""
     found = await client.request("GET", "/version")
     preview = found.get("gitVersion", "").partition("+")[2]
     if preview.startswith("kep"):
@@ -23,7 +23,7 @@ async def server_version(client: APIClient) -> Version:
 
 
 async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool) -> Ref | None:
-    """Returns the resource in the newest version that is served; None if none is that drivers know."""
+    """Returns the resource in the newest served version; None if drivers know none of them."""
     try:
         group = await client.request("GET", f"/apis/{GROUP}")
     except StatusError as error:

@@ -1,5 +1,5 @@
-"""The gRPC services that the kubelet calls of a driver on one node: preparing, unpreparing, health; every
-version of each.
+"""The gRPC services that the kubelet calls of a driver on one node: preparing, unpreparing, health, in every
+version.
 
 Errors are worded as upstream's plugin library words them (k8s.io/dynamic-resource-allocation/kubeletplugin,
 draplugin.go), a driver's own as its test driver.
@@ -29,12 +29,12 @@ _HEALTH_TIMEOUT_SECONDS = 30
 _NOT_A_MESSAGE = b"\xff\xff\xff\xff"
 _STATUSES = {"Unknown": 0, "Healthy": 1, "Unhealthy": 2}
 
-DeviceHealth = tuple[str, str, Health]  # pool, device, how it is
+DeviceHealth = tuple[str, str, Health]  # pool, device, health
 GetClaim = Callable[[ClaimRef], Awaitable[Object]]
 
 
 class _Answer:
-    """A message, or what is none: grpc asks for its bytes only."""
+    """A message, or an invalid one: grpc only needs its bytes."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -44,7 +44,7 @@ class _Answer:
 
 
 class DriverServices:
-    """Answers for one node. `switches` may change at any time; tell with `turned`."""
+    """Answers for one node. `turn` changes its switches at any time."""
 
     def __init__(
         self,
@@ -63,17 +63,17 @@ class DriverServices:
         self._turned = asyncio.Event()
 
     def turn(self, switches: Switches) -> None:
-        """Have these switches from now on; calls that hang may go on, health is told anew."""
+        """Sets the switches; calls that hang may go on, and health is reported again."""
         self._switches = switches
         self.tell()
 
     def tell(self) -> None:
-        """Tell health anew."""
+        """Reports health again."""
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
     def serve(self, server: aio.Server, versions: Sequence[str]) -> None:
-        """Add the services that these versions, as a plugin tells them, stand for; and those of health."""
+        """Adds the services of these announced versions, and those of health."""
         for name, service in dra.REGISTERED.items():
             if name in versions or service is dra.V1ALPHA4:
                 self._serve_version(server, service)
@@ -106,7 +106,7 @@ class DriverServices:
         request: Any,
         handle: Callable[[Sequence[ClaimRef]], Awaitable[dict[str, Object]]],
     ) -> _Answer:
-        """Through the switches to `handle`, which gives per UID the fields of the answer."""
+        """Applies the switches, then `handle`, which returns the fields of the answer by UID."""
         await self._held_up()
         if self._switches.garbage == "bytes":
             return _Answer(_NOT_A_MESSAGE)
@@ -147,7 +147,7 @@ class DriverServices:
         return answers
 
     async def _allocated(self, ref: ClaimRef) -> Object:
-        """Returns the claim as the API server has it; one that is not to be prepared fails the whole call."""
+        """Returns the claim from the API server; a claim that cannot be prepared fails the whole call."""
         where = f"{ref.namespace}/{ref.name}"
         try:
             claim = await self._get_claim(ref)
@@ -197,7 +197,7 @@ def _fill(message: Any, device: Object) -> None:
 
 
 async def _either(*waits: Any) -> None:
-    """Until one of them is over."""
+    """Waits until either is over."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -81,7 +81,7 @@ def load(path: Path) -> DriverFile:
 def read_nodes(
     path: Path, what: str, parse_entry: Callable[[Any, str], Node]
 ) -> tuple[tuple[Node, ...], int]:
-    """(nodes, revision) of a file that is a `what`. Raises DriverFileError."""
+    """Returns (nodes, revision) of a file that is a `what`. Raises DriverFileError."""
     try:
         content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -96,7 +96,7 @@ def read_nodes(
 
 
 def parse_node(entry: Any, where: str) -> DriverNode:
-    """One entry of `nodes`. Raises DriverFileError."""
+    """Reads one entry of `nodes`. Raises DriverFileError."""
     if not isinstance(entry, dict):
         raise DriverFileError(f"{where}: an entry of `nodes` is no mapping")
     missing = [key for key in ("name", "registrarDir", "pluginsDir", "cdiDir") if not entry.get(key)]
@@ -115,10 +115,7 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 
 
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the versions of the DRA plugin's API that an entry asks for; none are all.
-
-    Raises ValueError.
-    """
+    """Returns the versions of the DRA plugin's API in an entry; none mean all. Raises ValueError."""
     found = entry.get("pluginAPIs") or []
     if not isinstance(found, list) or not set(found) <= {"v1", "v1beta1"}:
         raise ValueError(f"pluginAPIs: expected a list of v1 and v1beta1, found {found!r}")

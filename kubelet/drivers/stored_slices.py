@@ -1,8 +1,8 @@
-"""The slices of a driver as the API server has them: seen through one watch, and what was written meanwhile.
+"""The slices of a driver at the API server, as seen through one watch and by its own writes.
 
-A slice that was just written counts although the watch has not told it yet, for a minute at most (upstream's
-mutation cache): a slice that was deleted before anybody saw it must not be believed in for ever. Nor does it
-count if the watch is further than the write: then it has told what became of it.
+A slice just written counts before the watch shows it, for a minute at most (upstream's mutation cache): a
+slice deleted before anybody saw it must not be assumed to exist for ever. It does not count either once the
+watch has passed the write's revision.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class StoredSlices:
     def __init__(
         self, client: APIClient, clock: Clock, ref: Ref, driver: str, changed: Callable[[PoolKey], None]
     ) -> None:
-        """`changed` hears of every pool in which the watch saw something."""
+        """`changed` is called with every pool in which the watch saw a change."""
         self._client = client
         self._clock = clock
         self._ref = ref
@@ -68,7 +68,7 @@ class StoredSlices:
         return self._note(await self._client.update(self._ref, self._spoken(obj)))
 
     async def delete(self, obj: Object) -> None:
-        """Raises StatusError if it changed meanwhile, or is gone."""
+        """Deletes a slice; raises StatusError if it changed meanwhile, or is gone."""
         metadata = obj["metadata"]
         preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         await self._client.delete(self._ref, metadata["name"], preconditions=preconditions)
@@ -86,7 +86,7 @@ class StoredSlices:
             own = _revision(written[1]) == _revision(obj)
             del self._written[key][uid]
             if own:
-                return  # nobody else changed anything
+                return  # there was no other change
         self._changed(key)
 
     def _gone(self, obj: Object) -> None:

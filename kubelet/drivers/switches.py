@@ -32,7 +32,7 @@ _EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
 class SwitchError(ValueError):
-    """A switch that does not exist, or has a value that it cannot have."""
+    """A switch that does not exist, or has an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def parse(value: Mapping[str, Any]) -> Switches:
 
 
 def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the switches after a change; null takes one back."""
+    """Returns the switches after a change; null resets one."""
     return {key: value for key, value in {**old, **changes}.items() if value is not None}
 
 

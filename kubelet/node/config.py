@@ -34,9 +34,9 @@ class NodeConfig:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Mapping[str, Any], ...] = ()  # registered with
+    taints: tuple[Mapping[str, Any], ...] = ()  # taints at registration
     kubeconfig: Path | None = None  # the node's own credentials
-    killed: bool = False  # to be stopped abruptly, as by SIGKILL
+    killed: bool = False  # to stop abruptly, as by SIGKILL
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:

@@ -33,7 +33,7 @@ class NodeLease:
         self._failures = FailureLog(log, clock)
 
     async def run(self) -> None:
-        """Renew for ever."""
+        """Renews the lease for ever."""
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:

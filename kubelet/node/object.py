@@ -20,7 +20,7 @@ from kubeskew.kubelet.node.config import NodeConfig
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
-# type: (status, reason, message) while all is well.
+# type: (status, reason, message) of a healthy node
 _PRESSURES = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -76,13 +76,13 @@ def node_status(
 ) -> Object:
     """Returns the kubelet's part of the node's status.
 
-    `not_ready` says why the node is not; empty if it is.
+    `not_ready` says why the node is not ready; empty if it is.
     """
     capacity = {
-        **(present.get("capacity") or {}),  # what an administrator put there stays
+        **(present.get("capacity") or {}),  # values of an administrator stay
         **_resources(config),
         **{name: str(count) for name, count in plugins.capacity.items()},
-        # Not taken away: so one can tell what plugins gave from what the cluster has as a whole.
+        # Not subtracted: this shows what plugins add to what the cluster has as a whole.
         **dict.fromkeys(plugins.removed, "0"),
     }
     return {
@@ -103,13 +103,13 @@ def node_status(
 
 
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:
-    """Returns what is allocatable without being there: nothing of extended resources."""
+    """Returns allocatable entries that are not in the capacity, without extended resources."""
     known = (present.get("allocatable") or {}).items()
     return {name: amount for name, amount in known if name not in capacity and not is_extended_resource(name)}
 
 
 def without_extended_resources(node: Object) -> Object:
-    """Returns the status of a node that was made anew: without plugins (reconcileExtendedResource)."""
+    """Returns the status of a new node, without plugins (reconcileExtendedResource)."""
     status = node.get("status") or {}
     zeros = {name: "0" for name in status.get("capacity") or {} if is_extended_resource(name)}
     return {
@@ -163,7 +163,10 @@ def _node_info(name: str, features: KubeletFeatures) -> Object:
 
 
 def without_heartbeats(status: Mapping[str, Any]) -> Object:
-    """For comparing: what makes a status worth writing before its five minutes are over."""
+    """Returns the status without heartbeats.
+
+    If that changed, it is written before its five minutes are over.
+    """
     conditions = [
         {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
         for condition in status.get("conditions") or []
@@ -172,6 +175,6 @@ def without_heartbeats(status: Mapping[str, Any]) -> Object:
 
 
 def event_subject(name: str) -> Object:
-    """Returns the node as the kubelet's events name it: by its name for a uid, by which `kubectl describe`
-    asks."""
+    """Returns the node as the kubelet's events name it: with its name as uid, which `kubectl describe`
+    searches."""
     return {"kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 UPDATE_SECONDS = 10.0  # nodeStatusUpdateFrequency
 REPORT_SECONDS = 300.0  # nodeStatusReportFrequency: an unchanged status is written this often
-# Upstream's words for a runtime that has not been asked yet (pkg/kubelet/runtime.go).
+# Upstream's text for a runtime that has not answered yet (pkg/kubelet/runtime.go).
 _STARTING = "container runtime status check may not have completed yet"
 _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0  # upstream: up to 7 s
 
@@ -57,18 +57,18 @@ class NodeStatusReporter:
         self._woken = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
-        self._unschedulable = False  # as it was last told
-        self.posted_ready = False  # by this process
+        self._unschedulable = False  # as last posted
+        self.posted_ready = False  # posted by this process
 
     @property
     def node(self) -> Object:
-        """Returns the node as the server last showed it."""
+        """Returns the node as the server last returned it."""
         return self._node
 
     async def register(self, turns: Turns) -> bool:
-        """Create the Node, or take over the one that is there; tries until the server is reachable.
+        """Creates the Node, or takes over the existing one; retries until the server is reachable.
 
-        Each time it waits for its turn. Returns whether the node is new.
+        Waits for its turn before each attempt. Returns whether the node is new.
         """
         delay = _FIRST_RETRY_SECONDS
         while True:
@@ -84,8 +84,9 @@ class NodeStatusReporter:
                 return is_new
 
     async def run(self) -> None:
-        """Write the status now, whenever it changes, and every five minutes. Begin once the node is ready:
-        one that was ready before a restart of its kubelet stays so.
+        """Writes the status now, whenever it changes, and every five minutes.
+
+        Call it once the node is ready: one that was ready before a restart of its kubelet stays so.
         """
         delay = _FIRST_RETRY_SECONDS
         while True:
@@ -102,7 +103,7 @@ class NodeStatusReporter:
             await self._pause()
 
     def wake(self) -> None:
-        """Something that the status tells has changed. (Upstream's is looked at every ten seconds.)"""
+        """Has a change of the status written. (Upstream looks every ten seconds.)"""
         self._woken.set()
 
     async def _pause(self) -> None:
@@ -126,7 +127,7 @@ class NodeStatusReporter:
         )
 
     async def _create_or_take_over(self) -> tuple[Object, bool]:
-        """(the node, whether it is new)."""
+        """Returns (the node, whether it is new)."""
         wanted = initial_node(self._config, {})
         self._node = wanted
         wanted["status"] = self._status(_STARTING)
@@ -156,7 +157,7 @@ class NodeStatusReporter:
     async def _report(self) -> None:
         self._woken.clear()
         if self._reported_at is not None:
-            # Others write to it too: the node lifecycle controller when it did not hear from us.
+            # Others write it, too: the node lifecycle controller, when there were no heartbeats.
             self._node = await self._client.get(NODES, self._config.name)
             self._tell_schedulable()
         present = self._node.get("status") or {}

@@ -1,1 +1,1 @@
-"""Plugins that show themselves by a socket in the registry: found, asked who they are, registered."""
+"""Finds plugins by their sockets in the registry, asks for their names and services, and registers them."""

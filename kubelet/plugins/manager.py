@@ -1,6 +1,6 @@
 """Keeps the plugins in use in line with the sockets in the registry (pkg/kubelet/pluginmanager).
 
-Upstream is told of files by the kernel and compares once a second; here one look a second, and ten while
+Upstream gets file events from the kernel and compares once a second; here one look a second, and ten while
 something is new, does both.
 """
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0  # upstream's loopSleepDuration
 _BUSY_LOOK_SECONDS = 0.1
-_BUSY_SECONDS = 10.0  # after the last news
+_BUSY_SECONDS = 10.0  # seconds of frequent looks after a change
 _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.5, 122.0  # pkg/util/goroutinemap/exponentialbackoff
 
 
@@ -36,7 +36,7 @@ class _Backoff:
 
 
 class PluginManager:
-    """The plugins of one node; `handlers` are those who use them, by type."""
+    """The plugins of one node; `handlers` use them, by type."""
 
     def __init__(self, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
         self._scan = SocketScan(directory)
@@ -47,7 +47,7 @@ class PluginManager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Look, register and deregister, until cancelled; then no plugin is in use."""
+        """Looks, registers and deregisters, until cancelled; then no plugin is in use."""
         news = self._clock.monotonic()
         try:
             while True:
@@ -60,7 +60,7 @@ class PluginManager:
             await self._stop()
 
     async def look(self) -> None:
-        """One comparison: what went is deregistered, what came begins to register."""
+        """Compares once: deregisters what is gone, begins to register what is new."""
         sockets = self._scan.look()
         for path, (stamp, plugin) in [*self._registered.items()]:
             if sockets.get(path) != stamp and path not in self._tasks:
@@ -79,7 +79,7 @@ class PluginManager:
         return failed is None or failed.stamp != stamp or self._clock.monotonic() >= failed.until
 
     async def _register(self, path: str, stamp: Stamp) -> None:
-        # With the first socket comes grpc.
+        # The first socket imports grpc.
         from kubeskew.kubelet.plugins.registering import RegistrationError, register
 
         try:

@@ -1,4 +1,4 @@
-"""The registration of one plugin, from the first call on its socket to telling it the outcome.
+"""Registers one plugin, from the first call on its socket to reporting the outcome to it.
 
 pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go.
 """
@@ -18,7 +18,7 @@ _NOTIFY_SECONDS = 5.0
 
 
 class RegistrationError(Exception):
-    """The plugin is not registered, or could not be told that it is."""
+    """The plugin is not registered, or did not get the news that it is."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"RegisterPlugin error -- {text}")
@@ -35,9 +35,9 @@ class Registered(NamedTuple):
 async def register(
     socket: str, handlers: Mapping[str, PluginHandler], added: Callable[[Registered], None]
 ) -> None:
-    """Register the plugin behind a socket with the handler of its type.
+    """Registers the plugin behind a socket with the handler of its type.
 
-    `added` is told before the handler, so that a socket that goes meanwhile is taken off again. Raises
+    `added` is called before the handler, so that a socket that vanishes meanwhile is deregistered. Raises
     RegistrationError.
     """
     channel = channel_to(socket)

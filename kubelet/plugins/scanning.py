@@ -5,12 +5,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# A socket that was made anew at the same path is another: inode and time of the last change.
+# Distinguishes a socket from a new one at the same path: inode and time of the last change.
 Stamp = tuple[int, int]
 
 
 class SocketScan:
-    """The sockets below `directory`; names that begin with a dot do not count."""
+    """The sockets below `directory`; names that begin with a dot are ignored."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = str(directory)
@@ -24,10 +24,10 @@ class SocketScan:
         return self._fresh
 
     def look(self) -> Mapping[str, Stamp]:
-        """Path → stamp of all that are there now."""
+        """Returns the stamps of all present sockets by path."""
         times = {path: _changed(path) for path in self._changed}
         stale = not times or times != self._changed
-        # The time of a change is coarse: what came right after the last look does not show in it.
+        # Times of changes are coarse: a change right after the last look does not show in them.
         if stale or self._fresh:
             self._changed = {}
             self._sockets = dict(self._scan(self._directory))

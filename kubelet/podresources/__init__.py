@@ -1,1 +1,1 @@
-"""The kubelet's socket for monitoring agents: which devices the containers of a node have."""
+"""The kubelet's socket for monitoring agents: the devices of its node's containers."""

@@ -22,10 +22,10 @@ FindClaim = Callable[[str, str], ClaimInfo | None]  # by namespace and name
 
 
 class PluggedDevices(Protocol):
-    """The device plugin manager, as this API asks it."""
+    """The device plugin manager, as far as this API needs it."""
 
     def collect(self) -> None:
-        """Take back what pods have that are no more."""
+        """Takes back the devices of pods that are gone."""
         ...
 
     def devices_of(self, pod_uid: str, container: str) -> Mapping[str, Allocation]: ...
@@ -42,7 +42,7 @@ class Lister:
         self._find_claim = find_claim
 
     def pods(self, pods: Iterable[Object]) -> list[v1.PodResources]:
-        """By namespace and name."""
+        """Returns the resources of pods, by namespace and name."""
         self._devices.collect()
         ordered = sorted(pods, key=lambda pod: (pod_spec.namespace_of(pod), pod_spec.name_of(pod)))
         return [self.pod(pod) for pod in ordered]
@@ -79,7 +79,8 @@ class Lister:
         return found
 
     def _claims(self, pod: Object, container: Object) -> list[ClaimInfo]:
-        """Returns one per claim that it uses, and the extended one; none while one of them is missing."""
+        """Returns the claims that a container uses, the extended-resource claim included; none if one is
+        missing."""
         extended = self._features.extended_resources
         try:
             names = {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
@@ -101,7 +102,7 @@ class Lister:
         for driver, devices in info.devices.items():
             cdi_ids: list[str] = []
             for device in devices:
-                # Upstream's list grows from device to device of a driver.
+                # Upstream's list grows with each device of a driver.
                 cdi_ids += device.cdi_ids
                 entry = found.claim_resources.add(
                     driver_name=driver, pool_name=device.pool, device_name=device.device
@@ -114,7 +115,7 @@ class Lister:
 
 
 def _entries(resource: str, device: str, numa_nodes: Sequence[int]) -> Iterator[v1.ContainerDevices]:
-    """A device is told of by itself, once per NUMA node that it is near to."""
+    """Yields an entry per device and NUMA node that it is near to."""
     if not numa_nodes:
         yield v1.ContainerDevices(resource_name=resource, device_ids=[device])
     for node in numa_nodes:

@@ -21,7 +21,7 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 SOCKET = "kubelet.sock"
-_CALLS_PER_SECOND, _BURST = 100.0, 10.0  # of all callers together
+_CALLS_PER_SECOND, _BURST = 100.0, 10.0  # calls of all clients together
 
 
 class NodePods(Protocol):
@@ -33,7 +33,7 @@ class NodePods(Protocol):
 
 
 class PodResourcesServer:
-    """One node's."""
+    """The server on one node's socket."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class PodResourcesServer:
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Raises OSError if the socket cannot be had."""
+        """Starts to listen; raises OSError if the socket cannot be made."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         socket = self._directory / SOCKET
         socket.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ class PodResourcesServer:
         return RpcError(grpc.StatusCode.UNKNOWN, text)
 
     async def _list_v1alpha1(self, _: v1alpha1.ListPodResourcesRequest) -> v1alpha1.ListPodResourcesResponse:
-        """Returns all pods, and regular containers only; devices are its only resources."""
+        """Returns all pods, with regular containers only; devices are the only resources."""
         self._metrics.pod_resources_requests.labels("v1alpha1").inc()
         response = v1alpha1.ListPodResourcesResponse()
         pods = [{**pod, "spec": {**pod["spec"], "initContainers": []}} for pod in self._pods.pods()]

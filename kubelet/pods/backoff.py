@@ -28,7 +28,7 @@ class CrashBackoff:
         self._entries: dict[str, _Entry] = {}
 
     def waits_until(self, key: str, ended_at: datetime) -> datetime | None:
-        """Returns when the container that ended at `ended_at` may run again; None if now."""
+        """Returns when the container that ended at `ended_at` may run again; None if at once."""
         entry = self._entries.get(key)
         if entry is None or self._expired(entry, ended_at):
             return None
@@ -36,12 +36,12 @@ class CrashBackoff:
         return until if until > self._clock.now() else None
 
     def seconds(self, key: str) -> float:
-        """Returns the wait that is on."""
+        """Returns the present wait."""
         entry = self._entries.get(key)
         return entry.seconds if entry is not None else 0.0
 
     def restarted(self, key: str, ended_at: datetime) -> None:
-        """The container runs again: its next wait is longer."""
+        """Doubles the next wait: the container runs again."""
         entry = self._entries.get(key)
         if entry is None or self._expired(entry, ended_at):
             seconds = self._first
@@ -50,7 +50,7 @@ class CrashBackoff:
         self._entries[key] = _Entry(seconds, self._clock.now())
 
     def forget(self, prefix: str) -> None:
-        """Drop the entries of a pod."""
+        """Drops the entries of a pod."""
         for key in [key for key in self._entries if key.startswith(prefix)]:
             del self._entries[key]
 

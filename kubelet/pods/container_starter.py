@@ -31,17 +31,17 @@ _KINDS = {
 
 
 class ContainerStarter:
-    """The starts of one pod."""
+    """Starts the containers of one pod."""
 
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self.hooks = PostStartHooks(services)
         self.next_try: datetime | None = None  # when a container that is held back may start
-        self._failed: dict[str, tuple[datetime, Waiting]] = {}  # container → when it is tried again, why
-        self._announced: dict[str, str] = {}  # container → id of the attempt whose back-off was told
+        self._failed: dict[str, tuple[datetime, Waiting]] = {}  # when a container is tried again, and why
+        self._announced: dict[str, str] = {}  # id of the attempt whose back-off event is out, by container
 
     async def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
-        """(whether any was started, why the others are held back)."""
+        """Returns (whether any was started, why the others are held back)."""
         self.next_try = None
         started = False
         held_back: dict[str, Waiting] = {}
@@ -121,14 +121,14 @@ class ContainerStarter:
         return True
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
-        """Of claims and of device plugins; raises DeviceError."""
+        """Returns the devices of claims and of device plugins; raises DeviceError."""
         services = self._services
         claimed = services.devices.for_container(pod, spec)
         asked = combined(claimed, await services.plugins.for_container(pod, spec))
         return combined(asked, injected(services.cdi, asked.cdi_ids))
 
     def _still_failing(self, name: str) -> Waiting | None:
-        """Returns why a container could not be made, until it is tried again."""
+        """Returns why a container could not be made, until its next attempt."""
         failed = self._failed.get(name)
         if failed is None or self._services.clock.now() >= failed[0]:
             return None
@@ -136,7 +136,7 @@ class ContainerStarter:
         return failed[1]
 
     def _tell_image(self, pod: Object, spec: Object, image: str) -> None:
-        """Before anything else, at every try: an image is there, or comes at once if it must be pulled."""
+        """Records the image's events before every attempt: it is present, or pulled at once."""
         texts = self._services.features.events
         if spec.get("imagePullPolicy") != "Always":
             self._tell(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
@@ -146,7 +146,10 @@ class ContainerStarter:
         self._tell(pod, spec, "Normal", "Pulled", texts.fetched.format(image=image, took=took, size=size))
 
     async def _environment(self, pod: Object, sandbox: Sandbox, spec: Object) -> dict[str, str]:
-        """Raises ConfigError. What only a program can see is fetched if there is one that is understood."""
+        """Returns the environment; raises ConfigError.
+
+        What only a program can see is read only if one runs here.
+        """
         contents = self._services.contents
         env = await contents.environment(pod, spec, sandbox.ip)
         argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
@@ -164,7 +167,7 @@ class ContainerStarter:
 
 
 def start_failure(spec: Object, image: str) -> str:
-    """Returns containerd's error for a program that is not in the image; empty where it is, or may be."""
+    """Returns containerd's error for a program that is not in the image; empty if it is, or may be."""
     argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
     name = argv[0] if argv else ""
     if not name or interpreter.knows(name) or has_unknown_programs(image) or "$" in name:
@@ -181,7 +184,7 @@ def _key(pod: Object, spec: Object) -> str:
 
 
 def pull_of(image: str) -> tuple[str, int]:
-    """(how long, how many bytes): what is told of a pull, always the same for an image."""
+    """Returns (seconds, bytes) of a pull, always the same for an image."""
     digest = hashlib.sha256(image.encode()).digest()
     return f"{200 + digest[0] * 3}ms", int.from_bytes(digest[1:5]) % 100_000_000 + 2_000_000
 

@@ -23,12 +23,14 @@ class Steps:
 def next_steps(
     pod: Object, sandbox: Sandbox, now: datetime, features: KubeletFeatures, stopped: Collection[str] = ()
 ) -> Steps:
-    """Init containers one after the other, sidecars from their place on for good, then all regular ones.
+    """Returns the steps: init containers in order, sidecars running from their place on, then all regular
+    ones.
 
-    `stopped`: the ids of containers that were stopped to be started anew, whatever the restart policy says.
+    `stopped` are the ids of containers that were stopped to be started again, whatever the restart policy
+    says.
     """
     steps = Steps()
-    # They begin whatever the others do, and are never started again.
+    # Ephemeral containers begin whatever the others do, and are never started again.
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     begun = any(sandbox.latest(spec["name"]) is not None for spec in pod_spec.containers(pod))
     for spec in pod_spec.init_containers(pod):
@@ -54,7 +56,7 @@ def next_steps(
 def _init_step(
     pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: Steps, *, sidecar: bool
 ) -> bool:
-    """Add what this init container needs; whether the next one may begin."""
+    """Adds what this init container needs; returns whether the next one may begin."""
     latest = sandbox.latest(spec["name"])
     if latest is None:
         steps.start.append(spec)

@@ -12,17 +12,18 @@ from kubeskew.kubelet.pods.services import NodeServices
 
 
 class PodKiller:
-    """The end of one pod's containers."""
+    """Stops one pod's containers."""
 
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self._told: set[str] = set()  # containers whose Killing event is out
-        self.replaced: set[str] = set()  # containers that are stopped to be started anew
-        self._hooks: dict[str, asyncio.Task[None]] = {}  # that run before their containers are stopped
-        self._deadline: float | None = None  # monotonic; until when the grace lasts
+        self.replaced: set[str] = set()  # containers stopped to be started again
+        self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks that run
+        self._deadline: float | None = None  # end of the grace period, monotonic
 
     def kill(self, pod: Object, sandbox: Sandbox) -> float:
-        """Stop what is to stop now; seconds until the next step, zero when nothing runs any more."""
+        """Stops what has to stop now; returns seconds until the next step, zero when nothing runs any
+        more."""
         now = self._services.clock.now()
         grace = self._remaining_grace(pod)
         for wave in self._waves(pod, sandbox):
@@ -41,7 +42,7 @@ class PodKiller:
         container: Container,
         why: str = "definition changed, will be restarted",
     ) -> None:
-        """Stop a container, to be started anew."""
+        """Stops a container that is to be started again."""
         self.replaced.add(container.id)
         if container.id not in self._told:
             self._told.add(container.id)
@@ -51,7 +52,7 @@ class PodKiller:
             self._services.runtime.stop_container(sandbox, container, grace, delay)
 
     def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
-        """Groups that stop together, in order."""
+        """Returns the groups that stop together, in order."""
         order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}
         sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if is_sidecar(spec)}
         regular = [container for container in sandbox.containers if container.name not in sidecars]
@@ -77,7 +78,7 @@ class PodKiller:
             services.runtime.kill_container(sandbox, container, grace)
 
     def _hook(self, pod: Object, sandbox: Sandbox, container: Container) -> list[str]:
-        """Returns the command of the container's preStop hook, where it is run here."""
+        """Returns the command of the container's preStop hook, if it runs here."""
         specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
         spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
         argv = command_of((spec.get("lifecycle") or {}).get("preStop"))
@@ -90,7 +91,7 @@ class PodKiller:
     async def _stop_after_hook(
         self, pod: Object, sandbox: Sandbox, container: Container, argv: list[str], grace: float
     ) -> None:
-        """Run the hook, then send SIGTERM with what is left of the grace, two seconds at least."""
+        """Runs the hook, then sends SIGTERM with the rest of the grace period, two seconds at least."""
         services = self._services
         begun = services.clock.monotonic()
         code, output = await run_in_container(
@@ -109,7 +110,7 @@ class PodKiller:
         self._services.recorder.event(pod, "Normal", "Killing", message, field_path=where)
 
     def _remaining_grace(self, pod: Object) -> float:
-        """The pod's grace counts once for all waves; a second DELETE can shorten it."""
+        """Returns the rest of the pod's grace period: one for all groups; a second DELETE can shorten it."""
         now = self._services.clock.monotonic()
         ends = now + pod_spec.grace_seconds(pod)
         self._deadline = ends if self._deadline is None else min(self._deadline, ends)
@@ -122,7 +123,7 @@ def _seconds_left(containers: list[Container], now: datetime) -> float:
 
 
 def _pre_stop_seconds(pod: Object, name: str) -> float:
-    """Returns how long its preStop hook holds SIGTERM back; a hook that is not `sleep` takes no time here."""
+    """Returns how long the preStop hook delays SIGTERM; only a `sleep` takes time here."""
     specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
     spec: Object = next((spec for spec in specs if spec["name"] == name), {})
     hook = ((spec.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}

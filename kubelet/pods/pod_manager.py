@@ -1,7 +1,5 @@
-"""The pods of one node.
-
-Follows the API, admits new pods, runs one worker per pod, cleans up after lost ones.
-"""
+"""Manages the pods of one node: follows the API, admits new pods, runs one worker per pod, cleans up lost
+ones."""
 
 import asyncio
 import logging
@@ -21,9 +19,9 @@ log = logging.getLogger(__name__)
 
 
 class PodManager:
-    """Starts with `start`, once the informer has synced.
+    """Manages a node's pods.
 
-    Ends with `stop`, which leaves all containers running.
+    `start` it once the informer has synced; `stop` leaves all containers running.
     """
 
     def __init__(self, informer: Informer, services: NodeServices, node: Callable[[], Object]) -> None:
@@ -34,25 +32,25 @@ class PodManager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = False
         self._waiting: set[str] = set()  # pods that are not admitted yet
-        self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None: all that were there are in
+        self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None: the first pods are admitted
         self._admitting: asyncio.Task[None] | None = None
 
     def active_uids(self) -> set[str]:
-        """Pods that use the node: neither ended nor rejected."""
+        """Returns the pods that use the node: neither ended nor rejected."""
         return {uid for uid, worker in self._workers.items() if worker.active}
 
     def pods(self) -> list[Object]:
-        """Returns all that the kubelet knows, each with its newest status."""
+        """Returns all known pods, each with its newest status."""
         statuses = self._services.statuses
         return [{**one.pod, "status": statuses.current(one.pod)} for one in self._workers.values()]
 
     def active_pods(self) -> list[Object]:
-        """Those that use the node, each with its newest status."""
+        """Returns the pods that use the node, each with its newest status."""
         active = self.active_uids()
         return [pod for pod in self.pods() if pod_spec.uid_of(pod) in active]
 
     async def load(self, pod: Object) -> None:
-        """Have the files of the pod's volumes, for those who look inside its containers."""
+        """Loads the files of the pod's volumes for commands in its containers."""
         if pod["spec"].get("volumes"):
             volumes = await self._services.contents.volumes(pod)
             self._services.runtime.set_volumes(pod_spec.uid_of(pod), volumes)
@@ -63,12 +61,12 @@ class PodManager:
             worker.wake()
 
     def wake(self, uids: Collection[str]) -> None:
-        """Have these pods looked at again."""
+        """Has these pods synced again."""
         for uid in uids:
             self._wake(uid)
 
     async def start(self) -> None:
-        """Take over the pods that are there: oldest first, as they were admitted before."""
+        """Takes over the pods that are there: oldest first, in the order of their admission."""
         self._informer.add_handler(self._added, self._updated, self._deleted)
         self._informer.start()
         await self._informer.synced()
@@ -84,7 +82,7 @@ class PodManager:
                 self._end_orphan(sandbox)
 
     async def stop(self) -> None:
-        """Stop working; nothing happens to the containers."""
+        """Stops working; containers go on."""
         self._started = False
         await self._informer.stop()
         admitting = [self._admitting] if self._admitting is not None else []
@@ -131,14 +129,14 @@ class PodManager:
             self._run(worker)
 
     def _forget_namesakes(self, pod: Object) -> None:
-        """A pod of the same name means that the one before it is gone, even if we were not told."""
+        """Forgets pods with the name of a new one: they are gone, even if no event said so."""
         name = (pod_spec.namespace_of(pod), pod_spec.name_of(pod))
         for worker in self._workers.values():
             if (pod_spec.namespace_of(worker.pod), pod_spec.name_of(worker.pod)) == name:
                 worker.remove()
 
     async def _admit_all(self) -> None:
-        """One pod after the other, in the order in which they came."""
+        """Admits pods in the order in which they came."""
         while True:
             worker = await self._arrivals.get()
             if worker is None:
@@ -153,14 +151,14 @@ class PodManager:
 
     async def _admit(self, worker: PodWorker) -> None:
         if worker.gone or pod_spec.is_deleted(worker.pod):
-            return  # nothing of it has begun
+            return  # nothing of the pod has begun
         rejection = await self._without_devices(worker.pod) or self._verdict(worker.pod, alone=False)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
             worker.reject(rejection.reason, rejection.message)
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
-        """Give the pod the devices of plugins that it asks for; why that cannot be done."""
+        """Allocates plugin devices to the pod; returns why that failed."""
         try:
             await self._services.plugins.admit(pod)
         except DeviceError as error:
@@ -170,7 +168,7 @@ class PodManager:
         return None
 
     def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
-        """Returns what the node says of a pod beside the others on it, or if it were alone."""
+        """Returns why the node refuses a pod, beside the others on it or if it were alone."""
         workers = () if alone else self._workers.values()
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
@@ -180,7 +178,7 @@ class PodManager:
         return admit(pod, self._node(), others, left_to_dra=left, plugged=plugged)
 
     def _end_orphan(self, sandbox: Sandbox) -> None:
-        """Stop what runs of a pod that the API no longer has."""
+        """Stops the containers of a pod that the API no longer has."""
         metadata = {"uid": sandbox.pod_uid, "namespace": sandbox.namespace, "name": sandbox.name}
         worker = PodWorker(
             {"metadata": metadata, "spec": {}, "kind": "Pod", "apiVersion": "v1"}, self._services

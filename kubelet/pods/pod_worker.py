@@ -1,8 +1,8 @@
-"""One pod's life on its node: a task that brings what runs in line with what is wanted, again and again.
+"""One pod's life on its node: a task that brings its containers in line with its spec, again and again.
 
-Three states, as upstream's pod workers: *running* (start and restart containers), *terminating* (stop
-them, give devices back) and *terminated* (report the end; delete the object if it was to be deleted). A
-pod goes through them once, in this order.
+Three states, as upstream's pod workers: *running* (start and restart containers), *terminating* (stop them,
+give devices back) and *terminated* (report the end; delete the object if it was to be deleted). A pod goes
+through them once, in this order.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _DEADLINE = "Pod was active on the node longer than the specified deadline"
 class PodWorker:
     """Drives one pod.
 
-    `update` and `remove` tell it what the API says; `run` ends when nothing is left of it.
+    `update` and `remove` bring news from the API; `run` ends when nothing is left of the pod.
     """
 
     def __init__(self, pod: Object, services: NodeServices) -> None:
@@ -56,7 +56,7 @@ class PodWorker:
         self._killer = PodKiller(services)
         self._resizer = Resizer()
         self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
-        self.judge: Judge | None = None  # what the node says of the pod's resources
+        self.judge: Judge | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, Waiting] = {}
         services.statuses.observe(pod)
 
@@ -68,7 +68,7 @@ class PodWorker:
 
     @property
     def active(self) -> bool:
-        """Returns whether the pod takes from the node's resources."""
+        """Returns whether the pod uses the node's resources."""
         return not (self._rejected or self._done or self._settled)
 
     @property
@@ -82,17 +82,17 @@ class PodWorker:
         self._wake.set()
 
     def wake(self) -> None:
-        """Look again now."""
+        """Syncs now."""
         self._wake.set()
 
     def remove(self) -> None:
-        """The object is gone from the API."""
+        """Takes note that the object is gone from the API."""
         self._gone = True
         self._services.statuses.forget(self.uid)
         self._wake.set()
 
     def reject(self, reason: str, message: str) -> None:
-        """The node does not take the pod (before `run`)."""
+        """Marks the pod as refused by the node (before `run`)."""
         self._rejected = self._done = True
         services = self._services
         services.metrics.admission_rejections.labels(reason).inc()
@@ -102,7 +102,7 @@ class PodWorker:
     # -- the loop
 
     async def run(self) -> None:
-        """Until the pod's object is gone and nothing of it is left on the node."""
+        """Runs until the pod's object is gone and nothing of it is left on the node."""
         try:
             while not (self._gone and self._settled):
                 try:
@@ -118,7 +118,7 @@ class PodWorker:
         self._services.backoff.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
-        """Until `seconds` have passed (None: for ever) or there is news."""
+        """Waits for `seconds` (None: for ever) or news."""
         if self._gone and self._settled:
             return
         if seconds is None or seconds > 0:
@@ -133,7 +133,7 @@ class PodWorker:
         self._wake.clear()
 
     async def _sync(self) -> float | None:
-        """One step; seconds until the next look, None if only news matters."""
+        """Takes one step; returns seconds until the next one, None if only news matters."""
         if self._settled:
             self._finish()
             return None
@@ -160,7 +160,7 @@ class PodWorker:
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now)
             if status["phase"] in pod_spec.TERMINAL_PHASES:
-                # Not reported before everything has stopped: something may still use the pod's devices.
+                # Reported only after everything has stopped: containers may still use the pod's devices.
                 self._killed = True
                 return 0
             services.statuses.put(self.pod, status)
@@ -170,14 +170,14 @@ class PodWorker:
         return 0 if started else self._until_next(sandbox, now)
 
     def _resize(self, sandbox: Sandbox | None, now: datetime) -> None:
-        """Give the containers what the pod wants by now, if the node has it."""
+        """Allocates what the pod requests now, if the node has it."""
         for name in self._resizer.resize(self.pod, self.judge):
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
                 self._killer.replace(self.pod, sandbox, container, "resize requires restart")
 
     def _is_replacing(self, sandbox: Sandbox) -> bool:
-        """Returns whether a container is to be started anew: upstream stops and starts it in one step."""
+        """Returns whether a container is being replaced: upstream stops and starts it in one step."""
         latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
         return any(one is not None and one.id in self._killer.replaced for one in latest)
 
@@ -192,7 +192,7 @@ class PodWorker:
         return parse_timestamp(self._start_time) + timedelta(seconds=int(seconds))
 
     async def _prepare_sandbox(self) -> float:
-        """Make a sandbox if devices and volumes can be had; seconds until the next look."""
+        """Makes a sandbox if devices and volumes are ready; returns seconds until the next step."""
         services = self._services
         try:
             await services.contents.check(self.pod)
@@ -212,7 +212,7 @@ class PodWorker:
         return 0
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
-        """Start what is due; whether anything changed for the status."""
+        """Starts what is due; returns whether the status changes."""
         steps = next_steps(self.pod, sandbox, now, self._services.features, self._killer.replaced)
         for container in steps.replace:
             self._killer.replace(self.pod, sandbox, container)
@@ -252,7 +252,7 @@ class PodWorker:
     # -- the end
 
     async def _terminate(self) -> float | None:
-        """Stop the containers, give the devices back, report."""
+        """Stops the containers, gives the devices back, reports."""
         services = self._services
         self._killed = True
         self._prober.stop()
@@ -263,7 +263,7 @@ class PodWorker:
             if remaining > 0:
                 return remaining
         try:
-            if not self._done:  # else it has given back what it had, or never had anything
+            if not self._done:  # else the devices were given back, or there were none
                 await services.devices.unprepare(self.pod)
         except DeviceError as error:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)

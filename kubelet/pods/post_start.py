@@ -15,7 +15,7 @@ from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.pods.probing import command_of, run_in_container
 from kubeskew.kubelet.pods.services import NodeServices
 
-_LONGEST_SECONDS = 1e6  # a hook has no limit upstream
+_LONGEST_SECONDS = 1e6  # upstream has no limit for hooks
 
 
 class PostStartHooks:
@@ -26,7 +26,7 @@ class PostStartHooks:
         self._tasks: list[asyncio.Task[None]] = []
 
     def run(self, pod: Object, sandbox: Sandbox, container: Container, spec: Object) -> None:
-        """Begins the container's hook, where its command and the container's are ones that are run here."""
+        """Begins the container's hook, if its command and the container's run here."""
         argv = command_of((spec.get("lifecycle") or {}).get("postStart"))
         if not argv or not self._services.runtime.container_process(sandbox, container).setting.runs_here:
             return

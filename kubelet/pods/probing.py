@@ -1,4 +1,4 @@
-"""Probes that run a command in a container (pkg/kubelet/prober, 1.36); all others succeed."""
+"""Runs probes that are commands in a container (pkg/kubelet/prober, 1.36); all other probes succeed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -28,7 +28,7 @@ async def run_in_container(
     argv: list[str],
     seconds: float,
 ) -> tuple[int, str]:
-    """(exit code, output) of a command; a negative code after so many seconds without an end."""
+    """Returns (exit code, output) of a command; a negative code after the timeout."""
     container_process = runtime.container_process(sandbox, container)
     container_process.advance()
     output = bytearray()
@@ -54,13 +54,13 @@ async def run_in_container(
 
 
 def command_of(handler: Object | None) -> list[str]:
-    """Returns the command of a probe, where the fake containers have it; empty for any other."""
+    """Returns the command of a probe, if the fake containers have it; empty for other probes."""
     argv: list[str] = ((handler or {}).get("exec") or {}).get("command") or []
     return argv if argv and interpreter.knows(argv[0]) else []
 
 
 class Prober:
-    """The probes of one pod. `changed` is told when a container became ready, unready or started."""
+    """The probes of one pod. `changed` is called when a container became ready, unready or started."""
 
     def __init__(
         self, runtime: FakeRuntime, clock: Clock, recorder: EventRecorder, changed: Callable[[], None]
@@ -74,7 +74,7 @@ class Prober:
         self.unstarted: set[str] = set()
 
     def follow(self, pod: Object, sandbox: Sandbox) -> None:
-        """Probe what runs and is not probed yet."""
+        """Begins to probe running containers that are not probed yet."""
         now = self._clock.now()
         for spec in [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]:
             container = sandbox.latest(spec["name"])
@@ -99,7 +99,7 @@ class Prober:
             self._tasks[container.id] = asyncio.create_task(work, name=f"probes of {spec['name']}")
 
     def stop(self) -> None:
-        """Probe no more."""
+        """Stops all probes."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -143,7 +143,8 @@ class Prober:
         asked: tuple[str, Object, list[str]],
         verdict: Callable[[bool], bool],
     ) -> None:
-        """Ask again and again; `verdict` is told when a threshold is reached, and says whether to go on."""
+        """Probes again and again; `verdict` is called when a threshold is reached, and returns whether to
+        go on."""
         kind, probe, argv = asked
         clock = self._clock
         begins = container.started_at + timedelta(seconds=probe.get("initialDelaySeconds") or 0)
@@ -186,7 +187,7 @@ class Prober:
 
 
 def _was_ready(pod: Object, container: Container) -> bool:
-    """Returns whether the pod's status says that this very container is ready: another kubelet found that."""
+    """Returns whether the pod's status says that this container is ready, as another kubelet found."""
     status = pod.get("status") or {}
     listed = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
     return any(one.get("containerID") == container.container_id and one.get("ready") for one in listed)

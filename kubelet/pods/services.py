@@ -16,7 +16,7 @@ from kubeskew.kubelet.status.status_manager import StatusWriter
 
 @dataclass(frozen=True, slots=True)
 class NodeServices:
-    """One node's."""
+    """The services of one node."""
 
     node_name: str
     host_ip: str

@@ -27,9 +27,9 @@ Response = TypeVar("Response", bound=Message)
 Channel: TypeAlias = aio.Channel
 _CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
-    # As Go's client has it for Unix sockets; some servers refuse a path there.
+    # Go's client sends this for Unix sockets; some servers refuse a path there.
     ("grpc.default_authority", "localhost"),
-    # A server that comes back at the same path is found at once, not when an older channel's wait is over.
+    # Finds a server that is back at the same path at once, without waiting for an older channel's back-off.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
@@ -66,7 +66,7 @@ def new_server() -> aio.Server:
 
 
 def listen(server: aio.Server, socket: Path | str) -> None:
-    """Have the server listen at a path. Raises OSError when it cannot: a path has at most 107 bytes."""
+    """Has the server listen at a path. Raises OSError if it cannot: a path has at most 107 bytes."""
     try:
         bound = server.add_insecure_port(f"unix:{socket}")
     except RuntimeError as error:
@@ -91,7 +91,7 @@ class _Method(Generic[Request, Response]):
         return kind(self.path, request_serializer=self.request.SerializeToString)
 
     def _parsed(self, answer: bytes) -> Response:
-        """Not left to grpc, which answers None where it cannot parse."""
+        """Parses an answer here, because grpc answers None if it cannot."""
         try:
             return self.response.FromString(answer)
         except DecodeError as error:
@@ -110,7 +110,7 @@ class _Method(Generic[Request, Response]):
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Raises RpcError for whatever ends a call but the end of the task that made it."""
+    """Raises RpcError for whatever ends a call, except the end of the task that made it."""
     try:
         yield
     except aio.AioRpcError as error:
@@ -118,7 +118,7 @@ def _failures() -> Iterator[None]:
     except aio.UsageError as error:
         raise closing() from error
     except asyncio.CancelledError:
-        # grpc raises it as well in who waits for an answer on a channel that somebody closes.
+        # grpc also raises it in a task that waits for an answer on a channel that is closed.
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
@@ -135,7 +135,7 @@ class Unary(_Method[Request, Response]):
         return self._parsed(answer)
 
     def serve(self, server: aio.Server, handle: Callable[[Request], Awaitable[Response]]) -> None:
-        """Answer calls with `handle`; an RpcError that it raises is the caller's answer."""
+        """Answers calls with `handle`; an RpcError that it raises is the caller's answer."""
 
         async def answer(request: Request, context: Any) -> Response:
             try:
@@ -161,7 +161,7 @@ class Streaming(_Method[Request, Response]):
                 stream.cancel()
 
     def serve(self, server: aio.Server, handle: Callable[[Request], AsyncIterator[Response]]) -> None:
-        """Answer calls with what `handle` yields; an RpcError that it raises ends the stream."""
+        """Answers calls with what `handle` yields; an RpcError that it raises ends the stream."""
 
         async def answer(request: Request, context: Any) -> AsyncIterator[Response]:
             try:

@@ -1,6 +1,6 @@
 """The service of a DRA driver on a node, in the versions that kubelets of 1.31 … 1.37 call.
 
-The messages of the versions are alike field by field; `DraService.messages` is the module that has them.
+The messages of the versions have the same fields; `DraService.messages` is the module that has them.
 """
 
 from dataclasses import dataclass
@@ -33,6 +33,6 @@ V1 = _service("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", dra_v1_pb2)
 V1BETA1 = _service("k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin", dra_v1beta1_pb2)
 V1ALPHA4 = _service("v1alpha3.Node", dra_v1alpha4_pb2)
 
-# What a driver writes into `supported_versions`; `1.0.0` and other plain versions mean V1ALPHA4 (upstream's
+# The text that a driver writes into `supported_versions`; `1.0.0` and other plain versions mean V1ALPHA4
 # registration.go of 1.32).
 REGISTERED = {"v1.DRAPlugin": V1, "v1beta1.DRAPlugin": V1BETA1, "v1alpha3.Node": V1ALPHA4}

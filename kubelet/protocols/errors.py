@@ -1,4 +1,4 @@
-"""Words failed calls as Go's gRPC client does, as kubelets put it into events and logs."""
+"""Words failed calls as Go's gRPC client does, because kubelets put them into events and logs."""
 
 import re
 
@@ -7,11 +7,11 @@ from grpc import aio
 
 UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
 
-# A failed dial as grpc's C core tells it; Go's client tells the path and the error number's text alone.
+# A failed dial in the words of grpc's C core; Go's client has only the path and the error's text.
 _DIAL = re.compile(r"addr: unix:(?P<path>.*) error: (?P<why>[^:]+)$")
 _TOO_LONG = re.compile(r"'unix:(?P<path>[^']*)':the target uri is not valid")
 
-# A server that died, and one of grpc's C core that ends, which tells so where Go's is silent.
+# A server that died, and one of grpc's C core that ends, which says so where Go's does not.
 _GONE = re.compile(r"Socket closed|^Cancelling all calls$")
 
 
@@ -26,7 +26,7 @@ class RpcError(Exception):
 
 
 def rpc_error(error: aio.AioRpcError) -> RpcError:
-    """Returns the failure as Go's client would have told it (grpc-go: clientconn.go, http2_client.go)."""
+    """Returns the failure in the words of Go's client (grpc-go: clientconn.go, http2_client.go)."""
     description = error.details() or ""
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and description == "Deadline Exceeded":
         return RpcError(error.code(), "context deadline exceeded")
@@ -40,13 +40,13 @@ def rpc_error(error: aio.AioRpcError) -> RpcError:
 
 
 def unparsable() -> RpcError:
-    """The answer is not the message that it should be."""
+    """Returns the error for an answer that cannot be parsed."""
     text = "grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data"
     return RpcError(grpc.StatusCode.INTERNAL, text)
 
 
 def closing() -> RpcError:
-    """The channel was closed under the call, or before."""
+    """Returns the error for a channel that was closed before or during the call."""
     return RpcError(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing")
 
 
@@ -56,6 +56,6 @@ def _failed_dial(why: str) -> RpcError:
 
 
 def _go_name(code: grpc.StatusCode) -> str:
-    """`DEADLINE_EXCEEDED` as `DeadlineExceeded`; the two that Go spells otherwise."""
+    """Returns `DeadlineExceeded` for `DEADLINE_EXCEEDED`; Go spells two codes otherwise."""
     names = {grpc.StatusCode.OK: "OK", grpc.StatusCode.CANCELLED: "Canceled"}
     return names.get(code) or "".join(word.capitalize() for word in code.name.split("_"))

@@ -1,1 +1,1 @@
-"""The kubelet's HTTPS server: logs, exec, attach, port-forward, what else is asked of a node."""
+"""The kubelet's HTTPS server: logs, exec, attach, port-forward, metrics and stats."""

@@ -1,9 +1,10 @@
 """Authenticates and authorizes requests to a node's server: client certificates, then reviews by the API
 server.
 
+Texts before 1.32, when a request had one subresource, are from memory.
+
 Source: k8s.io/kubernetes/pkg/kubelet/server/{auth.go,server.go} (InstallAuthFilter, GetRequestAttributes) and
-k8s.io/apiserver's delegating authenticator and authorizer, 1.36. What is said before 1.32, when a request had
-one subresource, is from memory.
+k8s.io/apiserver's delegating authenticator and authorizer, 1.36.
 """
 
 import logging
@@ -39,7 +40,7 @@ class AccessOptions:
     anonymous: bool = False
     token_webhook: bool = True
     token_ttl: float = 120.0
-    authorization_webhook: bool = True  # else everybody who is known may do everything
+    authorization_webhook: bool = True  # else every authenticated user may do everything
     authorized_ttl: float = 300.0
     unauthorized_ttl: float = 30.0
 
@@ -58,7 +59,7 @@ _ANONYMOUS = Requester("system:anonymous", ("system:unauthenticated",))
 
 
 class _Remembered(Generic[T]):
-    """Answers that hold for some time."""
+    """Answers that are valid for some time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -77,7 +78,7 @@ class _Remembered(Generic[T]):
 
 
 class Access:
-    """Decides about requests to one node's server; asks the API server with the node's own client."""
+    """Decides about requests to one node's server, by reviews with the node's own client."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class Access:
         fine_grained: bool,
         plural: bool,
     ) -> None:
-        """`fine_grained`: some paths have subresources of their own; `plural`: refusals tell all of them."""
+        """`fine_grained`: some paths have separate subresources; `plural`: refusals name all of them."""
         self._client = client
         self._node = node
         self._options = options
@@ -99,7 +100,7 @@ class Access:
         self._decisions: _Remembered[bool] = _Remembered(clock)
 
     async def refusal(self, request: web.BaseRequest, path: str) -> web.Response | None:
-        """Returns the answer to who may not do this; None to who may. `path` is the decoded one."""
+        """Returns the answer to a request that is not allowed; None if it is. `path` is decoded."""
         requester = await self._authenticate(request)
         if requester is None:
             return web.Response(status=401, text="Unauthorized")

@@ -1,4 +1,4 @@
-"""The streams of exec and attach, over WebSocket and over SPDY: the same to whoever runs the command.
+"""The streams of exec and attach, over WebSocket and over SPDY, behind one interface.
 
 Source: k8s.io/kubelet/pkg/cri/streaming/remotecommand (httpstream.go, websocket.go) and
 k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go, 1.36.
@@ -39,12 +39,12 @@ class Channels(Protocol):
     async def write(self, channel: int, data: bytes) -> None: ...
 
     async def finish(self, status: Object) -> None:
-        """Tell how it ended, and that nothing more comes."""
+        """Reports how the command ended, and closes the streams."""
         ...
 
 
 class WebSocketChannels:
-    """A message per write, its first byte the channel."""
+    """One message per write, whose first byte is the channel."""
 
     def __init__(self, socket: WebSocket, protocol: str, stdin: bool) -> None:
         self._socket = socket
@@ -55,7 +55,7 @@ class WebSocketChannels:
         self.gone = asyncio.Event()
 
     async def run(self) -> None:
-        """Read until the client goes."""
+        """Reads until the client goes."""
         try:
             while (message := await self._socket.receive()) is not None:
                 channel, data = self._opened(message.data)
@@ -70,8 +70,7 @@ class WebSocketChannels:
             self.gone.set()
 
     def _opened(self, message: bytes) -> tuple[int, bytes]:
-        """Returns the channel of a message, and its data; -1 if it is of none, or its base64 cannot be
-        read."""
+        """Returns the channel of a message, and its data; -1 if it has none, or its base64 cannot be read."""
         if not message:
             return -1, b""
         if not self._base64:
@@ -104,7 +103,7 @@ class WebSocketChannels:
 
 
 class SpdyChannels:
-    """A stream per channel, opened by the client."""
+    """One stream per channel, opened by the client."""
 
     def __init__(self, streams: Mapping[int, spdy.Stream], protocol: str) -> None:
         self._streams = streams
@@ -113,7 +112,7 @@ class SpdyChannels:
     async def read(self) -> bytes:
         stream = self._streams.get(STDIN)
         if stream is None:
-            await asyncio.Event().wait()  # never: there is none
+            await asyncio.Event().wait()  # never set: there is no such stream
             return b""
         return await stream.read()
 
@@ -133,7 +132,7 @@ class SpdyChannels:
 
 
 async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int, spdy.Stream] | None:
-    """Returns the channels that the client opens; None if it goes before all are there."""
+    """Returns the channels that the client opens; None if it goes before all are open."""
     found: dict[int, spdy.Stream] = {}
     while len(found) < expected:
         stream = await connection.accept()

@@ -1,6 +1,6 @@
 """`/exec`, `/attach` and `/run`: commands in a container, and the container's own program.
 
-Source: k8s.io/kubelet/pkg/cri/streaming/remotecommand (exec.go, attach.go, server.go) and the words of
+Source: k8s.io/kubelet/pkg/cri/streaming/remotecommand (exec.go, attach.go, server.go) and the texts of
 containerd and runc, 1.36.
 """
 
@@ -23,7 +23,7 @@ SUCCESS: Object = {"metadata": {}, "status": "Success"}
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Names the streams of a session."""
+    """The streams that a session has."""
 
     stdin: bool
     stdout: bool
@@ -32,7 +32,7 @@ class StreamOptions:
 
     @classmethod
     def of(cls, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> "StreamOptions":
-        """Raises ServerError if there are none. A terminal has one output."""
+        """Returns the options; raises ServerError if there are no streams. A terminal has one output."""
         if not (stdin or stdout or stderr):
             raise ServerError(400, "you must specify at least 1 of stdin, stdout, stderr")
         return cls(stdin, stdout, stderr and not tty, tty)
@@ -45,7 +45,7 @@ async def execute(
     options: StreamOptions,
     channels: Channels,
 ) -> None:
-    """Run a command, and tell its exit code."""
+    """Runs a command, and reports its exit code."""
     container_process.advance()
     if not _is_there(container_process, argv):
         await channels.finish(_internal(_not_started(argv)))
@@ -115,7 +115,7 @@ def _internal(why: str) -> Object:
 
 
 def exit_status(argv: list[str], code: int) -> Object:
-    """The Status of a command that has ended."""
+    """Returns the Status of a command that has ended."""
     if code == 0:
         return SUCCESS
     words = " ".join(argv)
@@ -130,7 +130,7 @@ def exit_status(argv: list[str], code: int) -> Object:
 
 
 class _Writer:
-    """Gathers what a command writes until it is sent."""
+    """Collects what a command writes until it is sent."""
 
     def __init__(self, written: list[tuple[int, bytes]], channel: int, *, tty: bool) -> None:
         self._written = written
@@ -145,7 +145,7 @@ class _Writer:
 
 
 class _TerminalInput:
-    """Lines as they are completed; what is typed is shown."""
+    """Gives completed lines to the program; echoes what is typed."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -168,7 +168,7 @@ class _TerminalInput:
 
 
 async def attach(container_process: ContainerProcess, options: StreamOptions, channels: Channels) -> None:
-    """Show what the container's program writes from now on, and give it what is sent; until it ends."""
+    """Shows what the container's program writes from now on, and gives it what is sent, until it ends."""
     container_process.advance()
     written: list[tuple[int, bytes]] = []
 

@@ -1,6 +1,6 @@
 """A node's listener: TLS on the node's own loopback address, for clients of the cluster's authority.
 
-All nodes of a process share the TLS context and, where it is given, the port: each has an address of its own.
+All nodes of a process share the TLS context and, if one is given, the port: each has its own address.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Credentials:
 
 
 class Listener:
-    """Serves one node's `routes` to whom `access` lets; without it to everybody, for tests."""
+    """Serves one node's `routes` to clients that `access` allows; without it to everybody, for tests."""
 
     def __init__(self, routes: Routes, context: ssl.SSLContext | None, access: Access | None) -> None:
         self._routes = routes
@@ -46,13 +46,13 @@ class Listener:
         self.port = 0
 
     async def start(self, address: str, port: int) -> None:
-        """Listen; port 0 is any. Raises OSError."""
+        """Starts to listen; port 0 is any. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._front, address, port, ssl=self._context)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Let go of every connection."""
+        """Closes every connection."""
         if self._server is not None:
             self._server.close()
             self._front.pre_shutdown()

@@ -1,4 +1,4 @@
-"""`/containerLogs`: what a container has written.
+"""`/containerLogs`: the output of a container.
 
 Source: pkg/kubelet/server/server.go, kubelet_pods.go (validateContainerLogStatus) and
 k8s.io/cri-client/pkg/logs/logs.go, 1.36.
@@ -37,7 +37,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], now: datetime) -> "LogOptions":
-        """Raises ServerError."""
+        """Returns the options of a query. Raises ServerError."""
         try:
             since = parse_timestamp(query["sinceTime"]) if query.get("sinceTime") else None
             if query.get("sinceSeconds"):
@@ -62,7 +62,7 @@ def _true(query: Mapping[str, str], name: str) -> bool:
 async def container_logs(
     view: NodeView, namespace: str, name: str, container: str, options: LogOptions
 ) -> AsyncIterator[bytes]:
-    """Yields the log, in pieces. Raises ServerError."""
+    """Yields the log in pieces. Raises ServerError."""
     pod = view.pod(namespace, name)
     if pod is None:
         raise ServerError(404, f'pod "{name}" does not exist')
@@ -85,7 +85,7 @@ def _attempt(sandbox: Sandbox | None, identifier: str) -> Container | None:
 
 
 def _container_id(pod: Object, name: str, *, previous: bool) -> str:
-    """Of which attempt the log is wanted; raises ServerError where there is none."""
+    """Returns the id of the attempt whose log is requested; raises ServerError if there is none."""
     status = pod.get("status") or {}
     every = [one for field in _STATUSES for one in status.get(field) or []]
     found = next((one for one in every if one["name"] == name), None)

@@ -1,4 +1,4 @@
-"""Prometheus' text format for pages that are made anew at each scrape, with the time of each value."""
+"""Writes Prometheus' text format for pages made at each scrape, with the time of each value."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ class Family:
     samples: list[str] = field(default_factory=list)
 
     def add(self, value: float, labels: Mapping[str, str] | None = None, at: datetime | None = None) -> None:
-        """Add a sample; `at` is its time."""
+        """Adds a sample; `at` is its time."""
         shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in (labels or {}).items())
         moment = f" {int(at.timestamp() * 1000)}" if at is not None else ""
         self.samples.append(f"{self.name}{'{' + shown + '}' if shown else ''} {_number(value)}{moment}")
 
 
 def rendered(families: Iterable[Family]) -> str:
-    """Returns the page: families by name, those without samples left out."""
+    """Returns the page: families by name, without those that have no samples."""
     lines = []
     for family in sorted(families, key=lambda each: each.name):
         if family.samples:
@@ -38,8 +38,7 @@ def _escaped(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Formats a number as Go's 'g' format: the shortest text, from 1e+06 on with an exponent of two
-    digits."""
+    """Formats a number as Go's 'g': the shortest text, from 1e+06 on with an exponent of two digits."""
     if abs(value) < 1e6 and (value == 0 or abs(value) >= 1e-4):
         return repr(float(value)).removesuffix(".0")
     digits = next(count for count in range(17) if float(f"{value:.{count}e}") == value)

@@ -1,7 +1,7 @@
-"""`/metrics/cadvisor`: what cAdvisor tells of cgroups (github.com/google/cadvisor/metrics/prometheus.go).
+"""`/metrics/cadvisor`: cAdvisor's metrics of cgroups (github.com/google/cadvisor/metrics/prometheus.go).
 
-Labels are those that the kubelet gives (pkg/kubelet/server/server.go, containerPrometheusLabelsFunc). Names
-and texts are from memory, and of the many metrics only those that monitoring looks at are there.
+Labels are the kubelet's (pkg/kubelet/server/server.go, containerPrometheusLabelsFunc). Names and texts are
+from memory, and of the many metrics only those that monitoring uses are there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -153,5 +153,5 @@ def _add_container(page: _Page, one: ContainerUsage, group: str, about: _Labels)
 
 
 def _labels(group: str, container: str = "", image: str = "", name: str = "") -> _Labels:
-    """Labels of the kubelet's own, in their order; empty where a cgroup is no container."""
+    """Returns the kubelet's own labels, in their order; empty if a cgroup is not a container's."""
     return {"container": container, "id": group, "image": image, "name": name, "namespace": "", "pod": ""}

@@ -1,6 +1,6 @@
 """`/metrics/probes`: how often containers were probed (pkg/kubelet/prober/prober_manager.go).
 
-Probes of fake containers always succeed and are not run: how many there would have been is reckoned.
+Most probes of fake containers are not run, and succeed: their number is computed.
 """
 
 from kubeskew.kubelet import pod_spec

@@ -1,7 +1,8 @@
-"""`/metrics/resource`: what node, pods and containers use.
+"""`/metrics/resource`: the usage of node, pods and containers.
 
-Source: k8s.io/kubernetes/pkg/kubelet/metrics/collectors/resource_metrics.go, 1.36. That the
-metrics became stable in 1.29, as swap came, is from memory.
+That the metrics became stable in 1.29, together with swap, is from memory.
+
+Source: k8s.io/kubernetes/pkg/kubelet/metrics/collectors/resource_metrics.go, 1.36.
 """
 
 from datetime import datetime
@@ -61,7 +62,7 @@ def resource_metrics(view: NodeView) -> str:
 
 
 def _add_swap(families: _Families, view: NodeView, now: datetime) -> None:
-    """Fake nodes have no swap, and say so."""
+    """Adds the metrics of swap: fake nodes have none."""
     text = "Reported only on non-windows systems"
     node = families.add(
         "node_swap_usage_bytes", "gauge", f"Current swap usage of the node in bytes. {text}", alpha=True

@@ -48,7 +48,7 @@ def _refused(pod: Object, port: int) -> str:
 
 
 async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
-    """Pairs of an error and a data stream, each pair one connection to a port."""
+    """Forwards pairs of an error and a data stream, each pair one connection to a port."""
     connection = spdy.Connection(pipe)
     reading = asyncio.create_task(connection.run(), name="port-forward")
     serving: dict[asyncio.Task[None], None] = {}
@@ -80,7 +80,7 @@ async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream])
         else:
             await error.write(_refused(pod, int(text)).encode())
     except ConnectionError:
-        pass  # the client went: the streams end with it
+        pass  # the client went: its streams end, too
     await data.close()
     await error.close()
 
@@ -88,7 +88,7 @@ async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream])
 async def forward_websocket(
     view: NodeView, pod: Object, ports: list[int], socket: WebSocket, protocol: str
 ) -> None:
-    """Two channels per port, data and error; both begin with the port's number.
+    """Forwards two channels per port, data and error; both begin with the port's number.
 
     The connection ends with the client, or with the last of the ports' connections.
     """
@@ -104,7 +104,7 @@ async def forward_websocket(
     served = asyncio.create_task(asyncio.wait(serving))
     try:
         await asyncio.wait({reading, served}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():  # nothing listens any more
+        if not reading.done():  # no listener is left
             await socket.close()
     finally:
         for task in [reading, served, *serving]:
@@ -128,7 +128,7 @@ async def _serve_channel(
 
 
 class _PortChannels(WebSocketChannels):
-    """The channels of `count` ports, of which those of data are read."""
+    """The channels of `count` ports, of which the data channels are read."""
 
     def __init__(self, socket: WebSocket, protocol: str, count: int) -> None:
         super().__init__(socket, protocol, stdin=False)

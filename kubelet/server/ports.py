@@ -1,6 +1,6 @@
-"""Serves the ports of fake pods: a small HTTP server, which echoes what is no HTTP.
+"""Serves the ports of fake pods: a small HTTP server, which echoes other protocols.
 
-A port answers if a container that runs declares it; in a pod that declares none, every port does.
+A port answers if a running container declares it; in a pod that declares none, every port does.
 """
 
 import re
@@ -22,7 +22,7 @@ _LARGEST_HEAD = 1 << 16
 
 
 def listens(view: NodeView, pod: Object, port: int) -> bool:
-    """Returns whether somebody in the pod answers at a port."""
+    """Returns whether the pod answers at a port."""
     sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
     if sandbox is None or not sandbox.running(view.clock.now()):
         return False
@@ -33,7 +33,7 @@ def listens(view: NodeView, pod: Object, port: int) -> bool:
 
 
 def respond(pod: Object, method: str, target: str, body: bytes = b"") -> bytes:
-    """Answers an HTTP request for a fake container: who it is and what it was asked."""
+    """Answers an HTTP request for a fake container: its name and the request."""
     answer = {
         "pod": pod_spec.name_of(pod),
         "namespace": pod_spec.namespace_of(pod),
@@ -56,7 +56,7 @@ class _Asked(NamedTuple):
 
 
 async def serve_connection(pod: Object, read: Read, write: Write) -> None:
-    """Answer one connection until the client ends it, or asks for its end."""
+    """Serves one connection until the client ends it, or asks for its end."""
     held = b""
     while True:
         data = await read()
@@ -83,7 +83,7 @@ async def serve_connection(pod: Object, read: Read, write: Write) -> None:
 
 
 def _request(data: bytes) -> tuple[_Asked, bytes] | None:
-    """Returns a request and what follows; None while it is not whole."""
+    """Returns a request and the bytes after it; None until it is complete."""
     head, end, rest = data.partition(b"\r\n\r\n")
     if not end or not _HTTP.match(data):
         return None

@@ -40,7 +40,7 @@ Page = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
 
 
 class Routes:
-    """One node's pages. `health` serves what the process tells of itself."""
+    """The pages of one node. `health` serves those of the process."""
 
     def __init__(self, view: NodeView, health: Any) -> None:
         self._view = view
@@ -61,7 +61,7 @@ class Routes:
         }
 
     async def serve(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """Returns the answer to a request that may be made; `path` is the decoded one."""
+        """Answers a request that is allowed; `path` is decoded."""
         parts = path.strip("/").split("/")
         page = self._pages.get(parts[0])
         if page is None:
@@ -112,7 +112,7 @@ class Routes:
         return await self._view.running(*parts)
 
     async def _run(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """A command without streams; the answer is what it wrote."""
+        """Runs a command without streams; answers with its output."""
         container_process = await self._container_process(parts)
         collected = _Collected()
         argv = request.rel_url.query.get("cmd", "").split(" ")
@@ -170,7 +170,7 @@ class Routes:
         return await hand_over(request, websocket_headers(request, protocol), forward)
 
     async def _port(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """The API server's way to a fake pod's HTTP server: nothing routes the pods' addresses."""
+        """Connects the API server to a fake pod's HTTP server: nothing routes the pods' addresses."""
         _need(parts[:3], 3)
         pod = self._view.pod(parts[0], parts[1])
         if pod is None or not parts[2].isdigit() or not ports.listens(self._view, pod, int(parts[2])):
@@ -186,7 +186,7 @@ class Routes:
         return web.Response(body=orjson.dumps(listed), content_type="application/json")
 
     async def _running_pods(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
-        """Lists what the runtime knows of pods: less than the API."""
+        """Lists the pods that the runtime knows, with less detail than the API."""
         items = []
         for each in pods_in_use(self._view):
             names = ("name", "namespace", "uid")
@@ -200,7 +200,7 @@ class Routes:
         return web.Response(body=orjson.dumps(listed), content_type="application/json")
 
     async def _healthz(self, _request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """One for all checks, as one node's kubelet answers at all or not at all."""
+        """Answers all checks alike: one node's kubelet answers at all or not at all."""
         if parts and parts not in _CHECKS:
             raise ServerError(404, "404 page not found")
         return web.Response(text="ok")
@@ -232,7 +232,7 @@ class Routes:
 
 
 class _Collected:
-    """Channels that only gather."""
+    """Channels that only collect output."""
 
     def __init__(self) -> None:
         self.data = bytearray()

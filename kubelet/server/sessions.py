@@ -23,7 +23,7 @@ async def over_websocket(
     async def talk(pipe: Pipe) -> None:
         socket = WebSocket(pipe)
         channels = WebSocketChannels(socket, protocol, options.stdin)
-        # Tells the client that the connection is there (createWebSocketStreams).
+        # Shows the client that the connection is up (createWebSocketStreams).
         first = wire.STDOUT if options.stdout else wire.STDERR if options.stderr else wire.ERROR
         await channels.write(first, b"")
         reading = asyncio.create_task(channels.run(), name="remote command input")
@@ -55,7 +55,7 @@ async def over_spdy(
 
 
 async def _until_gone(session: Coroutine[Any, Any, None], reading: asyncio.Task[None]) -> None:
-    """Run the session, but no longer than there is a client."""
+    """Runs the session until it ends or the client goes."""
     running = asyncio.create_task(session, name="remote command")
     try:
         await asyncio.wait({running, reading}, return_when=asyncio.FIRST_COMPLETED)
@@ -77,7 +77,7 @@ def offered_protocols(request: web.BaseRequest, header: str) -> list[str]:
 
 
 def chosen_protocol(offered: list[str], known: tuple[str, ...]) -> str:
-    """Returns the first that the client offers and the server knows; raises 403 if it offers others only."""
+    """Returns the first protocol that the client offers and the server knows; raises 403 if there is none."""
     found = next((name for name in offered if name in known), "")
     if offered and not found:
         names = " ".join(f'"{name}"' for name in offered)
@@ -90,7 +90,7 @@ def shown_headers(request: web.BaseRequest) -> str:
 
 
 def websocket_headers(request: web.BaseRequest, protocol: str) -> list[tuple[str, str]]:
-    """Of the 101 that opens a WebSocket."""
+    """Returns the headers of the 101 that opens a WebSocket."""
     accepted = accept_key(request.headers.get("Sec-WebSocket-Key", ""))
     headers = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accepted)]
     return [*headers, ("Sec-WebSocket-Protocol", protocol)] if protocol else headers

@@ -1,4 +1,4 @@
-"""`/stats/summary`: what node, pods and containers use, as a Summary of stats/v1alpha1."""
+"""`/stats/summary`: the usage of node, pods and containers, as a Summary of stats/v1alpha1."""
 
 from datetime import datetime
 

@@ -1,6 +1,7 @@
-"""Makes up the usage of each fake container: the same at every look, and growing with time.
+"""Makes up the usage of each fake container: always the same, and growing with time.
 
-A container uses a tenth of the processor time it requests, a little more or less, and half of the memory.
+A container uses a tenth of the processor time that it requests, a little more or less, and half of the
+memory.
 """
 
 import zlib
@@ -13,8 +14,8 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView
 
-_IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # of a container that requests nothing
-_SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # of the node beside its pods
+_IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # requests of a container that has none
+_SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node beside its pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ NOTHING = Usage(0.0, 0.0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ContainerUsage:
-    """A container that runs, with its spec."""
+    """A running container with its spec."""
 
     container: Container
     spec: Object
@@ -49,7 +50,7 @@ class ContainerUsage:
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """A pod whose containers run, or some of them."""
+    """A pod with running containers."""
 
     pod: Object
     sandbox: Sandbox
@@ -79,13 +80,13 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
 
 
 def node_usage(pods: list[PodUsage], since: datetime, now: datetime) -> Usage:
-    """Returns all pods' and the system's, which runs `since`."""
+    """Returns the usage of all pods and of the system, which runs `since`."""
     seconds = max((now - since).total_seconds(), 0.0)
     return sum((each.usage for each in pods), Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds, _SYSTEM_BYTES))
 
 
 def requested(spec: Object, resource: str, kind: str = "requests") -> float:
-    """Returns what a container requests of a resource, or is limited to; 0 if it does not say."""
+    """Returns a container's request or limit of a resource; 0 if it has none."""
     amount = ((spec.get("resources") or {}).get(kind) or {}).get(resource)
     return Quantity.parse(str(amount)).milli_value() / 1000 if amount is not None else 0.0
 

@@ -1,4 +1,4 @@
-"""The server's view of its node."""
+"""The view that the server has of its node."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 
 
 class ServerError(Exception):
-    """An answer that is no success: a status and plain text."""
+    """An answer that is not a success: a status and plain text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -25,14 +25,14 @@ class ServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node. `pods` gives those the kubelet knows, each with its newest status."""
+    """One node. `pods` returns those the kubelet knows, each with its newest status."""
 
     name: str
     clock: Clock
     runtime: FakeRuntime
     pods: Callable[[], list[Object]]
     features: KubeletFeatures
-    load: Callable[[Object], Any]  # awaitable: have the files of the pod's volumes
+    load: Callable[[Object], Any]  # awaitable: loads the files of the pod's volumes
     since: datetime  # when its kubelet started
     capacity: Mapping[str, str]
 

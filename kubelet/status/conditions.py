@@ -20,8 +20,8 @@ def pod_conditions(
     features: KubeletFeatures,
     now: datetime,
 ) -> list[Object]:
-    """Returns all conditions the kubelet owns, in upstream's order; a transition time moves with the
-    status only."""
+    """Returns all conditions that the kubelet owns, in upstream's order; transition times only change with
+    the status."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     by_name = {status["name"]: status for status in statuses}
     initialized = _initialized(pod, by_name, phase)
@@ -45,7 +45,7 @@ def pod_conditions(
 
 
 def pending_condition(pod: Object, pending: Pending, features: KubeletFeatures, now: datetime) -> Object:
-    """PodResizePending, while a resize waits or cannot be."""
+    """Returns PodResizePending, for a resize that waits or is not possible."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     before = present.get("PodResizePending") or {}
     found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)

@@ -1,4 +1,4 @@
-"""The status of one container, from its newest two attempts (convertToAPIContainerStatuses)."""
+"""The status of one container, from its two newest attempts (convertToAPIContainerStatuses)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -38,7 +38,8 @@ def container_status(
     not_ready: bool = False,
     not_started: bool = False,
 ) -> Object:
-    """`waiting` says why a container that never ran waits, `held_back` why one is not run again."""
+    """Returns the status; `waiting` is why a container that never ran waits, `held_back` why one does not
+    run again."""
     name = spec["name"]
     latest = sandbox.latest(name) if sandbox is not None else None
     if sandbox is None or latest is None:
@@ -77,14 +78,14 @@ def _never_ran(spec: Object, waiting: Waiting, features: KubeletFeatures) -> Obj
 
 
 def state_of(container: Container, now: datetime) -> Object:
-    """`{"running": …}` or `{"terminated": …}`."""
+    """Returns `{"running": …}` or `{"terminated": …}`."""
     if container.running(now):
         return {"running": {"startedAt": timestamp(container.started_at)}}
     assert container.ends_at is not None  # noqa: S101 - what does not run has ended
     ended: Object = {
         "exitCode": container.exit_code,
         "reason": container.reason or ("Completed" if container.exit_code == 0 else "Error"),
-        # containerd notes no start where there was none
+        # containerd records no start if there was none
         "startedAt": timestamp(container.started_at) if not container.message else "1970-01-01T00:00:00Z",
         "finishedAt": timestamp(container.ends_at),
         "containerID": container.container_id,
@@ -95,7 +96,8 @@ def state_of(container: Container, now: datetime) -> Object:
 
 
 def lost(status: Object) -> Object:
-    """Said of a container that was never seen to end when its pod ended (status_manager, TerminatePod)."""
+    """Returns the status of a container whose end nobody saw when its pod ended (status_manager,
+    TerminatePod)."""
     state = {"reason": "ContainerStatusUnknown", "message": _UNKNOWN, "exitCode": KILLED}
     return {
         **status,
@@ -108,7 +110,7 @@ KILLED = 137
 
 
 def _resources(spec: Object, features: KubeletFeatures) -> Object:
-    """Returns the resources that the runtime gave it, since in-place resizing shows them."""
+    """Returns the resources in the runtime, shown since in-place resizing."""
     resources: Mapping[str, Any] = spec.get("resources") or {}
     if not features.allocated_resources:
         return {}

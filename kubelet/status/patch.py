@@ -1,8 +1,7 @@
-"""Strategic merge patches of a status, from what the server has to what the kubelet sees.
+"""Makes strategic merge patches of a status, from the server's to the kubelet's.
 
-A patch names only what changed, so that two writers of one status (kubelet and scheduler, kubelet and a
-device plugin's administrator) do not undo each other, and an older kubelet leaves alone what it does not
-know.
+A patch names only what changed. So two writers of one status (kubelet and scheduler, kubelet and a device
+plugin's administrator) do not undo each other, and an older kubelet keeps what it does not know.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,19 +9,19 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 
-# Lists that are merged by a key; of all others the new value takes the place of the old.
+# Lists that are merged by a key; other lists are replaced.
 MERGE_KEYS = {"conditions": "type", "addresses": "type"}
 # Lists with a merge key upstream that the kubelet writes whole.
 _REPLACED = frozenset({"hostIPs", "podIPs", "volumesAttached"})
 _OPTIONAL = ("reason", "message")
-# Conditions that are nobody else's, and that go when what they tell of is over.
+# Conditions that only the kubelet writes, and removes when they no longer apply.
 _PASSING = frozenset({"PodResizePending", "PodResizeInProgress"})
 
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable[str]) -> Object:
     """Returns the `status` part of a patch; empty if nothing of `owned` differs.
 
-    An owned field not in `new` goes.
+    An owned field not in `new` is removed.
     """
     patch: Object = {}
     for name in owned:
@@ -37,7 +36,7 @@ def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable
 
 
 def _merged(name: str, old: Sequence[Object], new: Sequence[Object]) -> Object:
-    """Changed and added entries, and the order that all are to have. Entries of others stay."""
+    """Returns changed and added entries, and the order of all. Entries of others stay."""
     key = MERGE_KEYS[name]
     before = {entry[key]: entry for entry in old}
     changed = [entry for entry in new if not _same(before.get(entry[key]), entry)]
@@ -62,6 +61,6 @@ def _same(before: Object | None, after: Object) -> bool:
 
 
 def _change(before: Object | None, after: Object) -> Object:
-    """`after`, with null for a reason or message that is no more; fields of newer versions stay."""
+    """Returns `after`, with null for a reason or message that is removed; fields of newer versions stay."""
     gone = [name for name in _OPTIONAL if (before or {}).get(name) and not after.get(name)]
     return {**dict.fromkeys(gone), **after}

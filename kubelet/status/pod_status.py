@@ -1,6 +1,6 @@
-"""The pod's status as the kubelet sees it.
+"""Computes the pod's status as the kubelet sees it: phase, conditions, addresses, container statuses.
 
-Phase, conditions, addresses, container statuses. Pure functions.
+Pure functions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _OWNED_FIELDS = (
 
 
 def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
-    """Returns the fields of a pod's status that this kubelet knows and writes; the others it leaves alone."""
+    """Returns the fields of a pod's status that this kubelet knows and writes; it leaves others alone."""
     newer = {"hostIPs": features.host_ips, "observedGeneration": features.observed_generation}
     return (*_OWNED_FIELDS, *(name for name, known in newer.items() if known))
 
@@ -38,12 +38,12 @@ class View:
     now: datetime
     host_ip: str
     start_time: str  # when the kubelet first saw the pod
-    held_back: Mapping[str, Waiting] = field(default_factory=dict)  # containers that are not run again yet
+    held_back: Mapping[str, Waiting] = field(default_factory=dict)  # why containers do not run again yet
     ended: bool = False  # all containers have been stopped for good
     reason: str = ""  # why the kubelet ended the pod, if it did
     message: str = ""
     pending_resize: Pending | None = None
-    unready: frozenset[str] = frozenset()  # containers whose probes say so
+    unready: frozenset[str] = frozenset()  # results of probes, by container
     unstarted: frozenset[str] = frozenset()
 
 
@@ -129,12 +129,13 @@ def _name(status: Object) -> str:
 
 
 def _unprobed(status: Object) -> Object:
-    """An ephemeral container is never ready: nothing probes it."""
+    """Returns the status of an ephemeral container as never ready: nothing probes it."""
     return {**{name: value for name, value in status.items() if name != "started"}, "ready": False}
 
 
 def _not_ready(pod: Object) -> frozenset[str]:
-    """Containers that the annotation `kubelet.kubeskew.io/not-ready` names, whatever their probes say."""
+    """Returns the containers that the annotation `kubelet.kubeskew.io/not-ready` names, whatever their
+    probes say."""
     annotations = pod["metadata"].get("annotations") or {}
     text: str = annotations.get(f"{PREFIX}not-ready") or ""
     return frozenset(name.strip() for name in text.split(","))
@@ -159,7 +160,7 @@ def _addresses(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
 
 
 def pod_phase(pod: Object, inits: Sequence[Object], regular: Sequence[Object], *, ended: bool) -> str:
-    """kubelet_pods.go, getPhase."""
+    """Returns the phase (kubelet_pods.go, getPhase)."""
     policy = pod_spec.restart_policy(pod)
     pending_init, failed_init = _initialisation(pod, inits, begun=_ran(regular))
     if failed_init and policy == "Never":
@@ -183,7 +184,7 @@ def pod_phase(pod: Object, inits: Sequence[Object], regular: Sequence[Object], *
 
 
 def _initialisation(pod: Object, inits: Sequence[Object], *, begun: bool) -> tuple[bool, bool]:
-    """(whether init containers are still to be done, whether one failed)."""
+    """Returns (whether init containers are still to run, whether one failed)."""
     pending = failed = False
     for spec, status in zip(pod_spec.init_containers(pod), inits, strict=True):
         if is_sidecar(spec):

@@ -1,6 +1,6 @@
-"""Writes pod statuses to the API server, in the background: the newest wins, one write per pod at a time.
+"""Writes pod statuses to the API server in the background: the newest wins, one write per pod at a time.
 
-Also the last act of a pod's life: the DELETE that takes the object away once its containers are gone
+Also ends a pod's life by the DELETE that removes the object once its containers are gone
 (pkg/kubelet/status/status_manager.go, syncPod).
 """
 
@@ -20,15 +20,15 @@ from kubeskew.kubelet.status.patch import status_patch
 log = logging.getLogger(__name__)
 
 
-# The last one for all that follow. Upstream tries every 10 s, but its servers are away for longer.
+# The last wait repeats. Upstream retries every 10 s, but its servers are away for longer.
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(slots=True)
 class _Entry:
-    """The known and the wanted status of one pod."""
+    """The stored and the desired status of one pod."""
 
-    pod: Object  # as the server last showed it
+    pod: Object  # as the server last returned it
     wanted: Object | None = None
     sent: Object | None = None
     finished: bool = False  # delete the object when the status is written
@@ -45,26 +45,26 @@ class StatusWriter:
         self._entries: dict[str, _Entry] = {}
 
     def observe(self, pod: Object) -> None:
-        """The server shows the pod like this now."""
+        """Takes note of the pod as the server has it now."""
         entry = self._entries.get(pod_spec.uid_of(pod))
         if entry is not None:
             entry.pod = pod
 
     def put(self, pod: Object, status: Object) -> None:
-        """Have the pod's status written, unless that is what was written last."""
+        """Has the pod's status written, unless it was written last."""
         entry = self._entry(pod)
         entry.wanted = status
         if status != entry.sent:
             self._wake(entry)
 
     def finish(self, pod: Object) -> None:
-        """Delete the pod's object once its newest status is written."""
+        """Deletes the pod's object once its newest status is written."""
         entry = self._entry(pod)
         entry.finished = True
         self._wake(entry)
 
     def forget(self, uid: str) -> None:
-        """The pod's object is gone."""
+        """Forgets a pod whose object is gone."""
         entry = self._entries.pop(uid, None)
         if entry is not None and entry.task is not None and entry.task is not asyncio.current_task():
             entry.task.cancel()
@@ -76,7 +76,7 @@ class StatusWriter:
         return {**(pod.get("status") or {}), **(written or {})}
 
     async def close(self) -> None:
-        """Stop writing; what is not written is written by the next kubelet."""
+        """Stops writing; the next kubelet writes the rest."""
         tasks = [entry.task for entry in self._entries.values() if entry.task is not None]
         for task in tasks:
             task.cancel()
@@ -91,7 +91,7 @@ class StatusWriter:
             entry.task = asyncio.create_task(self._write(entry), name=name)
 
     async def _write(self, entry: _Entry) -> None:
-        """Until the server has what is wanted."""
+        """Writes until the server has the desired status."""
         tries = 0
         while self._open(entry):
             try:

@@ -1,4 +1,4 @@
-"""Runs commands for real: `exec` waits while its command sleeps or reads."""
+"""Runs commands in real time: `exec` waits while its command sleeps or reads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -42,7 +42,7 @@ async def drive(
 
 
 class _Reader:
-    """Reads input for at most so long; what comes later is kept for the next reading."""
+    """Reads input for a limited time; what comes later is kept for the next read."""
 
     def __init__(self, receive: Callable[[], Awaitable[bytes]], clock: Clock) -> None:
         self._receive = receive

@@ -19,7 +19,7 @@ class FileError(OSError):
 
 @dataclass(slots=True)
 class File:
-    """`data` is None for a directory; `target` is not empty for a link; `changed` is a POSIX time."""
+    """A file; `data` is None for a directory, `target` is set for a link, `changed` is a POSIX time."""
 
     data: bytes | None
     mode: int = FILE_MODE
@@ -43,7 +43,7 @@ class Tree:
             self.put(path, File(data, changed=changed))
 
     def put(self, path: str, file: File) -> None:
-        """Place a file, and the directories above it."""
+        """Puts a file at a path, with the directories above it."""
         parent = posixpath.dirname(path)
         while parent and parent not in self.entries:
             self.entries[parent] = File(None, DIRECTORY_MODE, file.changed)
@@ -62,7 +62,7 @@ class Mount:
     path: str
     tree: Tree
     read_only: bool = False
-    top: str = ""  # the path in the tree that is seen at `path`: a subPath
+    top: str = ""  # the path in the tree that is mounted: a subPath
 
 
 @dataclass(slots=True)
@@ -71,10 +71,10 @@ class FileSystem:
 
     root: Tree
     mounts: list[Mount] = field(default_factory=list)
-    changed: Callable[[Tree, str], None] | None = None  # told of each change
+    changed: Callable[[Tree, str], None] | None = None  # called with each change
 
     def look(self, path: str) -> File | None:
-        """Returns the file at a path, links followed."""
+        """Returns the file at a path, following links."""
         mount, inner = self._at(self.resolved(path))
         return mount.tree.entries.get(inner)
 
@@ -129,7 +129,7 @@ class FileSystem:
         self._put(mount.tree, inner, File(None, DIRECTORY_MODE, now))
 
     def link(self, path: str, target: str, now: float) -> None:
-        """Make a symbolic link."""
+        """Makes a symbolic link."""
         mount, inner = self._writable(path)
         if inner in mount.tree.entries:
             raise FileError("File exists")
@@ -165,7 +165,7 @@ class FileSystem:
             self.changed(tree, inner)
 
     def remove(self, path: str) -> None:
-        """A file, or a directory and all in it."""
+        """Removes a file, or a directory and all in it."""
         mount, inner = self._writable(path)
         if inner not in mount.tree.entries:
             raise FileError("No such file or directory")
@@ -203,6 +203,6 @@ class FileSystem:
 
 
 def join(directory: str, path: str) -> str:
-    """`path` seen from `directory`, absolute and without `.` and `..`."""
+    """Returns `path` relative to `directory`, absolute and without `.` and `..`."""
     joined = posixpath.normpath(posixpath.join(directory or "/", path))
     return "/" + joined.lstrip("/")

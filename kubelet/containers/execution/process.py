@@ -1,8 +1,8 @@
-"""A running command: what it has, and how it waits.
+"""A running command: its state, and how it waits.
 
 A command is a coroutine that waits for three things only, `Sleep`, `Receive` and `Until`. The tasks of one
-program take turns (`tasks.py`); whoever drives the program decides what the first two mean: an `exec` waits
-for real, the program of a container runs in its own time.
+program take turns (`tasks.py`). The driver of the program decides what the first two mean: an `exec` waits in
+real time, the program of a container in its own.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class Sleep(NamedTuple):
-    """Seconds; infinite for a program of which nothing is known but that it runs."""
+    """Waits for seconds; for ever if a program is only known to run."""
 
     seconds: float
 
 
 class Receive(NamedTuple):
-    """The next bytes of the standard input from outside; empty at its end, None when the time is over."""
+    """Waits for the next bytes of the standard input; gives empty bytes at its end, None after a timeout."""
 
     seconds: float = float("inf")
 
 
 class Until(NamedTuple):
-    """Wait until something holds, but no longer than so many seconds; gives whether it does."""
+    """Waits until a condition holds, at most so many seconds; gives whether it holds."""
 
     check: Callable[[], bool]
     seconds: float = float("inf")
@@ -47,12 +47,12 @@ class _Wait:
 
 
 async def wait_for(request: Request) -> Any:
-    """Wait; gives what the driver answers."""
+    """Waits; returns what the driver answers."""
     return await _Wait(request)
 
 
 async def sleep(seconds: float) -> None:
-    """Wait; zero lets others have a turn."""
+    """Sleeps; zero seconds let other tasks run."""
     await _Wait(Sleep(seconds))
 
 
@@ -60,7 +60,7 @@ class Input(Protocol):
     """A standard input."""
 
     def unread(self, data: bytes) -> None:
-        """Give back bytes that were read too many."""
+        """Gives back bytes that were read too far."""
         ...
 
     async def read(self) -> bytes:
@@ -105,7 +105,7 @@ Runner = Callable[["Process", list[str]], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine that all commands of a container share."""
+    """The state that all commands of a container share."""
 
     hostname: str
     files: FileSystem
@@ -113,26 +113,26 @@ class Machine:
     tasks: "Tasks"
     is_main: bool = False  # the container's own program
     terminate: Callable[[str], None] | None = None  # a signal for the container's own program
-    assumes_programs: bool = True  # a program that the fake does not have is taken to be in the image
-    is_busybox: bool = False  # the image's tools are busybox', where they differ from GNU's
+    assumes_programs: bool = True  # assume that a program the fake does not have is in the image
+    is_busybox: bool = False  # the tools are busybox', where they differ from GNU's
     uptime: Callable[[], float] = lambda: 0.0  # seconds since the container began
-    listed: Callable[[], list[tuple[int, str]]] = list  # (pid, command) of all that runs in the container
+    listed: Callable[[], list[tuple[int, str]]] = list  # (pid, command) of all tasks in the container
 
 
 class ExitError(Exception):
-    """The shell ends."""
+    """Ends the shell."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
-MEMORY_SPENT = 137  # the exit code of one that a limit on memory ended: all containers have the kubelet's
+MEMORY_SPENT = 137  # exit code after a limit on memory, which all containers share with the kubelet
 _MOST_GATHERED = 64 << 20
 
 
 def gather(collected: bytearray) -> Output:
-    """Returns an output that is kept for another command. Raises ExitError if it grows without bounds."""
+    """Returns an output that collects text for another command; it raises ExitError beyond a limit."""
 
     def write(data: bytes) -> None:
         if len(collected) + len(data) > _MOST_GATHERED:
@@ -144,7 +144,7 @@ def gather(collected: bytearray) -> Output:
 
 @dataclass(slots=True)
 class Process:
-    """One command's world."""
+    """One command's state: variables, arguments, directory, inputs and outputs."""
 
     machine: Machine
     environment: dict[str, str]
@@ -152,20 +152,20 @@ class Process:
     stdout: Output
     stderr: Output
     directory: str = "/"
-    variables: dict[str, str] = field(default_factory=dict)  # of the shell, not exported
+    variables: dict[str, str] = field(default_factory=dict)  # variables of the shell that are not exported
     arguments: list[str] = field(default_factory=list)  # $0, $1, …
     status: int = 0
-    run: Runner | None = None  # how a command runs another one
-    run_text: Callable[["Process", str], Awaitable[int]] | None = None  # how a substitution runs its script
+    run: Runner | None = None  # runs another command
+    run_text: Callable[["Process", str], Awaitable[int]] | None = None  # runs the script of a substitution
     is_terminal: bool = False
     traps: dict[str, str] = field(default_factory=dict)  # signal or EXIT → the script to run
     functions: dict[str, Any] = field(default_factory=dict)  # name → its parsing.Function
-    locals: dict[str, str | None] = field(default_factory=dict)  # what `local` variables were before
+    locals: dict[str, str | None] = field(default_factory=dict)  # values of `local` variables from before
     depth: int = 0  # of calls
-    conditions: int = 0  # in how many conditions we are, where failures end nothing
-    jobs: "list[Task]" = field(default_factory=list)  # what was put into the background
+    conditions: int = 0  # depth of conditions, in which failures end nothing
+    jobs: "list[Task]" = field(default_factory=list)  # tasks in the background
     shell: str = "sh"  # the name by which the shell was called: sh, bash, …
-    unset_exports: set[str] = field(default_factory=set)  # exported by name, without a value yet
+    unset_exports: set[str] = field(default_factory=set)  # names exported without a value so far
 
     def child(self, **changes: Any) -> "Process":
         """Returns a process like this one, whose variables, arguments and directory are its own."""
@@ -182,7 +182,7 @@ class Process:
         return replace(self, **{**copied, **changes})
 
     def assign(self, name: str, value: str) -> None:
-        """Set a variable where it is: in the environment if it is exported, else in the shell."""
+        """Sets a variable where it is: in the environment if it is exported, else in the shell."""
         if name in self.environment or name in self.unset_exports:
             self.unset_exports.discard(name)
             self.variables.pop(name, None)
@@ -197,7 +197,7 @@ class Process:
         self.stdout(text.encode("utf-8", "surrogateescape"))
 
     def complain(self, text: str) -> int:
-        """Say what is wrong; gives 1, the usual code."""
+        """Writes an error; returns 1, the usual exit code."""
         self.stderr(f"{text}\n".encode("utf-8", "surrogateescape"))
         return 1
 

@@ -1,7 +1,7 @@
-"""A container's own program, run in its own time.
+"""Runs a container's own program in its own time.
 
-It is run up to a moment, again and again, and does the same anew after a restart of the kubelet: what a
-container has done is a function of its start, the clock, and what was done to it from outside.
+It runs up to a moment, again and again, and does the same again after a restart of the kubelet: the result
+depends only on the container's start, the clock, and input from outside.
 """
 
 from collections import deque
@@ -18,8 +18,8 @@ STDOUT, STDERR = "stdout", "stderr"
 KEPT_LINES = 20_000
 KEPT_BYTES = 10 << 20  # containerLogMaxSize
 MOST_STEPS = 50_000  # at once
-_LONGEST_PIECE = 16 << 10  # of a line, that the runtime writes at once
-_EAGER_TURNS = 200  # turns without time passing; then each takes a moment, lest a busy loop never end
+_LONGEST_PIECE = 16 << 10  # bytes of a line that the runtime writes at once
+_EAGER_TURNS = 200  # turns without time passing; after them each takes a moment, so that a busy loop ends
 _MOMENT = timedelta(milliseconds=10)
 
 
@@ -40,7 +40,7 @@ class Ending:
 
 
 class Simulation:
-    """One run. `make` begins the program, given this simulation to write to and take the time from."""
+    """One run of a program. `make` begins it, with this simulation as its output and clock."""
 
     def __init__(
         self, make: Callable[["Simulation"], Coroutine[Any, Any, int]], started_at: datetime, *, tty: bool
@@ -48,23 +48,23 @@ class Simulation:
         self.now = started_at
         self.lines: deque[Line] = deque()
         self._kept_bytes = 0
-        self.dropped = 0  # lines no longer kept
+        self.dropped = 0  # number of dropped lines
         self.ending: Ending | None = None
         self.waits_for_input = False
-        self.wakes_at: datetime | None = started_at  # None: it waits for input, for ever, or has ended
+        self.wakes_at: datetime | None = started_at  # None: it waits for input, or has ended
         self.listeners: list[Callable[[str, bytes], None]] = []
         self._tty = tty
         self._turns = 0
         self.steps = 0
         self._open: dict[str, Line] = {}  # lines without an end yet
-        self.tasks: Tasks | None = None  # what the program runs
+        self.tasks: Tasks | None = None  # tasks of the program
         self.is_closed = False
         self._program = make(self)
 
     # -- from the program
 
     def write(self, stream: str, data: bytes) -> None:
-        """The program writes."""
+        """Takes output of the program."""
         if self._tty:
             data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
             stream = STDOUT
@@ -88,7 +88,7 @@ class Simulation:
     # -- from outside
 
     def advance(self, until: datetime, most_steps: int = MOST_STEPS) -> None:
-        """Run up to a moment. What takes more steps goes on later, as after a suspension."""
+        """Runs up to a moment. After `most_steps` it goes on in the next call, as after a suspension."""
         last = self.steps + most_steps
         while self.wakes_at is not None and self.wakes_at <= until:
             if self.steps >= last:
@@ -98,7 +98,7 @@ class Simulation:
             self._step(None)
 
     def signal(self, name: str, now: datetime) -> None:
-        """A signal for which the program has a trap: it looks again at what it waits for."""
+        """Sends a signal for which the program has a trap; its tasks check again what they wait for."""
         if self.is_closed or self.tasks is None:
             return
         self.now = max(self.now, now)
@@ -108,7 +108,7 @@ class Simulation:
         self.advance(now)
 
     def feed(self, data: bytes, now: datetime) -> None:
-        """Give the program what it waits for on its standard input; empty is the end of it."""
+        """Gives the program bytes for its standard input; empty bytes end it."""
         self.now = max(self.now, now)
         self._step(data)
         self.advance(now)
@@ -134,11 +134,11 @@ class Simulation:
                 self.wakes_at = later(self.now, seconds)
             return
         self._turns += 1
-        # Ever longer, so that the turns grow with the square root of the time: all of it is run at a look.
+        # Longer and longer, so that the turns grow with the square root of the time: one call runs all of it.
         self.wakes_at = self.now + _MOMENT * (self._turns // _EAGER_TURNS)
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Closes the output."""
         self._program.close()
         self.wakes_at = None
         self.waits_for_input = False
@@ -148,5 +148,5 @@ class Simulation:
         self._open.clear()
 
     def pending(self) -> list[Line]:
-        """Lines that have no end yet."""
+        """Returns the lines that have no end yet."""
         return [*self._open.values()]

@@ -1,4 +1,4 @@
-"""The tasks of one program, run in turns: its main one, what is in the background, the sides of pipes."""
+"""Runs the tasks of one program in turns: its main one, those in the background, the sides of pipes."""
 
 from collections.abc import Callable, Coroutine
 from datetime import datetime
@@ -20,7 +20,7 @@ _MEMORY_SPENT = 137
 
 
 class Task:
-    """One coroutine of a program; `code` is None as long as it runs."""
+    """One coroutine of a program; `code` is None while it runs."""
 
     def __init__(self, pid: int, name: str, program: Coroutine[Any, Any, int], now: datetime) -> None:
         self.pid = pid
@@ -28,25 +28,25 @@ class Task:
         self.started_at = now
         self.code: int | None = None
         self.program = program
-        self.wakes_at: datetime | None = now  # None: never by itself
+        self.wakes_at: datetime | None = now  # None: only when something wakes it
         self.check: Callable[[], bool] | None = None
         self.receives = False
-        self.value: Any = None  # given to the coroutine when it goes on
+        self.value: Any = None  # sent to the coroutine when it goes on
 
     async def ended(self) -> int:
-        """Wait for its end; gives its exit code."""
+        """Waits for the task's end; returns its exit code."""
         if self.code is None:
             await wait_for(Until(lambda: self.code is not None))
         return self.code or 0
 
     def end(self, code: int) -> None:
-        """End it from outside."""
+        """Ends the task from outside."""
         if self.code is None:
             self.program.close()
             self.code = code
 
     def is_ready(self, now: datetime) -> bool:
-        """Returns whether it can go on; sets what it is given then."""
+        """Returns whether the task can go on; sets the answer to its wait."""
         if self.check is not None and self.check():
             self.value = True
             return True
@@ -57,7 +57,7 @@ class Task:
 
 
 class Tasks:
-    """All tasks of one program. To whoever drives it they are one coroutine, `run`."""
+    """All tasks of one program. Their driver sees one coroutine, `run`."""
 
     def __init__(self, now: Callable[[], datetime], main_pid: int = 1) -> None:
         self._now = now
@@ -65,20 +65,20 @@ class Tasks:
         self._next_pid = main_pid
         self._tasks: dict[int, Task] = {}
         self._current: Task | None = None
-        self.signals: list[str] = []  # for the main task's shell, which has a trap for them
+        self.signals: list[str] = []  # signals for the main task's shell, which has traps for them
         self.has_shell = False  # whether the main task's shell has begun
-        self.main_traps: dict[str, str] = {}  # of the main task's shell
-        self.waits = False  # nothing is to do before time passes or something comes from outside
+        self.main_traps: dict[str, str] = {}  # traps of the main task's shell
+        self.waits = False  # no task can go on before time passes or input comes
 
     def spawn(self, program: Coroutine[Any, Any, int], name: str) -> Task:
-        """Begin another task; it has its first turn when the present one waits."""
+        """Begins another task; it has its first turn when the present one waits."""
         task = Task(self._next_pid, name, program, self._now())
         self._next_pid += 1 if self._next_pid > 1 else 6
         self._tasks[task.pid] = task
         return task
 
     def running(self) -> list[Task]:
-        """Those that have not ended, oldest first."""
+        """Returns the tasks that have not ended, oldest first."""
         return [task for task in self._tasks.values() if task.code is None]
 
     def find(self, pid: int) -> Task | None:
@@ -86,13 +86,13 @@ class Tasks:
         return task if task is not None and task.code is None else None
 
     def kill(self, task: Task, code: int) -> None:
-        """End a task; one that ends itself does so on the spot. Raises ExitError then."""
+        """Ends a task; a task that ends itself does so at once, by ExitError."""
         if task is self._current:
             raise ExitError(code)
         task.end(code)
 
     async def run(self, program: Coroutine[Any, Any, int], name: str) -> int:
-        """Run `program` and all that it spawns until it ends; gives its exit code."""
+        """Runs `program` and all that it spawns until it ends; returns its exit code."""
         main = self.spawn(program, name)
         try:
             while main.code is None:
@@ -106,7 +106,7 @@ class Tasks:
         return main.code
 
     async def _run_alone(self, main: Task) -> None:
-        """One step of the only task, whose waits are those of the whole."""
+        """Runs one step of the only task, whose waits are those of the program."""
         request = self._step(main)
         if request is not None and (isinstance(request, Until) or len(self._tasks) > 1):
             self._hold(main, request)
@@ -115,7 +115,7 @@ class Tasks:
             main.value = data if isinstance(request, Receive) else None
 
     async def _run_round(self, main: Task) -> None:
-        """A step of every task that can go on, then a wait if none could."""
+        """Runs one step of every task that can go on; waits if none could."""
         now, went_on, gave_way = self._now(), False, False
         for task in [*self._tasks.values()]:
             if task.code is not None or not task.is_ready(now):
@@ -134,7 +134,7 @@ class Tasks:
             await self._pause()
 
     def _step(self, task: Task) -> Request | None:
-        """Let a task go on to its next wait; None if it has ended."""
+        """Runs a task to its next wait; returns None if it has ended."""
         value, task.value = task.value, None
         task.check, task.receives = None, False
         self._current = task
@@ -154,7 +154,7 @@ class Tasks:
         task.receives = isinstance(request, Receive)
 
     async def _pause(self) -> None:
-        """Wait for the first of all that the tasks wait for."""
+        """Waits for whatever ends the first wait of a task."""
         moments = [task.wakes_at for task in self._tasks.values() if task.wakes_at is not None]
         seconds = (min(moments) - self._now()).total_seconds() if moments else float("inf")
         reader = next((task for task in self._tasks.values() if task.receives), None)
@@ -175,11 +175,11 @@ class PipeEnd:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._written = False  # nothing more comes
-        self._abandoned = False  # nobody reads any more
+        self._written = False  # the writer has ended
+        self._abandoned = False  # the reader has ended
 
     def write(self, data: bytes) -> None:
-        """Raises ExitError where nobody reads, as SIGPIPE ends a program."""
+        """Writes to the pipe; raises ExitError if nobody reads, as SIGPIPE ends a program."""
         if self._abandoned:
             raise ExitError(BROKEN_PIPE)
         if len(self._data) + len(data) > _LARGEST_PIPE:
@@ -198,10 +198,10 @@ class PipeEnd:
         return data
 
     def end(self) -> None:
-        """The writer has ended."""
+        """Ends the writer's side."""
         self._written = True
 
     def abandon(self) -> None:
-        """The reader has ended."""
+        """Ends the reader's side."""
         self._abandoned = True
         self._data.clear()

@@ -1,1 +1,1 @@
-"""A small shell that runs inside fake containers, with its commands and the files they see. No processes."""
+"""A small shell that runs inside fake containers, with its commands and their files, without processes."""

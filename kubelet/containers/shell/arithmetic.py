@@ -36,7 +36,7 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class ExpressionError(ValueError):
-    """The expression is none."""
+    """The text is not an expression."""
 
 
 def evaluate(text: str, variable: Callable[[str], str], assign: Callable[[str, str], None]) -> int:
@@ -65,7 +65,7 @@ class _Expression:
         self._tokens = tokens
         self._variable = variable
         self._assign = assign
-        self._skips = 0  # in how many branches we are that are not taken
+        self._skips = 0  # depth of branches that are not evaluated
 
     def whole(self) -> int:
         value = self._ternary()

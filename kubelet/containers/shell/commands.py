@@ -1,4 +1,4 @@
-"""The commands of fake containers, by name; here those that only reckon and print."""
+"""The commands of fake containers, by name; this module has those that only compute and print."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from kubeskew.kubelet.containers.tools.text_commands import TEXT_COMMANDS
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
-_AT_ONCE = 1 << 14  # numbers between two turns
+_AT_ONCE = 1 << 14  # numbers printed between two turns
 _ESCAPES = {
     "n": "\n",
     "t": "\t",
@@ -75,13 +75,13 @@ async def _echo(process: Process, argv: list[str]) -> int:
 
 
 def _until_stop(text: str) -> tuple[str, bool]:
-    r"""(with escapes put in, whether `\c` ended it)."""
+    r"""Returns (the text with escapes replaced, whether `\c` ended it)."""
     shown = unescaped(text, zero_octal=True)
     return (shown.split("\0c")[0], True) if "\0c" in shown else (shown, False)
 
 
 def unescaped(text: str, *, zero_octal: bool = False) -> str:
-    r"""With `\n`, `\t`, `\033`, `\x1b` and the like put in; `\c` becomes a NUL and a c."""
+    r"""Returns the text with `\n`, `\t`, `\033`, `\x1b` and the like replaced; `\c` becomes a NUL and a c."""
 
     def replaced(found: re.Match[str]) -> str:
         text = found[1]
@@ -112,7 +112,7 @@ async def _printf(process: Process, argv: list[str]) -> int:
 
 
 def _print_all(process: Process, form: str, values: list[str], write: Callable[[str], None]) -> int:
-    """The format as often as there are values left."""
+    """Prints the format as often as there are values left."""
     code, form = 0, unescaped(form)
     while True:
         shown = _Formatted(form, values)

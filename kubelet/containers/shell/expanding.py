@@ -1,4 +1,4 @@
-"""Words as arguments: variables, substitutions, fields and patterns."""
+"""Expands words into arguments: variables, substitutions, fields and patterns."""
 
 import fnmatch
 import re
@@ -22,7 +22,7 @@ _MOST_CHARACTERS, _MOST_WORDS = 1 << 22, 1 << 18
 
 
 async def expand(process: Process, words: list[Word]) -> list[str]:
-    """Words as arguments: expanded, split where unquoted, with file names for patterns."""
+    """Returns the arguments: words expanded, split where unquoted, with file names for patterns."""
     found: list[str] = []
     first = words[0][0].text if words and len(words[0]) == 1 else ""
     if first == "[[":
@@ -39,7 +39,7 @@ async def expand(process: Process, words: list[Word]) -> list[str]:
 
 
 def _with_braces(words: list[Word]) -> list[Word]:
-    """`a{b,c}` and `{1..3}` as several words, which is bash's own."""
+    """Returns `a{b,c}` and `{1..3}` as several words, which is bash's own."""
     found: list[Word] = []
     for word in words:
         literals = ((n, part) for n, part in enumerate(word) if part.kind == "literal" and not part.quoted)
@@ -70,14 +70,14 @@ def _is_assignment(word: Word) -> bool:
 
 
 async def expand_one(process: Process, word: Word) -> str:
-    """Returns a word where it is not split: assignments and redirects."""
+    """Expands a word without splitting it, as in assignments and redirects."""
     parts = [await _value(process, part) for part in word]
     _afford(parts)
     return _with_home(process, word, "".join(parts))
 
 
 async def expand_pattern(process: Process, word: Word) -> str:
-    """Returns a word as a pattern, whose quoted characters stand for themselves."""
+    """Expands a word to a pattern, whose quoted characters stand for themselves."""
     texts = [await _value(process, part) for part in word]
     return "".join(_literal(text) if part.quoted else text for text, part in zip(texts, word, strict=True))
 
@@ -94,13 +94,13 @@ def _with_home(process: Process, word: Word, text: str) -> str:
 
 
 def _afford(texts: list[str]) -> None:
-    """End a script whose words grow without bounds."""
+    """Ends a script whose words grow without bounds."""
     if len(texts) > _MOST_WORDS or sum(map(len, texts)) > _MOST_CHARACTERS:
         raise ExitError(MEMORY_SPENT)
 
 
 class _Fields:
-    """The fields of one word as they come about: text, and the same as a pattern."""
+    """Collects the fields of one word: their text, and the same as a pattern."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, str]] = []
@@ -119,7 +119,7 @@ class _Fields:
         self._begun = False
 
     def add_split(self, text: str, separators: str) -> None:
-        """Unquoted text: every run of white space ends a field, and every other separator."""
+        """Adds unquoted text: white space ends a field, and so does every other separator."""
         blank = "".join(char for char in separators if char in " \t\n")
         for piece in re.findall(_splitter(separators, blank), text):
             if piece.strip(separators):
@@ -140,7 +140,7 @@ def _splitter(separators: str, blank: str) -> str:
 
 
 async def _fields(process: Process, word: Word) -> list[tuple[str, str]]:
-    """(text, pattern) of each field."""
+    """Returns (text, pattern) of each field."""
     fields = _Fields()
     separators = variable(process, "IFS")
     separators = " \t\n" if separators is None else separators
@@ -166,7 +166,7 @@ async def _fields(process: Process, word: Word) -> list[tuple[str, str]]:
 
 
 def _holds_arguments(word: Word) -> bool:
-    """Returns whether `"$@"` is in it, which may come to no field at all."""
+    """Returns whether the word contains `"$@"`, which may expand to no field at all."""
     return any(part.kind == "variable" and part.text == "@" and part.quoted for part in word)
 
 
@@ -187,7 +187,7 @@ async def _value(process: Process, part: Part) -> str:
 
 
 async def arithmetic(process: Process, text: str) -> str:
-    """Returns the value of an expression. Raises ExitError for what is none."""
+    """Returns the value of an expression. Raises ExitError for an invalid one."""
     if "$" in text or "`" in text:
         text = await _expand_text(process, text)
     try:
@@ -208,7 +208,7 @@ async def _expand_text(process: Process, text: str, *, is_pattern: bool = False)
 
 
 def _matches(process: Process, pattern: str) -> list[str]:
-    """Returns the paths that a pattern stands for, sorted; a component at a time."""
+    """Returns the paths that match a pattern, sorted; one path component at a time."""
     absolute = pattern.startswith("/")
     found = [""]
     for component in [part for part in pattern.split("/") if part]:

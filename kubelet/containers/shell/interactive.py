@@ -5,7 +5,7 @@ from kubeskew.kubelet.containers.shell import parsing
 
 
 async def converse(process: Process) -> int:
-    """Run line by line, until the input ends or `exit`; gives the code."""
+    """Runs line by line, until the input ends or `exit`; returns the exit code."""
     from kubeskew.kubelet.containers.shell.statements import run_tree
 
     held, text = "", ""
@@ -48,5 +48,5 @@ def _prompt(process: Process) -> str:
 
 
 def _may_go_on(error: str) -> bool:
-    """Returns whether more lines could make a script of it."""
+    """Returns whether more lines could complete the script."""
     return "unterminated" in error or error.endswith("unexpected newline")

@@ -14,20 +14,20 @@ FOREVER = float("inf")
 
 
 def knows(name: str) -> bool:
-    """Returns whether there is such a command; directories before it do not matter."""
+    """Returns whether there is such a command; directories before its name are ignored."""
     base = name.rsplit("/", 1)[-1]
     return base in COMMANDS or base in SHELLS
 
 
 def looks_around(argv: list[str]) -> bool:
-    """Returns whether what a command does may depend on files or variables."""
+    """Returns whether a command may depend on files or variables."""
     return any(sign in word for word in argv for sign in ("$", "/", "`", "env", "export", "<")) or (
         argv[0].rsplit("/", 1)[-1] not in {"sleep", "true", "false", "exit", "echo", *SHELLS}
     )
 
 
 async def run(process: Process, argv: list[str]) -> int:
-    """Run one command; gives its exit code."""
+    """Runs one command; returns its exit code."""
     process.run, process.run_text = run, run_script
     name = argv[0].rsplit("/", 1)[-1]
     if name in SHELLS:
@@ -44,7 +44,7 @@ async def run(process: Process, argv: list[str]) -> int:
 
 
 async def _run_file(process: Process, argv: list[str]) -> int:
-    """A script that lies at the path, or nothing that is known."""
+    """Runs the script at the path, if there is one; other files are unknown programs."""
     if "/" in argv[0]:
         file = process.machine.files.look(process.path(argv[0]))
         if file is not None and file.is_directory:
@@ -69,7 +69,7 @@ def _not_found(process: Process, name: str) -> str:
 
 
 async def _run_shell(process: Process, argv: list[str]) -> int:
-    """A shell of its own: `-c SCRIPT`, a file, or what comes from the standard input."""
+    """Runs a shell: `-c SCRIPT`, a file, or the standard input."""
     inner = _new_shell(process, argv[0].rsplit("/", 1)[-1])
     words, flags, has_script = argv[1:], "", False
     while words and words[0][:1] in {"-", "+"} and words[0] != "-":
@@ -100,7 +100,7 @@ _LONG_OPTIONS = {"errexit": "e", "nounset": "u", "xtrace": "x", "pipefail": "P",
 
 
 def _new_shell(process: Process, name: str) -> Process:
-    """Sets what a shell has and exports before it reads anything."""
+    """Makes the process of a shell, with the variables that it sets and exports at its start."""
     inner = process.child(variables={}, functions={}, shell=name)
     tasks = process.machine.tasks
     if process.machine.is_main and not tasks.has_shell:
@@ -114,7 +114,7 @@ def _new_shell(process: Process, name: str) -> Process:
 
 
 async def script_at(process: Process, path: str) -> str:
-    """Returns the script that lies there. One that only the image can have runs until it is stopped."""
+    """Returns the script at the path. One that only the image can have runs until it is stopped."""
     try:
         return process.machine.files.read(process.path(path)).decode("utf-8", "replace")
     except FileError as error:
@@ -125,12 +125,12 @@ async def script_at(process: Process, path: str) -> str:
 
 
 async def _end_of_shell(process: Process, text: str) -> int:
-    """Run a script and, when the shell ends, what it has set a trap for."""
+    """Runs a script, then the shell's EXIT trap."""
     return await run_exit_trap(process, await run_script(process, text))
 
 
 async def run_script(process: Process, text: str) -> int:
-    """A whole script in a shell of its own."""
+    """Runs a whole script in a shell of its own."""
     try:
         script = parsing.parse(text)
     except parsing.ShellSyntaxError as error:

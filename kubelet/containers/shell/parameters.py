@@ -1,4 +1,5 @@
-"""Parameters of the shell: variables, arguments, `$?` and its like, and `${NAME…}` with an operator."""
+"""Expands parameters of the shell: variables, arguments, `$?` and the like, and `${NAME…}` with an
+operator."""
 
 import fnmatch
 import re
@@ -26,7 +27,7 @@ Evaluator = Callable[[Process, str], Awaitable[str]]
 
 
 def variable(process: Process, name: str) -> str | None:
-    """Returns a variable, a positional or special parameter; None if there is none."""
+    """Returns a variable, or a positional or special parameter; None if it is not set."""
     if name.isdigit():
         number = int(name)
         return process.arguments[number] if number < len(process.arguments) else None
@@ -46,7 +47,7 @@ def variable(process: Process, name: str) -> str | None:
 
 
 def joined_arguments(process: Process) -> str:
-    """`"$*"`: all arguments with the first separator between them."""
+    """Returns `"$*"`: all arguments with the first separator between them."""
     separators = variable(process, "IFS")
     return (" " if separators is None else separators[:1]).join(process.arguments[1:])
 
@@ -54,7 +55,10 @@ def joined_arguments(process: Process) -> str:
 async def parameter_value(
     process: Process, parameter: Parameter, expand: Expander, evaluate: Evaluator
 ) -> str:
-    """Returns the value of the parameter. Raises ExitError if it has to be set and is not."""
+    """Returns the value of the parameter.
+
+    Raises ExitError if the operator requires a value and there is none.
+    """
     name, operator, argument = parameter
     if name.startswith("!") and len(name) > 1:
         name = variable(process, name[1:]) or ""
@@ -119,7 +123,7 @@ def _trimmed(value: str, operator: str, pattern: str) -> str:
 def _replaced(value: str, operator: str, pattern: str, replacement: str) -> str:
     anchor = pattern[:1] if pattern[:1] in {"#", "%"} and operator == "/" else ""
     body = fnmatch.translate(pattern[len(anchor) :])
-    body = body.removeprefix("(?s:").removesuffix(")\\Z")  # longest match first, as the shell's
+    body = body.removeprefix("(?s:").removesuffix(")\\Z")  # longest match first, as in the shell
     wanted = f"^(?:{body})" if anchor == "#" else f"(?:{body})$" if anchor == "%" else body
     if not body:
         return value

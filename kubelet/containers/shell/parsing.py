@@ -1,4 +1,4 @@
-"""Shell scripts as trees: the part of POSIX sh that container commands and `kubectl exec` are made of."""
+"""Parses shell scripts into trees: the part of POSIX sh that container commands and `kubectl exec` use."""
 
 import re
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class Group:
 
 @dataclass(slots=True)
 class Case:
-    """Each item has its patterns and what is done for them."""
+    """A `case`: each item has its patterns and its script."""
 
     word: Word
     items: list[tuple[list[Word], "Script"]]
@@ -89,7 +89,7 @@ Statement = Command | Loop | For | If | Group | Case | Function
 
 @dataclass(slots=True)
 class Pipeline:
-    """`operator` is what stands before it: empty, `;`, `&&` or `||`."""
+    """A pipeline; `operator` is the text before it: empty, `;`, `&&` or `||`."""
 
     operator: str
     statements: list[Statement]
@@ -112,17 +112,17 @@ def parse(text: str) -> Script:
 
 
 def statement_text(statement: Statement) -> str:
-    """Returns a simple command as it may be listed; of others, what they are."""
+    """Returns the text of a simple command for lists of processes; for other statements, their kind."""
     if not isinstance(statement, Command):
         return "sh"
     return " ".join("".join(part.text for part in word) for word in statement.words) or "sh"
 
 
 class _Parser(WordReader):
-    """Statements, by what their first word is."""
+    """Parses statements, by their first word."""
 
     def script(self, ends: frozenset[str]) -> Script:
-        """Up to a word or operator of `ends`, which is left."""
+        """Parses up to a word or operator of `ends`, which is left."""
         pipelines: list[Pipeline] = []
         operator = ""
         while True:
@@ -192,7 +192,7 @@ class _Parser(WordReader):
         return statement
 
     def _conditional(self) -> Statement:
-        """`[[ … ]]`, whose operators are words."""
+        """Parses `[[ … ]]`, whose operators are words."""
         command = Command()
         while True:
             self._skip_lines()

@@ -13,7 +13,7 @@ _TO_STDERR = {"/dev/stderr", "/proc/1/fd/2", "/proc/self/fd/2", "/dev/fd/2"}
 
 
 async def redirected(process: Process, redirects: list[Redirect]) -> Process:
-    """A process that shares variables with `process`, with its inputs and outputs where they are to go.
+    """Returns a process that shares variables with `process`, with its inputs and outputs redirected.
 
     Raises FileError.
     """
@@ -55,7 +55,7 @@ def _duplicate(inner: Process, descriptor: str, target: str) -> None:
 
 
 def _discard(_: bytes) -> None:
-    """Forgets what is written, as /dev/null and a closed descriptor do."""
+    """Discards what is written, as /dev/null and a closed descriptor do."""
 
 
 def _read(process: Process, target: str) -> bytes:

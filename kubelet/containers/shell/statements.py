@@ -1,4 +1,4 @@
-"""Runs the statements of a script: pipelines, loops, conditions, functions, and what is in the background."""
+"""Runs the statements of a script: pipelines, loops, conditions, functions, and jobs in the background."""
 
 import fnmatch
 import re
@@ -47,7 +47,7 @@ class ReturnError(Exception):
 
 
 async def run_tree(process: Process, script: Script) -> int:
-    """The pipelines, one after the other; gives the code of the last. Raises ExitError."""
+    """Runs the pipelines in order; returns the exit code of the last. Raises ExitError."""
     pipelines = script.pipelines
     for number, pipeline in enumerate(pipelines):
         code = process.status
@@ -76,7 +76,7 @@ async def run_tree(process: Process, script: Script) -> int:
 
 
 async def run_signal_traps(process: Process) -> None:
-    """Run what the main shell has set for the signals that have come."""
+    """Runs the traps of the main shell for the signals that have come."""
     tasks = process.machine.tasks
     if process.traps is not tasks.main_traps:
         return
@@ -89,7 +89,7 @@ async def run_signal_traps(process: Process) -> None:
 
 
 async def run_exit_trap(process: Process, code: int) -> int:
-    """Returns the shell's exit code, after what is set for its end has run."""
+    """Runs the EXIT trap; returns the shell's exit code."""
     text = process.traps.pop("EXIT", "")
     if not text:
         return code
@@ -123,7 +123,7 @@ def _spawn(process: Process, pipeline: Pipeline) -> None:
 
 
 async def _pipeline(process: Process, statements: list[Statement]) -> int:
-    """The statements at once, each reading what the one before it writes."""
+    """Runs the statements at the same time, each reading the output of the one before it."""
     if len(statements) == 1:
         return await _statement(process, statements[0])
     tasks, stdin, before = [], process.stdin, None
@@ -144,7 +144,7 @@ async def _pipeline(process: Process, statements: list[Statement]) -> int:
 async def _side(
     process: Process, statement: Statement, source: PipeEnd | None, target: PipeEnd | None
 ) -> int:
-    """One side of a pipe, in a shell of its own."""
+    """Runs one side of a pipe, in a shell of its own."""
     try:
         return await _statement(process, statement)
     except (ExitError, ReturnError) as end:
@@ -186,7 +186,7 @@ async def _statement(process: Process, statement: Statement) -> int:
 
 
 async def _shared(process: Process, inner: Process, script: Script) -> int:
-    """Run with the outputs of `inner`; variables and directory are those of `process`."""
+    """Runs a script with the outputs of `inner`, and with the variables and directory of `process`."""
     try:
         return await run_tree(inner, script)
     finally:
@@ -194,7 +194,7 @@ async def _shared(process: Process, inner: Process, script: Script) -> int:
 
 
 async def _tested(process: Process, inner: Process, script: Script) -> bool:
-    """Returns whether a condition holds; its failures end nothing."""
+    """Returns whether a condition holds; failures in it end nothing."""
     inner.conditions += 1
     try:
         return await _shared(process, inner, script) == 0
@@ -245,7 +245,7 @@ async def _loop(process: Process, inner: Process, statement: Loop) -> int:
 
 
 def _leaves(error: BreakError) -> bool:
-    """Returns whether this loop is left; raises the error for the loops around it."""
+    """Returns whether this loop ends; raises the error for the loops around it."""
     if error.levels > 1:
         error.levels -= 1
         raise error
@@ -278,7 +278,7 @@ async def _command(process: Process, command: Command) -> int:
 
 
 async def _run_with(process: Process, inner: Process, argv: list[str], assigned: dict[str, str]) -> int:
-    """Run a command with variables of its own."""
+    """Runs a command with variables of its own."""
     special = _SPECIAL.get(argv[0])
     saved = dict(inner.environment)
     inner.environment.update(assigned)
@@ -297,7 +297,7 @@ async def _run_with(process: Process, inner: Process, argv: list[str], assigned:
 
 
 async def _call(process: Process, inner: Process, argv: list[str]) -> int:
-    """A function of the script; `local` variables are put back afterwards."""
+    """Calls a function of the script; restores `local` variables afterwards."""
     function: Function = process.functions[argv[0]]
     if process.depth >= _DEEPEST_CALL:
         raise RecursionError
@@ -328,7 +328,7 @@ async def _return(process: Process, _inner: Process, argv: list[str]) -> int:
 
 
 async def _exec(process: Process, inner: Process, argv: list[str]) -> int:
-    """Run a command in the shell's place; without one, its redirects hold from now on."""
+    """Runs a command in the shell's place; without one, its redirects apply from now on."""
     if len(argv) == 1:
         process.stdin, process.stdout, process.stderr = inner.stdin, inner.stdout, inner.stderr
         return 0
@@ -369,7 +369,7 @@ async def _let(process: Process, _inner: Process, argv: list[str]) -> int:
 
 
 async def _command_builtin(process: Process, inner: Process, argv: list[str]) -> int:
-    """`command [-v] NAME …`: past functions of that name, or where it is."""
+    """Runs `command [-v] NAME …`: skips functions of that name, or prints where it is."""
     from kubeskew.kubelet.containers.shell.interpreter import knows
 
     words = argv[1:]

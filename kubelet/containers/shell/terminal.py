@@ -1,23 +1,23 @@
-"""A terminal between a person and a program: echo, lines, Ctrl-C and Ctrl-D."""
+"""A terminal between a person and a program: echo, line editing, Ctrl-C and Ctrl-D."""
 
 INTERRUPT, END = 0x03, 0x04
 _ERASE = frozenset({0x08, 0x7F})
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error: somebody pressed Ctrl-C
-    """Ctrl-C."""
+    """Ctrl-C was typed."""
 
 
 class Terminal:
-    """`type` takes what is typed, and gives what the program may read by now."""
+    """A terminal; `type` takes typed bytes, and returns what the program may read by now."""
 
     def __init__(self) -> None:
         self._line = bytearray()
-        self.echo = bytearray()  # what is to be shown; the caller takes it
+        self.echo = bytearray()  # output to show; the caller takes it
         self.ended = False
 
     def type(self, data: bytes) -> bytes:
-        """Raises Interrupted."""
+        """Takes typed bytes; returns what the program may read. Raises Interrupted."""
         whole = bytearray()
         for byte in data:
             if byte in {0x0D, 0x0A}:
@@ -43,7 +43,7 @@ class Terminal:
         return bytes(whole)
 
     def shown(self) -> bytes:
-        """Returns what is to be shown since the last time."""
+        """Returns the output to show since the last call."""
         taken = bytes(self.echo)
         self.echo.clear()
         return taken

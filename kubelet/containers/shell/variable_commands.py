@@ -1,4 +1,4 @@
-"""The shell's own commands that declare variables, and list them in words that a shell reads again."""
+"""The shell's own commands that declare variables, and list them in a form that a shell reads again."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection
@@ -66,7 +66,7 @@ def _show_declared(process: Process, names: list[str], *, exported_only: bool) -
 
 
 async def _local(process: Process, argv: list[str]) -> int:
-    """Variables that are put back when the function ends."""
+    """Declares variables that are restored when the function ends."""
     _, words = _options(argv)
     for word in words:
         name, equals, value = word.partition("=")
@@ -77,7 +77,7 @@ async def _local(process: Process, argv: list[str]) -> int:
 
 
 async def _readonly(process: Process, argv: list[str]) -> int:
-    """Assigns; that it may not be assigned again is not enforced."""
+    """Assigns variables; later assignments are not refused."""
     _, words = _options(argv)
     for word in words:
         name, equals, value = word.partition("=")
@@ -87,7 +87,7 @@ async def _readonly(process: Process, argv: list[str]) -> int:
 
 
 async def _set(process: Process, argv: list[str]) -> int:
-    """Options and arguments of the shell; alone, it lists its variables."""
+    """Sets options and arguments of the shell; without arguments, lists its variables."""
     if len(argv) == 1:
         known = {**process.environment, **process.variables}
         names = sorted(name for name in known if _NAME.fullmatch(name))
@@ -131,7 +131,7 @@ async def _read(process: Process, argv: list[str]) -> int:
 async def _read_line(
     process: Process, delimiter: bytes, limit: int, *, raw: bool
 ) -> tuple[list[tuple[str, bool]], bool]:
-    """((character, whether it was escaped) of a line, whether it has an end)."""
+    """Returns ((character, whether it was escaped) of a line, whether it has an end)."""
     held = bytearray()
     while delimiter not in held and not (limit and len(held) >= limit):
         data = await process.stdin.read()
@@ -185,7 +185,7 @@ def _split(line: list[tuple[str, bool]], separators: str, count: int) -> list[st
 
 
 def _last_field(chars: list[str], hard: Collection[str]) -> str:
-    """A separator at its end, which ends a field that is alone, is not part of it."""
+    """Returns the last field without a separator at its end, if the separator ends a single field."""
     text = "".join(chars)
     if text and text[-1] in hard and not any(char in hard for char in text[:-1]):
         return text[:-1]
@@ -201,7 +201,7 @@ async def _shift(process: Process, argv: list[str]) -> int:
 
 
 async def _getopts(process: Process, argv: list[str]) -> int:
-    """The next option of the arguments, as POSIX has it."""
+    """Reads the next option of the arguments, as POSIX specifies."""
     if len(argv) < 3:
         return 2
     letters, name, words = argv[1], argv[2], argv[3:] or process.arguments[1:]
@@ -242,7 +242,7 @@ async def _unset(process: Process, argv: list[str]) -> int:
 
 
 def _options(argv: list[str]) -> tuple[str, list[str]]:
-    """(the letters of the options, the other words)."""
+    """Returns (the letters of the options, the other words)."""
     letters = ""
     for number, word in enumerate(argv[1:], 1):
         if word == "--":

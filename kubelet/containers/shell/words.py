@@ -1,4 +1,4 @@
-"""The words of shell scripts: quotes, variables and substitutions, as parts that are expanded later."""
+"""Splits shell scripts into words: quotes, variables and substitutions, as parts that are expanded later."""
 
 import re
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _WORD_ENDS = " \t\r\n;&|()<>"
 
 
 class ShellSyntaxError(ValueError):
-    """The script is none; the text names what was unexpected."""
+    """The script does not parse; the text names the unexpected token."""
 
 
 class Part(NamedTuple):
@@ -34,7 +34,7 @@ Word = tuple[Part, ...]
 
 
 class WordReader:
-    """Reads a script from its beginning on."""
+    """Reads a script word by word."""
 
     def __init__(self, text: str) -> None:
         self._text = _joined(text)
@@ -63,7 +63,7 @@ class WordReader:
             self._skip_blanks()
 
     def _peek(self) -> str:
-        """Returns the operator or bare word that comes next, empty if there is neither."""
+        """Returns the next operator or bare word, empty if there is neither."""
         self._skip_blanks()
         for operator in _OPERATORS:
             if self._text.startswith(operator, self._at):
@@ -83,10 +83,7 @@ class WordReader:
             raise self.unexpected()
 
     def _word(self, *, adjacent: bool = False) -> Word:
-        """Returns the word that comes next; empty if none does.
-
-        `adjacent`: it begins right here or not at all.
-        """
+        """Returns the next word; empty if there is none. `adjacent`: it must begin right here."""
         if not adjacent:
             self._skip_blanks()
         parts: list[Part] = []
@@ -116,7 +113,7 @@ class WordReader:
         return tuple(parts)
 
     def _ansi_c(self) -> Part:
-        """`$'…'`, with escapes as in C."""
+        """Reads `$'…'`, with escapes as in C."""
         end = self._at + 2
         while self._text[end : end + 1] != "'":
             if end >= len(self._text):
@@ -132,11 +129,11 @@ class WordReader:
         return end
 
     def set_text(self, text: str) -> None:
-        """Read this from its beginning on, as it is."""
+        """Starts to read this text instead."""
         self._text, self._at = text, 0
 
     def whole(self) -> Word:
-        """Returns all of the text as one word, in which blanks and operators stand for themselves."""
+        """Reads all of the text as one word, in which blanks and operators stand for themselves."""
         parts: list[Part] = []
         while self._at < len(self._text):
             word = self._word(adjacent=True)
@@ -232,7 +229,7 @@ class WordReader:
 
 
 def _joined(text: str) -> str:
-    """With lines joined that end with a backslash, but for those in single quotes."""
+    """Joins lines that end with a backslash, except within single quotes."""
     if "\\\n" not in text:
         return text
     pieces = re.split(r"('[^']*')", text)

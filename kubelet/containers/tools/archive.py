@@ -40,7 +40,7 @@ def _arguments(words: list[str]) -> tuple[str, str, str, list[str]]:
         if word == "--":
             return letters, archive, directory, [*paths, *rest]
         if word.startswith("--"):
-            continue  # about owners and permissions, of which there are none
+            continue  # options about owners and permissions, which do not exist here
         if not word.startswith("-") or word == "-":
             paths.append(word)
             continue

@@ -1,4 +1,4 @@
-"""Commands that take files as bytes: digests, encodings, compression, dumps, copies."""
+"""Commands on bytes: digests, encodings, compression, dumps, copies."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""`expr`: the reckoning of old scripts."""
+"""`expr`: arithmetic and comparisons of old scripts."""
 
 import re
 
@@ -9,7 +9,7 @@ _LEVELS = (("|",), ("&",), ("<", "<=", "=", "==", "!=", ">=", ">"), ("+", "-"), 
 
 
 async def expr(process: Process, argv: list[str]) -> int:
-    """0 where the value is neither empty nor zero, 1 where it is, 2 for what is no expression."""
+    """Returns 0 if the value is neither empty nor zero, 1 if it is, 2 for an invalid expression."""
     words = argv[1:]
     try:
         value = _level(words, 0)

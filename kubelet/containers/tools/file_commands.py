@@ -97,7 +97,7 @@ async def _rmdir(process: Process, argv: list[str]) -> int:
 
 
 async def _copy(process: Process, argv: list[str]) -> int:
-    """`cp` and `mv`."""
+    """Runs `cp` and `mv`."""
     options, paths = options_of(argv)
     if len(paths) < 2:
         return process.complain(f"{argv[0]}: missing file operand")
@@ -156,7 +156,7 @@ async def _chmod(process: Process, argv: list[str]) -> int:
 
 
 def _mode(text: str, mode: int) -> int | None:
-    """Returns the mode that `text` makes of another; None if it says none."""
+    """Returns the mode that `text` makes of another; None if it is invalid."""
     if re.fullmatch("[0-7]{1,4}", text):
         return int(text, 8)
     for clause in text.split(","):
@@ -172,7 +172,7 @@ def _mode(text: str, mode: int) -> int | None:
 
 
 async def _chown(_process: Process, _argv: list[str]) -> int:
-    return 0  # all is root's
+    return 0  # all files belong to root
 
 
 async def _ln(process: Process, argv: list[str]) -> int:
@@ -256,7 +256,7 @@ async def _readlink(process: Process, argv: list[str]) -> int:
 
 
 async def _mktemp(process: Process, argv: list[str]) -> int:
-    """A new file or, with `-d`, directory; its name counts up, the same in every run."""
+    """Makes a file or, with `-d`, directory; its name counts up, the same in every run."""
     options, words = options_of(argv, "p")
     template = words[0] if words else f"{options.get('p') or '/tmp'}/tmp.XXXXXX"  # noqa: S108 - not the machine's
     files, number = process.machine.files, 0
@@ -312,7 +312,7 @@ async def _test(process: Process, argv: list[str]) -> int:
 
 
 def _conditional(process: Process, words: list[str]) -> int:
-    """The inside of `[[ … ]]`: `&&` and `||`, patterns and regular expressions."""
+    """Evaluates `[[ … ]]`: `&&` and `||`, patterns and regular expressions."""
     for operator, sufficient in (("||", 0), ("&&", 1)):
         if operator in words[1:-1]:
             at = words.index(operator, 1)

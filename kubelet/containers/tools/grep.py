@@ -26,7 +26,7 @@ class _Search:
 
 
 async def grep(process: Process, argv: list[str], *, extended: bool = False, fixed: bool = False) -> int:
-    """0 where a line was found, 1 where none was, 2 after an error."""
+    """Returns 0 if a line matched, 1 if none did, 2 after an error."""
     options, patterns, paths = _arguments(process, argv[1:])
     if not patterns:
         if not paths:
@@ -108,7 +108,7 @@ def _compiled(
 async def _search_all(
     process: Process, search: _Search, paths: list[str], *, recursive: bool
 ) -> tuple[bool, bool]:
-    """(whether a line was found, whether something could not be read)."""
+    """Returns (whether a line matched, whether something could not be read)."""
     matched = failed = False
     for path in paths:
         try:

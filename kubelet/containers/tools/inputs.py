@@ -1,4 +1,4 @@
-"""The inputs of commands: files by name, or the standard input."""
+"""Reads the inputs of commands: files by name, or the standard input."""
 
 import re
 
@@ -9,7 +9,7 @@ _CODING, _ERRORS = "utf-8", "surrogateescape"
 
 
 async def inputs(process: Process, name: str, paths: list[str]) -> tuple[list[tuple[str, bytes]], int]:
-    """((path, content) of each file or the standard input, exit code)."""
+    """Returns ((path, content) of each file or the standard input, exit code)."""
     found, code = [], 0
     for path in paths or ["-"]:
         if path == "-" or path == "/dev/stdin":
@@ -23,13 +23,13 @@ async def inputs(process: Process, name: str, paths: list[str]) -> tuple[list[tu
 
 
 async def texts_of(process: Process, name: str, paths: list[str]) -> tuple[list[str], int]:
-    """(the texts, exit code)."""
+    """Returns (the texts, exit code)."""
     found, code = await inputs(process, name, paths)
     return [text_of(data) for _, data in found], code
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text, whatever they are; `Process.out` writes the same bytes."""
+    """Decodes any bytes to a text that `Process.out` writes as the same bytes."""
     return data.decode(_CODING, _ERRORS)
 
 

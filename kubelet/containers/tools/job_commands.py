@@ -1,4 +1,4 @@
-"""The shell's commands for what runs beside it: the background, signals, time limits."""
+"""The shell's commands for jobs in the background, signals and time limits."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -13,13 +13,13 @@ SIGNALS = {
     "TERM": 15, "CHLD": 17, "CONT": 18, "STOP": 19,
 }  # fmt: skip
 _NAMES = {number: name for name, number in SIGNALS.items()}
-_HARMLESS = frozenset({"CHLD", "CONT", "STOP", "EXIT", "KILL"})  # for a container's own program
+_HARMLESS = frozenset({"CHLD", "CONT", "STOP", "EXIT", "KILL"})  # signals that a container's own program gets
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TIMED_OUT, _TIMED_OUT_IN_BUSYBOX = 124, 143
 
 
 def signal_name(word: str) -> str | None:
-    """`15`, `TERM` and `SIGTERM` are TERM; None for what is no signal."""
+    """Returns TERM for `15`, `TERM` and `SIGTERM`; None if it is not a signal."""
     name = _NAMES.get(int(word)) if word.isdecimal() else word.upper().removeprefix("SIG")
     return name if name in SIGNALS else None
 
@@ -33,7 +33,7 @@ def seconds_of(word: str) -> float | None:
 
 
 async def _wait(process: Process, argv: list[str]) -> int:
-    """Wait for what is in the background, or for those named; a signal with a trap ends it."""
+    """Waits for all jobs in the background, or for the named ones; a signal with a trap ends the wait."""
     named = [word for word in argv[1:] if not word.startswith("-")]
     code = 0
     for task in [_job(process, word) for word in named] if named else [*process.jobs]:
@@ -110,7 +110,7 @@ async def _kill(process: Process, argv: list[str]) -> int:
 
 
 def _send(process: Process, word: str, signal: str) -> int:
-    """Send a signal; SIGKILL does not reach the container's own program from inside its namespace."""
+    """Sends a signal; SIGKILL does not reach the container's own program from inside its namespace."""
     task = _job(process, word) if word.startswith("%") else None
     pid = task.pid if task is not None else int(word) if word.isdecimal() else -1
     tasks, machine = process.machine.tasks, process.machine

@@ -1,4 +1,4 @@
-"""Commands that go to the network, which fake containers do not have: they fail as without a route."""
+"""Commands that use the network, which fake containers do not have: they fail as without a route."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 -
 
 
 def _failure(host: str) -> str:
-    """Returns the failure of a connection to a host: its own ports answer nobody, all others are nowhere."""
+    """Returns the error of a connection: refused for the container's own names, no route for other hosts."""
     if host in _LOCAL:
         return "Connection refused"
     return "Network is unreachable" if _ADDRESS.fullmatch(host) else ""
@@ -85,7 +85,7 @@ _CURL_VALUED = frozenset({
 
 
 async def _nc(process: Process, argv: list[str]) -> int:
-    """`nc [-zv] [-w SECONDS] HOST PORT`; listening waits for nobody."""
+    """Runs `nc [-zv] [-w SECONDS] HOST PORT`; nothing connects to a listener."""
     options, words = options_of(argv, "wpseio")
     if "l" in options:
         await sleep(float("inf"))

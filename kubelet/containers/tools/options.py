@@ -6,10 +6,10 @@ from collections.abc import Collection
 def options_of(
     argv: list[str], with_value: str = "", long_names: Collection[str] = ()
 ) -> tuple[dict[str, str], list[str]]:
-    """({letter or long name: its value}, the other words).
+    """Returns ({letter or long name: its value}, the other words).
 
-    Letters in `with_value` take the rest of the word or the next word. Of long options those in `long_names`
-    are known; any other stands for its first letter, as `--number=5` does for `-n 5`.
+    Letters in `with_value` take the rest of the word or the next word. Long options in `long_names` are
+    known; any other stands for its first letter, as `--number=5` does for `-n 5`.
     """
     options: dict[str, str] = {}
     words = [*argv[1:]]

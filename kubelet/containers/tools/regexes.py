@@ -1,4 +1,4 @@
-"""POSIX regular expressions, basic and extended, as Python's."""
+"""Translates POSIX regular expressions, basic and extended, to Python's."""
 
 import functools
 import re
@@ -15,7 +15,7 @@ _ESCAPES = {"n": "\\n", "t": "\\t", "w": "\\w", "W": "\\W", "s": "\\s", "S": "\\
 
 @functools.lru_cache(maxsize=512)
 def compiled(pattern: str, *, extended: bool, ignores_case: bool = False) -> re.Pattern[str]:
-    """Raises ValueError for what is no regular expression."""
+    """Returns the compiled expression. Raises ValueError for an invalid one."""
     flags = re.IGNORECASE if ignores_case else 0
     try:
         return re.compile(translated(pattern, extended=extended), flags)
@@ -24,9 +24,9 @@ def compiled(pattern: str, *, extended: bool, ignores_case: bool = False) -> re.
 
 
 def translated(pattern: str, *, extended: bool) -> str:
-    """Returns the expression in Python's words."""
+    """Returns the expression in Python's syntax."""
     out: list[str] = []
-    at, starts = 0, True  # whether a star here would be a character
+    at, starts = 0, True  # whether a star is an ordinary character here
     while at < len(pattern):
         char = pattern[at]
         if char == "[":
@@ -46,7 +46,7 @@ def translated(pattern: str, *, extended: bool) -> str:
 
 
 def _piece(special: str, pattern: str, at: int, *, extended: bool, starts: bool) -> tuple[str, bool]:
-    """(Python's words for one character or escape, whether an expression begins behind it)."""
+    """Returns (one character or escape in Python's syntax, whether an expression begins after it)."""
     plain = special[-1]
     is_operator = plain in "(){}|+?" and (len(special) == 1) == extended
     if is_operator:
@@ -71,7 +71,7 @@ def _piece(special: str, pattern: str, at: int, *, extended: bool, starts: bool)
 
 
 def bracket(pattern: str, at: int) -> tuple[str, int]:
-    """(a bracket expression in Python's words, where it ends)."""
+    """Returns (a bracket expression in Python's syntax, where it ends)."""
     start = at + 1
     negated = pattern.startswith("^", start)
     start += negated

@@ -41,7 +41,7 @@ def _filled(template: str, match: re.Match[str]) -> str:
 
 
 class SedRun:
-    """One run over some lines. `out` is told each piece that is written."""
+    """One run over some lines; `out` is called with each piece of output."""
 
     def __init__(self, script: list[Instruction], lines: list[str], *, quiet: bool) -> None:
         self.output: list[str] = []
@@ -51,7 +51,7 @@ class SedRun:
         self._quiet = quiet
         self._number = 0
         self._space = self._hold = ""
-        self._ended = ""  # how the line ends
+        self._ended = ""  # the end of the line
         self._after: list[str] = []
         self._substituted = False
         self._quits = False
@@ -82,7 +82,7 @@ class SedRun:
         self._after.clear()
 
     async def _cycle(self, process: Process) -> bool:
-        """One line through the script; whether the next cycle begins without reading one."""
+        """Runs the script on one line; returns whether the next cycle begins without reading a line."""
         at, turns = 0, 0
         while at < len(self._script):
             turns += 1
@@ -105,7 +105,7 @@ class SedRun:
         return False
 
     def _do(self, one: Instruction, at: int) -> int | None:  # noqa: C901 - one line per command
-        """Runs a command and returns where to go on; None: this line is done, negative: again without
+        """Runs a command and returns where to go on; None: the line is done, negative: again without
         reading."""
         name = one.name
         if name == "s":
@@ -189,7 +189,7 @@ class SedRun:
         out, at, count, changed, last = "", 0, 0, False, -1
         for match in one.pattern.finditer(self._space):
             if match.end() == match.start() == last:
-                continue  # an empty match right behind another
+                continue  # an empty match right after another match
             last = match.end()
             count += 1
             if count < one.number:

@@ -1,4 +1,4 @@
-"""Scripts of `sed`, as GNU sed has them, but for writing and reading files from within."""
+"""Parses scripts of GNU `sed`, without the commands that read and write files."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _TEXTUAL = frozenset("aic")
 
 
 class SedError(ValueError):
-    """The script is none; the text is what sed says of it."""
+    """The script does not parse; the text is sed's."""
 
 
 @dataclass(slots=True)
@@ -33,14 +33,14 @@ class Instruction:
     pattern: re.Pattern[str] | None = None
     text: str = ""  # a replacement, label, text, or exit code
     flags: str = ""
-    number: int = 1  # the occurrence from which `s` replaces
-    target: int = 0  # where a block ends
-    until: int | None = None  # the line at which the range that has begun ends; -1: not known yet
+    number: int = 1  # the first occurrence that `s` replaces
+    target: int = 0  # the end of a block
+    until: int | None = None  # the last line of the range that has begun; -1: not known yet
     table: dict[int, int] = field(default_factory=dict)
 
 
 class SedParser:
-    """Reads a script into a flat list; blocks know where they end."""
+    """Parses a script into a flat list; blocks know where they end."""
 
     def __init__(self, text: str, *, extended: bool) -> None:
         self._text = text
@@ -173,7 +173,7 @@ class SedParser:
         return self._last
 
     def _delimited(self, delimiter: str) -> str:
-        """Reads up to the next delimiter; the one before it has not been read where there is one."""
+        """Reads up to the next delimiter."""
         if self._text.startswith(delimiter, self._at):
             self._at += 1
         out, brackets = "", False

@@ -94,7 +94,7 @@ class _Order:
         return line[start : end - (1 if self._separator and last < len(starts) else 0)]
 
     def _starts(self, line: str) -> list[int]:
-        """Returns where the fields begin; without a separator blanks belong to the field behind them."""
+        """Returns where the fields begin; without a separator, blanks belong to the field after them."""
         if self._separator:
             return [0, *(at + 1 for at, char in enumerate(line) if char == self._separator)]
         return [found.start() for found in re.finditer(r"[ \t]*[^ \t]+", line)] or [0]

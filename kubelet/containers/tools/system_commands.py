@@ -1,4 +1,4 @@
-"""Commands that ask about the machine and its time."""
+"""Commands that show the machine and its time."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from kubeskew.kubelet.containers.tools.options import options_of
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
-# What a container is told of its machine: made up, the same on every node (kubelet/containers/downward.py).
+# The machine that containers see: made up, the same on every node (kubelet/containers/downward.py).
 _MEMORY_KIB, _USED_KIB, _CACHED_KIB = 32 << 20, 4 << 20, 8 << 20
 _CPUS = 8
 _DATES = (
@@ -67,7 +67,7 @@ async def _date(process: Process, argv: list[str]) -> int:
 
 
 def moment_of(text: str, now: datetime) -> datetime | None:
-    """Returns the moment that `date -d` names; None if it names none."""
+    """Returns the moment that `date -d` names; None if it is invalid."""
     text = text.strip()
     if re.fullmatch(r"@-?\d+(\.\d+)?", text):
         return datetime.fromtimestamp(float(text[1:]), UTC)
@@ -99,7 +99,7 @@ def _formatted(moment: datetime, form: str) -> str:
 
 
 async def _uptime(process: Process, argv: list[str]) -> int:
-    """Since when the machine runs is not known: it is told as since the container began."""
+    """Shows the time since the container began: the machine's start is not known."""
     now: datetime = process.machine.now().astimezone(UTC)
     up = timedelta(seconds=int(process.machine.uptime()))
     if "-s" in argv:
@@ -139,7 +139,7 @@ def _human(kib: int) -> str:
 
 
 async def _ps(process: Process, argv: list[str]) -> int:
-    """busybox' list, or with options of procps that of `ps aux` and `ps -ef`."""
+    """Lists processes as busybox, or with procps' options as `ps aux` and `ps -ef`."""
     words = "".join(argv[1:]).lstrip("-")
     listed = [*process.machine.listed()]
     now: datetime = process.machine.now().astimezone(UTC)

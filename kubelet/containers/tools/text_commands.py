@@ -17,11 +17,11 @@ from kubeskew.kubelet.containers.tools.sorting import sort, uniq
 Command = Callable[[Process, list[str]], Awaitable[int]]
 _SIZE = re.compile(r"([+-]?\d+)([bkKmMgG]?)(?:i?B)?")
 _SIZES = {"": 1, "b": 512, "k": 1024, "K": 1024, "m": 1 << 20, "M": 1 << 20, "g": 1 << 30, "G": 1 << 30}
-_FOLLOWED_EVERY = 1.0  # seconds between two looks of `tail -f`
+_FOLLOWED_EVERY = 1.0  # seconds between two reads of `tail -f`
 
 
 def size_of(text: str) -> int:
-    """`4`, `4k`, `1M`. Raises ValueError."""
+    """Returns the size in `4`, `4k`, `1M`. Raises ValueError."""
     found = _SIZE.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -61,14 +61,14 @@ async def _cat(process: Process, argv: list[str]) -> int:
 
 
 def _with_number(argv: list[str]) -> list[str]:
-    """`-5` and `+5` as `-n 5`, the old way."""
+    """Replaces the old forms `-5` and `+5` by `-n 5`."""
     if len(argv) > 1 and re.fullmatch(r"[-+]\d+", argv[1]):
         return [argv[0], "-n", argv[1].lstrip("-"), *argv[2:]]
     return argv
 
 
 async def _head(process: Process, argv: list[str]) -> int:
-    """Reads no more than it shows, so that what writes without end is ended."""
+    """Reads no more than it shows, so that a command that writes without end is ended."""
     options, paths = options_of(_with_number(argv), "nc")
     count = size_of(options.get("c") or options.get("n") or "10")
     if (not paths or paths == ["-"]) and count >= 0:
@@ -124,7 +124,7 @@ def _end(data: bytes, options: dict[str, str]) -> bytes:
 
 
 async def _follow(process: Process, paths: list[str], seen: dict[str, int]) -> None:
-    """Show what is added to files, for ever."""
+    """Shows what is added to files, for ever."""
     if not paths:
         await sleep(float("inf"))
     while True:
@@ -167,7 +167,7 @@ def _show_counts(process: Process, counts: dict[str, int], options: dict[str, st
 
 
 def _ranges(text: str, complement: bool = False) -> Callable[[int], bool]:
-    """Returns whether a number is among `1,3-5,7-`. Raises ValueError."""
+    """Returns a function that says whether a number is among `1,3-5,7-`. Raises ValueError."""
     bounds = []
     for piece in text.split(","):
         first, dash, last = piece.partition("-")

@@ -1,4 +1,4 @@
-"""Device profiles: tables of what a piece of hardware is made of, and the devices that follow from them."""
+"""Device profiles: tables of hardware, and the devices that follow from them."""
 
 from kubeskew.kubelet.drivers.profiles.catalogue import PROFILES, ProfileError, resources_of
 

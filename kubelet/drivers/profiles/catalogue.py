@@ -1,4 +1,4 @@
-"""Lists the profiles, and makes the pools of a driver's nodes that follow from them."""
+"""Lists the profiles, and makes the pools of a driver's nodes from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class ProfileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A kind of hardware: how many pieces a node has by default, how they are named, and what they are."""
+    """A kind of hardware: the default number per node, the names of its devices, and their contents."""
 
     count: int
     name: str
@@ -40,7 +40,7 @@ PROFILES: Mapping[str, Profile] = {
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The devices of a driver on one node: a profile's, or the `resources` that are written out.
+    """The devices of a driver on one node: of a profile, or the `resources` that are written out.
 
     `resources` is `{slices: [{devices, sharedCounters}]}` in the shape of v1.
     """
@@ -54,7 +54,7 @@ class Offer:
     resources: Mapping[str, Any] | None = None
 
     def hardware(self, driver: str) -> Hardware:
-        """Raises ProfileError."""
+        """Returns the hardware; raises ProfileError."""
         profile = _profile(self.profile)
         count = profile.count if self.devices is None else self.devices
         name = self.device_name or profile.name

@@ -1,5 +1,4 @@
-"""The parts that all profiles share: the hardware to make devices of, names that are always the same,
-plain values."""
+"""The parts that all profiles share: the hardware, repeatable identifiers, plain values."""
 
 import hashlib
 import uuid
@@ -12,7 +11,7 @@ from kubeskew.apimachinery.objects import Object
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """So many pieces of hardware of one driver in a node. `attributes`, `capacity` change each device."""
+    """Pieces of hardware of one driver in a node. `attributes` and `capacity` change each device."""
 
     driver: str
     node: str
@@ -25,7 +24,7 @@ class Hardware:
 def device(
     hardware: Hardware, name: str, attributes: Mapping[str, Any], capacity: Mapping[str, str]
 ) -> Object:
-    """Returns a device with these attributes and capacities, and the user's instead of or beside them."""
+    """Returns a device with these attributes and capacities; the hardware's own override them."""
     values = {key: attribute(value) for key, value in {**attributes, **hardware.attributes}.items()}
     amounts = {**capacity, **hardware.capacity}
     return {
@@ -36,7 +35,7 @@ def device(
 
 
 def attribute(value: Any) -> Object | None:
-    """Returns a plain value as the API writes it; a dict is taken as it is, null takes the attribute away."""
+    """Returns a plain value as the API writes it; a dict is taken as it is, null removes the attribute."""
     if value is None or isinstance(value, dict):
         return value
     if isinstance(value, bool):
@@ -54,6 +53,6 @@ def counters(amounts: Mapping[str, str]) -> Object:
 
 
 def identifier(hardware: Hardware, name: str) -> str:
-    """Always the same UUID for the same device."""
+    """Returns the same UUID for the same device every time."""
     parts = "/".join((hardware.node, hardware.driver, name))
     return str(uuid.UUID(bytes=hashlib.sha256(parts.encode()).digest()[:16], version=4))

@@ -36,7 +36,8 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A GPU: what the whole of it has, and its partitions, smallest first (KEP-4815: first fit, not best)."""
+    """A GPU: the resources of the whole, and its partitions, smallest first (KEP-4815: first fit, not
+    best)."""
 
     memory: str
     slices: int
@@ -95,7 +96,7 @@ H100 = Card(
 
 
 def units(hardware: Hardware, card: Card) -> list[Unit]:
-    """Per GPU a counter set, its partitions at every place they can have, and the whole."""
+    """Returns per GPU a counter set, its partitions at every possible place, and the whole."""
     return [_unit(hardware, card, index) for index in range(hardware.count)]
 
 

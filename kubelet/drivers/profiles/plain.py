@@ -10,7 +10,7 @@ from kubeskew.kubelet.drivers.profiles.devices import Hardware, device, identifi
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A kind of device: what each says of itself beside its index and UUID."""
+    """A kind of device: the attributes of each beside its index and UUID."""
 
     attributes: Mapping[str, Any]
     capacity: Mapping[str, str]
@@ -21,7 +21,7 @@ class Model:
 EXAMPLE = Model(
     {"type": "gpu", "model": "LATEST-GPU-MODEL", "driverVersion": version("1.0.0")}, {"memory": "80Gi"}
 )
-# What NVIDIA's driver says of a device (k8s-dra-driver-gpu).
+# The attributes in NVIDIA's driver (k8s-dra-driver-gpu).
 H100 = Model(
     {
         "type": "gpu",
@@ -39,7 +39,7 @@ H100 = Model(
 
 
 def units(hardware: Hardware, model: Model) -> list[Unit]:
-    """`NAME-0 …`, each a unit of its own."""
+    """Returns `NAME-0 …`, each a unit of its own."""
     made = []
     for index in range(hardware.count):
         name = f"{hardware.name}-{index}"

@@ -1,7 +1,7 @@
 """SR-IOV network cards: a physical function, and the virtual functions that it can be divided into.
 
-Whoever has the physical function has all of the card; each virtual function takes one of its slots and a
-share of its bandwidth.
+The physical function takes all of the card; each virtual function takes one of its slots and a share of its
+bandwidth.
 """
 
 from kubeskew.kubelet.drivers.pools import Unit
@@ -13,7 +13,7 @@ _COMMON = {"vendor": "15b3", "model": "ConnectX-6 Dx", "linkType": "ethernet", "
 
 
 def units(hardware: Hardware) -> list[Unit]:
-    """Per card its virtual functions, then the physical one."""
+    """Returns per card its virtual functions, then the physical one."""
     return [_unit(hardware, index) for index in range(hardware.count)]
 
 

@@ -1,7 +1,7 @@
-"""TPU v5e in groups of four machines with four chips each: a 4x4 slice and its parts, as KEP-4815 has them.
+"""TPU v5e in groups of four machines with four chips each: a 4x4 slice and its parts, as in KEP-4815.
 
-A device of more than one machine belongs to no node: the pool is the driver's, its devices choose their
-nodes by name or by host name.
+A device of several machines belongs to no node: the pool is the driver's, and its devices select their nodes
+by name or by host name.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ _LABEL = 63
 
 
 def groups(nodes: Sequence[str]) -> list[Sequence[str]]:
-    """The nodes, in fours: which of them are wired together."""
+    """Returns the nodes in groups of four machines that are wired together."""
     return [nodes[at : at + MACHINES] for at in range(0, len(nodes), MACHINES)]
 
 
 def unit(hardware: Hardware, nodes: Sequence[str]) -> Unit:
-    """Returns a group's slices: one per machine, one per pair, one of all four; fewer where machines are
+    """Returns a group's devices: one per machine, one per pair, one of all four; fewer where machines are
     missing."""
     names = [_counter(node, position) for position, node in enumerate(nodes)]
     all_chips = dict.fromkeys(names, str(CHIPS))
@@ -37,7 +37,7 @@ def unit(hardware: Hardware, nodes: Sequence[str]) -> Unit:
 
 
 def single(hardware: Hardware) -> Unit:
-    """Makes the devices of one machine for a release without multi-host devices."""
+    """Returns the devices of one machine, for releases without devices of several machines."""
     return Unit((_slice(hardware, "tpu-2x2-1", "2x2", 1),))
 
 
@@ -60,6 +60,6 @@ def _nodes(nodes: Sequence[str]) -> Object:
 
 
 def _counter(node: str, position: int) -> str:
-    """A counter's name is a DNS label; a node's may be longer and have dots."""
+    """Returns a counter's name, a DNS label; a node's name may be longer and have dots."""
     name = f"tpus-{node.replace('.', '-')}"
     return name if len(name) <= _LABEL else f"tpus-{position}"

@@ -67,7 +67,7 @@ async def _read_all(process: Process, run: Awk, paths: list[str]) -> int:
 
 
 class _Output:
-    """Collects the program's output: to standard output at once in order, to commands when it has ended."""
+    """Collects the program's output: for standard output in order, for commands until it has ended."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

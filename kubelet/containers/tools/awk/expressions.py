@@ -1,4 +1,4 @@
-"""Values of awk's expressions."""
+"""Evaluates awk's expressions."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from kubeskew.kubelet.containers.tools.regexes import compiled
 
 
 class AwkExpressions(AwkState):
-    """Every kind of node has a method `_value_KIND`."""
+    """Evaluates expressions; every kind of node has a method `_value_KIND`."""
 
     def _value(self, node: Node) -> Value | None:
         kind = {"||": "or", "&&": "and"}.get(node[0], node[0])
@@ -153,7 +153,7 @@ class AwkExpressions(AwkState):
             self._record = text_of(self.variables["OFS"]).join(self._fields)
 
     def _value_getline(self, _command: Node, _target: Node | None) -> Value:
-        return -1.0  # a command's output is not read from within
+        return -1.0  # the output of a command is not read here
 
     def _value_getline_file(self, source: Node | None, target: Node | None) -> Value:
         if source is not None:

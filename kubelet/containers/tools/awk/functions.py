@@ -10,7 +10,7 @@ from kubeskew.kubelet.containers.tools.regexes import compiled
 
 
 class AwkFunctions(AwkExpressions):
-    """Every function has a method `_call_NAME`."""
+    """awk's own functions; each has a method `_call_NAME`."""
 
     def _text(self, arguments: list[Node], number: int, default: str = "") -> str:
         return text_of(self._value(arguments[number])) if number < len(arguments) else default

@@ -1,4 +1,4 @@
-"""Reads awk programs: the tree of a program is made of tuples whose first item is their kind."""
+"""Parses awk programs into trees of tuples whose first item is the kind of node."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,13 +19,13 @@ class Program:
 
 
 class Reader:
-    """Reads a program from its symbols. Raises AwkError."""
+    """Parses a program from its symbols. Raises AwkError."""
 
     def __init__(self, text: str) -> None:
         self._symbols = symbols_of(text)
         self._at = 0
         self._no_in = 0  # inside the parentheses of `for`, where `in` is no operator
-        self._no_greater = 0  # behind `print`, where `>` is a redirect
+        self._no_greater = 0  # after `print`, where `>` is a redirect
 
     def program(self) -> Program:
         made = Program()

@@ -18,11 +18,11 @@ _MOST_TURNS = 5_000_000
 
 
 class NextError(Exception):
-    """The record is done."""
+    """Ends the present record (`next`)."""
 
 
 class AwkExitError(Exception):
-    """The program ends."""
+    """Ends the program (`exit`)."""
 
 
 class LoopError(Exception):
@@ -43,7 +43,7 @@ class Awk(AwkFunctions):
     # -- the program
 
     def begin(self) -> bool:
-        """Run what is to be done first; whether any input is read afterwards."""
+        """Runs the BEGIN rules; returns whether any input is read afterwards."""
         try:
             for block in self._program.begins:
                 self._run(block)
@@ -52,7 +52,7 @@ class Awk(AwkFunctions):
         return bool(self._program.rules or self._program.ends)
 
     def read(self, path: str, text: str) -> bool:
-        """Go through a file's records; False once the program has ended."""
+        """Processes a file's records; returns False once the program has ended."""
         self.variables["FILENAME"] = path
         self.variables["FNR"] = 0.0
         self._records = iter(self._split_records(text))
@@ -121,7 +121,7 @@ class Awk(AwkFunctions):
             self._run(second)
 
     def _loop_body(self, body: Node) -> bool:
-        """Run a body once; whether the loop goes on."""
+        """Runs a loop's body once; returns whether the loop goes on."""
         self._turn()
         try:
             self._run(body)

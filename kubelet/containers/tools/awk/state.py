@@ -16,7 +16,7 @@ Variables = dict[str, Any]
 class AwkState:
     """Variables, record and fields of one run.
 
-    `write` is told (how, name, text) of what is printed; `how` is empty for standard output.
+    `write` is called with (how, name, text) of the output; `how` is empty for standard output.
     """
 
     def __init__(

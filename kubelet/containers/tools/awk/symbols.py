@@ -1,4 +1,4 @@
-"""The symbols of awk programs."""
+"""Splits awk programs into symbols."""
 
 import re
 from typing import NamedTuple
@@ -31,7 +31,7 @@ _BEFORE_OPERAND = frozenset({"sign", "keyword", ""})
 
 
 class AwkError(ValueError):
-    """The program is none."""
+    """The program does not parse."""
 
 
 class Symbol(NamedTuple):

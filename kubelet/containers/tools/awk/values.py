@@ -1,4 +1,4 @@
-"""Values of awk: numbers, strings, and what came from input and may be either."""
+"""Values of awk: numbers, strings, and input that may be either."""
 
 import re
 
@@ -8,7 +8,7 @@ _LARGEST_WHOLE = 1e16
 
 
 class Input(str):
-    """A string from input: it is a number where it looks like one."""
+    """A string from input; it counts as a number if it looks like one."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ Value = float | str
 
 
 def number_of(value: Value | None) -> float:
-    """A string is the number that it begins with."""
+    """Returns a value as a number: of a string, the number that it begins with."""
     if value is None:
         return 0.0
     if isinstance(value, float):
@@ -54,7 +54,8 @@ def is_true(value: Value | None) -> bool:
 
 
 def compare(left: Value | None, right: Value | None) -> int:
-    """Below, at or above zero: as numbers where both may be numbers, else as strings."""
+    """Returns a number below, at or above zero; compares as numbers if both may be numbers, else as
+    strings."""
     if _may_be_number(left) and _may_be_number(right):
         first, second = number_of(left), number_of(right)
         return (first > second) - (first < second)
