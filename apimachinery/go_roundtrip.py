@@ -216,7 +216,7 @@ def _map(schema: Schema) -> Normaliser:
     if items is None:
         return _any
     plan: list[Normaliser] = []
-    holds_bytes = items.format == "byte"  # upstream's store drops these fields if they are null
+    holds_bytes = items.format == "byte"  # here null stands for an empty text
 
     def run(value: Any, unknown: list[str]) -> Any:
         if not isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""The controller manager: control loops that only ever talk to the API."""
+"""The controller manager: control loops that use only the API."""

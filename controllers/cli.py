@@ -1,4 +1,4 @@
-"""`kubeskew controller-manager`: upstream's flags, as far as the controllers here have a use for them."""
+"""`kubeskew controller-manager`, with those of upstream's flags that have an effect here."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 def concurrency_options(command: Command) -> Command:
-    """Add `--concurrent-…-syncs`, which the command then gets as one mapping `workers`."""
+    """Adds `--concurrent-…-syncs`, which the command then gets as one mapping `workers`."""
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> None:

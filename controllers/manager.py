@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
 
-# Every controller there is. The second value: the gate that must be on, if any.
+# All controllers, each with the gate that must be on, if any.
 CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (AccountTokensController, ""),
     (ServiceAccountController, ""),
@@ -87,7 +87,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (CleaningController, ""),
 )
 
-# Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).
+# Older names that --controllers accepts, from before 1.28 (upstream, cmd/kube-controller-manager/names).
 ALIASES = {
     "clusterrole-aggregation": "clusterrole-aggregation-controller",
     "csrapproving": "certificatesigningrequest-approving-controller",
@@ -130,7 +130,7 @@ class ManagerOptions:
     controllers: Sequence[str] = ("*",)
     workers: Mapping[str, int] = field(default_factory=dict)  # by controller name
     root_ca: str = ""  # PEM
-    own_accounts: bool = False  # each controller has its own; else all are the manager
+    own_accounts: bool = False  # each controller has its own account; else all use the manager's
     authority: tuple[bytes, bytes] | None = None  # certificate and key, PEM
     account_key: bytes = b""  # PEM
 
@@ -144,7 +144,7 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
 
 
 def unknown_controllers(wanted: Sequence[str]) -> list[str]:
-    """Names in `--controllers` that no controller has."""
+    """Returns the names in `--controllers` that no controller has."""
     known = {controller.name for controller, _ in CONTROLLERS} | set(ALIASES.values()) | {"*"}
     return [text for text in wanted if _full_name(text).removeprefix("-") not in known]
 
@@ -170,7 +170,7 @@ class Manager:
         return f"starting: {', '.join(late)}" if late else True
 
     async def run(self) -> None:
-        """Lead and work until the component is to stop."""
+        """Leads and works until the component has to stop."""
         if not self._ctx.options.leader_elect:
             await self._lead(self._ctx.stop)
             return

@@ -66,7 +66,7 @@ class KubeletFeatures:
     optional_node_operations: bool
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
-    dra_unprepares_what_it_knows: bool  # `allocatable` only, not what the pod's spec and the gates name
+    dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     device_plugins_apart: bool  # distinguishes two plugins for one resource
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's

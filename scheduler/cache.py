@@ -1,9 +1,8 @@
-"""The scheduler's view of what runs where: the informers' news plus its own decisions.
+"""The scheduler's view of nodes and their pods: the informers' state plus its own decisions.
 
-A pod is *assumed* on a node from the decision until the informer shows it there. One event loop runs both
-the cycle and the informers, and a cycle hardly ever waits between its first look at the nodes and its
-decision: so it reads the live values, and a snapshot is never taken. What changes during a long search for
-devices, the cycle may see or not.
+A pod is *assumed* on a node from the decision until the informer shows it there. One event loop runs both the
+cycle and the informers, and a cycle hardly ever waits between its first look at the nodes and its decision.
+So it reads the live values instead of a snapshot. During a long search for devices it may see changes or not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ class Cache:
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
         self._pods: dict[str, str] = {}  # pod uid → node name
-        self._assumed: dict[str, str] = {}  # the same, of those not yet confirmed
+        self._assumed: dict[str, str] = {}  # the same, of assumed pods
         self._affine: dict[str, NodeInfo] = {}
         self._images: dict[str, set[str]] = {}  # image name → the nodes that have it
         self._present: list[NodeInfo] | None = None  # nodes that exist, in order of arrival
@@ -58,7 +57,7 @@ class Cache:
     # -- pods
 
     def add_pod(self, pod: PodInfo) -> None:
-        """A pod that is on a node, new or changed; confirms an assumed one, wherever that was."""
+        """Adds a pod that is on a node, new or changed; confirms an assumed one, wherever that was."""
         self.remove_pod(pod.uid)
         self._place(pod, pod.spec["nodeName"])
 
@@ -73,7 +72,7 @@ class Cache:
             self._drop_if_empty(info)
 
     def refresh(self, pod: Object) -> None:
-        """A newer version of a pod that differs in nothing that is counted."""
+        """Replaces a pod by a version that does not change what is counted."""
         name = self._pods.get(pod["metadata"].get("uid", ""))
         info = self._nodes[name].pods.get(pod["metadata"]["uid"]) if name is not None else None
         if info is not None:
@@ -87,14 +86,14 @@ class Cache:
         return len(self._images.get(name, ()))
 
     def assume(self, pod: PodInfo, node: str) -> None:
-        """Count the pod as running on the node from now on; raises ValueError if it is somewhere."""
+        """Counts the pod as running on the node from now on; raises ValueError if it is on one already."""
         if pod.uid in self._pods:
             raise ValueError(f"pod {pod.uid}({pod.key}) is in the cache, so can't be assumed")
         self._place(pod, node)
         self._assumed[pod.uid] = node
 
     def forget(self, uid: str) -> None:
-        """Undo `assume`; a pod that the informer has confirmed stays."""
+        """Undoes `assume`; a pod that the informer has confirmed stays."""
         if uid in self._assumed:
             self.remove_pod(uid)
 

@@ -23,7 +23,7 @@ def _duration(_context: click.Context, _parameter: click.Parameter, value: str |
 
 
 def _lease_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags of leader election, with upstream's names."""
+    """Adds the flags of leader election, with upstream's names."""
     seconds = {
         "lease-duration": "How long others wait before they take over a lease that is not renewed.",
         "renew-deadline": "How long the holder tries to renew before it gives up.",
@@ -65,7 +65,7 @@ def scheduler(
 
 
 def _read(config: Path) -> SchedulerSettings:
-    from kubeskew.scheduler.configuration.reading import read_file  # YAML is not needed without a file
+    from kubeskew.scheduler.configuration.reading import read_file  # only a file needs YAML
 
     try:
         return read_file(config)
@@ -89,7 +89,7 @@ def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElecti
 
 
 async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
-    """Schedule while leading, until `ctx.stop` is set."""
+    """Schedules while leading, until `ctx.stop` is set."""
     from kubeskew.scheduler.framework.profile import ProfileError
     from kubeskew.scheduler.metrics.resources import PATH, resource_registry
     from kubeskew.scheduler.scheduler import SchedulerService

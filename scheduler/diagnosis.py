@@ -12,7 +12,7 @@ from kubeskew.scheduler.framework.status import Status
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Collects what every node, or PreFilter, or PostFilter said."""
+    """Collects the answers of nodes, PreFilter and PostFilter."""
 
     nodes: int
     rejected: Mapping[str, Status] = field(default_factory=dict)
@@ -22,9 +22,9 @@ class Diagnosis:
     pending: set[str] = field(default_factory=set)
 
     def message(self, *, double_full_stop: bool = False) -> str:
-        """`0/3 nodes are available: 3 Insufficient cpu. preemption: …`
+        """Returns `0/3 nodes are available: 3 Insufficient cpu. preemption: …`.
 
-        `double_full_stop` puts one behind what PostFilter said, which has its own already.
+        `double_full_stop` adds one after PostFilter's text, which ends with one already.
         """
         text = f"0/{self.nodes} nodes are available:"
         if self.pre_filter:

@@ -1,4 +1,5 @@
-"""News of pods and nodes: into the cache, into the queue, and to the pods that wait for them."""
+"""Handles events of pods and nodes: updates the cache and the queue, and requeues the pods that they may
+help."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -50,7 +51,7 @@ def _taints(node: Object) -> Any:
 
 
 def is_assigned(pod: Object | None) -> bool:
-    """On a node, and still using it."""
+    """Returns whether the pod has a node and still uses it."""
     return pod is not None and bool(pod["spec"].get("nodeName")) and not _is_over(pod)
 
 
@@ -92,7 +93,7 @@ class ClusterInformers:
         if self._is_ours(old) and not self._is_ours(new) and old is not None:
             self._queue.delete(old["metadata"]["uid"])
         if new is None and old is not None and self._cache.is_assumed(old["metadata"]["uid"]):
-            # Bound and deleted while the informer was away: it never showed the pod on its node.
+            # Bound and deleted while the watch was broken: the informer never showed the pod on its node.
             self._cache.forget(old["metadata"]["uid"])
             self._queue.move(_POD_DELETED, old, None)
             return
@@ -102,7 +103,7 @@ class ClusterInformers:
             self._pending(old, new)
 
     def _is_ours(self, pod: Object | None) -> bool:
-        """Pending, and to be scheduled by us."""
+        """Returns whether the pod is pending and names one of our profiles."""
         if pod is None or pod["spec"].get("nodeName") or _is_over(pod):
             return False
         return (pod["spec"].get("schedulerName") or "default-scheduler") in self._scheduler_names
@@ -135,7 +136,7 @@ class ClusterInformers:
             self._changed(old, new)
 
     def _changed(self, old: Object, new: Object) -> None:
-        """A pod that stays on its node."""
+        """Handles a change of a pod that stays on its node."""
         before, now = old["metadata"], new["metadata"]
         respecified = old["spec"] != new["spec"]
         relabelled = before.get("labels") != now.get("labels")

@@ -17,7 +17,7 @@ from kubeskew.scheduler.metrics.metrics import Metrics
 
 @dataclass(slots=True)
 class Handle:
-    """One per profile; what is put in afterwards is there once the scheduler is put together."""
+    """One handle per profile; the later fields are set once the scheduler is complete."""
 
     client: APIClient
     informers: InformerFactory
@@ -36,7 +36,7 @@ class Handle:
         return self.filters[0]
 
     def activate(self, uid: str) -> None:
-        """Try the pod at once."""
+        """Has the pod tried at once."""
         for run in self.activations:
             run(uid)
 

@@ -20,7 +20,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 class NodeFinder:
-    """Remembers from pod to pod where in the list of nodes it stopped to look."""
+    """Finds nodes; remembers from pod to pod where in the list of nodes it stopped."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class NodeFinder:
         observe: Observe,
         clock: Clock,
     ) -> None:
-        """`observe` is told how an extension point ended and when (monotonic) it began."""
+        """`observe` is called with the status of an extension point and its start (monotonic)."""
         self._profile = profile
         self._node_filter = node_filter
         self._cache = cache
@@ -92,7 +92,7 @@ class NodeFinder:
         return diagnosis
 
     def _promised(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Returns the node that the pod was promised, if it fits: no other is looked at then."""
+        """Returns the node to which the pod is nominated, if it fits: then no other is checked."""
         name = (pod.pod.get("status") or {}).get("nominatedNodeName")
         if not name:
             return []
@@ -112,8 +112,7 @@ class NodeFinder:
     def _filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
     ) -> list[NodeInfo] | Status:
-        """Returns the nodes that fit, at most as many as are worth scoring; fills in why the others do
-        not."""
+        """Returns the nodes that fit, at most as many as are to be scored; notes why the others do not."""
         filters = self._node_filter.prepare(state, pod)
         fits = self._node_filter.run
         feasible: list[NodeInfo] = []
@@ -137,13 +136,13 @@ class NodeFinder:
             else:
                 return status
         self._sampler.looked_at(seen)
-        for name in filters.names:  # each is asked about the nodes that those before it left
+        for name in filters.names:  # each checks only the nodes that those before it left
             self._profile.count_evaluations(name, "Filter", seen)
             seen -= refused.get(name, 0)
         return feasible
 
     def _best(self, scores: Mapping[str, int]) -> str:
-        """Returns a node with the highest score; by lot if there are several."""
+        """Returns a node with the highest score, a random one of several."""
         highest = max(scores.values())
         best = [name for name, score in scores.items() if score == highest]
         return best[int(self._entropy.random() * len(best))]

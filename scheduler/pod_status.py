@@ -1,4 +1,4 @@
-"""Writing the status of pods, as everything in the scheduler does it.
+"""Writes the status of pods for all of the scheduler.
 
 Source: k8s.io/kubernetes/pkg/scheduler/util, PatchPodStatus, 1.36.
 """
@@ -17,8 +17,10 @@ _PASSING = frozenset({"InternalError", "ServiceUnavailable"})
 
 
 async def patch_pod_status(client: APIClient, clock: Clock, pod: PodInfo, body: dict[str, Any]) -> None:
-    """Again after a server's own errors and refused connections; then raises StatusError or a connection
-    error."""
+    """Patches the status; repeats after server errors and refused connections.
+
+    Then raises StatusError or a connection error.
+    """
     for pause in _PAUSES_SECONDS:
         try:
             await _patch(client, pod, body)

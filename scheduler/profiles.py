@@ -1,4 +1,4 @@
-"""From settings to profiles: the plugins of every scheduler name."""
+"""Makes profiles from settings: the plugins of every scheduler name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,9 +27,9 @@ _PROTOCOLS: Mapping[str, type] = {
 
 
 def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0) -> Profile:
-    """Returns the profile that `settings` describe; raises ProfileError.
+    """Returns the profile of `settings`; raises ProfileError.
 
-    `percentage` of nodes to score, if it says none itself.
+    `percentage` of nodes to score applies if the profile has none itself.
     """
     everywhere = merging.multi_point(default_plugins(context.features), settings.plugins)
     made: dict[str, Plugin] = {}
@@ -71,7 +71,7 @@ def _enabled(settings: ProfileSettings, point: str) -> Sequence[PluginRef]:
 
 
 def _missing(everywhere: Sequence[PluginRef], settings: ProfileSettings, name: str) -> str:
-    """A plugin that does not exist is told of in two ways, by where it was enabled."""
+    """Returns the error for an unknown plugin; it depends on where the plugin was enabled."""
     if name in {each.name for each in everywhere}:
         return f'MultiPointPlugin "{name}" does not exist'
     point = next(point for point in EXTENSION_POINTS if name in {e.name for e in _enabled(settings, point)})
@@ -79,7 +79,7 @@ def _missing(everywhere: Sequence[PluginRef], settings: ProfileSettings, name: s
 
 
 def check_queue_sort(profiles: Sequence[Profile]) -> None:
-    """All profiles share one queue, and so its order; raises ProfileError."""
+    """Raises ProfileError unless all profiles have the same queue sort: they share one queue."""
     first = profiles[0]
     for profile in profiles[1:]:
         if profile.queue_sort.name != first.queue_sort.name:

@@ -11,11 +11,11 @@ from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.pod_status import patch_pod_status
 
-_NOTE_LIMIT = 1024  # of an event, with the ellipsis
+_NOTE_LIMIT = 1024  # characters of an event, with the ellipsis
 
 
 class Reporter:
-    """Writes through the API."""
+    """Reports by API calls."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Reporter:
         clock: Clock,
         features: SchedulerFeatures,
     ) -> None:
-        """`recorders` by scheduler name: events are told under the name that the pod asks for."""
+        """`recorders` are by scheduler name: events appear under the name that the pod gives."""
         self._features = features
         self._client = client
         self._recorders = recorders
@@ -37,7 +37,8 @@ class Reporter:
     async def not_scheduled(
         self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
     ) -> None:
-        """An event, and the pod's condition if it changed; raises StatusError or a connection error."""
+        """Writes an event, and the pod's condition if it changed; raises StatusError or a connection
+        error."""
         note = message if len(message) <= _NOTE_LIMIT else message[: _NOTE_LIMIT - 4] + " ..."
         recorder = self._recorders[pod.scheduler_name]
         recorder.event(pod.pod, "Warning", "FailedScheduling", note, action="Scheduling")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from kubeskew.scheduler.framework.node_info import NodeInfo
 
-_ALL_UP_TO = 100  # nodes; below, every node is looked at
+_ALL_UP_TO = 100  # nodes; in smaller clusters every node is checked
 _MIN_PERCENT = 5
 
 
 class NodeSampler:
-    """Goes round the nodes, so that all of them get their turn."""
+    """Goes round the nodes, so that each gets its turn."""
 
     def __init__(self) -> None:
         self._start = 0
@@ -20,7 +20,7 @@ class NodeSampler:
 
     @staticmethod
     def wanted(nodes: int, percent: int = 0) -> int:
-        """Returns how many feasible nodes end the search in a cluster of that size; 0 percent adapts to
+        """Returns how many feasible nodes end the search in a cluster of that size; 0 percent depends on
         it."""
         if nodes < _ALL_UP_TO:
             return max(nodes, 1)
@@ -34,6 +34,6 @@ class NodeSampler:
         yield from nodes[:start]
 
     def looked_at(self, number: int) -> None:
-        """The next search begins behind these."""
+        """Has the next search begin after these."""
         if self._length:
             self._start = (self._start + number) % self._length

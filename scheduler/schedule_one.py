@@ -1,4 +1,4 @@
-"""One pod, from the queue to a node: `schedule_one`, the scheduling cycle, the binding cycle.
+"""Takes one pod from the queue to a node: `schedule_one`, the scheduling cycle, the binding cycle.
 
 Scheduling cycles run one after the other and, unless a search for devices takes long, do not wait between
 looking at the nodes and deciding; binding cycles run beside them. Every way out of a failed attempt undoes
@@ -32,13 +32,13 @@ from kubeskew.scheduler.turns import in_turns
 
 log = logging.getLogger(__name__)
 
-_RECORDED_OF = 10  # of so many attempts, one takes the time of each plugin
+_RECORDED_OF = 10  # one attempt in so many measures the time of each plugin
 
 _POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 
 
 class PodReporter(Protocol):
-    """Tells people, and the pod's status, how an attempt ended."""
+    """Reports to people, and in the pod's status, how an attempt ended."""
 
     def scheduled(self, pod: PodInfo, node: str) -> None: ...
 
@@ -64,7 +64,7 @@ class Scheduler:
         *,
         double_full_stop: bool = False,
     ) -> None:
-        """`filters` are by profile; `current` gives the informer's version of a pod (namespace, name)."""
+        """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name)."""
         self.profiles = {profile.name: profile for profile in profiles}
         self._queue = queue
         self._double_full_stop = double_full_stop
@@ -84,29 +84,29 @@ class Scheduler:
         self._binding: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
-        """Schedule until cancelled; then wait for the attempt under way and for what is being bound."""
+        """Schedules until cancelled; then waits for the attempt under way and for binding cycles."""
         try:
             while True:
                 queued = await self._queue.pop()
                 attempt = self._keep(self._attempt(queued))
-                await asyncio.shield(attempt)  # cut short, it would lose its pod between queue and node
+                await asyncio.shield(attempt)  # else its pod would be lost between queue and node
         finally:
             await self.settle()
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that `settle` waits for."""
+        """Starts work that `settle` waits for."""
         task = asyncio.create_task(work)
         self._binding[task] = None
         task.add_done_callback(self._binding.pop)
         return task
 
     async def settle(self) -> None:
-        """Return when no pod is being bound."""
+        """Returns when no pod is being bound."""
         while self._binding:
             await asyncio.gather(*self._binding, return_exceptions=True)
 
     async def schedule_one(self) -> None:
-        """Take the next pod and make one attempt at it."""
+        """Takes the next pod and makes one attempt at it."""
         await self._attempt(await self._queue.pop())
 
     async def _attempt(self, queued: QueuedPod) -> None:
@@ -129,7 +129,7 @@ class Scheduler:
         await asyncio.sleep(0)  # let binding cycles and informers have their turn
 
     def _is_over(self, pod: PodInfo) -> bool:
-        """Deleted meanwhile, or already on its way to a node."""
+        """Returns whether the pod was deleted meanwhile, or is already bound."""
         current = self._current(pod.namespace, pod.name)
         if current is None or current["metadata"].get("uid") != pod.uid:
             return True
@@ -175,7 +175,7 @@ class Scheduler:
             status = failed(error)
         if not status.is_success:
             await self._undo(state, pod, node)
-            # The pod held resources for a while; whoever was rejected meanwhile may fit now.
+            # The pod held resources for a while; pods rejected meanwhile may fit now.
             self._queue.move(_POD_FORGOTTEN, pod.pod, None)
             await self._fail_with(queued, status, began)
             return
@@ -204,7 +204,7 @@ class Scheduler:
     # -- failures
 
     async def _reject(self, state: CycleState, queued: QueuedPod, diagnosis: Diagnosis, began: float) -> None:
-        """The pod fits nowhere: see whether a PostFilter helps, then put the pod aside."""
+        """Handles a pod that fits nowhere: runs PostFilter, then puts the pod aside."""
         result = None
         profile = self.profiles[queued.info.scheduler_name]
         if profile.post_filters and diagnosis.nodes:
@@ -223,7 +223,7 @@ class Scheduler:
         await self._fail(queued, status, result.nominated_node if result else None, began)
 
     async def _fail_with(self, queued: QueuedPod, status: Status, began: float) -> None:
-        """A failure of Reserve or later: one plugin is to blame."""
+        """Handles a failure of Reserve or later, of one plugin."""
         if status.is_rejected:
             nodes = len(self._cache.nodes())
             diagnosis = Diagnosis(nodes, {"": status})

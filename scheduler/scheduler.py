@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SchedulerService:
-    """Start it, let it lead, stop it. `lead` schedules until told to end; informers run all the time."""
+    """Runs a scheduler: `lead` schedules until it is ended; informers run all the time."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class SchedulerService:
         host: str = "",
         settings: SchedulerSettings | None = None,
     ) -> None:
-        """Raises ProfileError if the settings make no scheduler."""
+        """Raises ProfileError for invalid settings."""
         settings = settings or SchedulerSettings()
         self._features = SchedulerFeatures.of(world.version, world.gates)
         self.metrics = Metrics(registry, self._features)
@@ -118,7 +118,7 @@ class SchedulerService:
         return made, filters
 
     def _watch_sizes(self) -> None:
-        """Sizes are read when the metrics are."""
+        """Computes sizes when the metrics are read."""
         for queue in ("active", "backoff", "unschedulable", "gated"):
             self.metrics.pending.labels(queue=queue).set_function(partial(self._queued, queue))
         for kind in ("nodes", "pods", "assumed_pods"):
@@ -135,20 +135,20 @@ class SchedulerService:
         return self._informers.informer(PODS).list()
 
     def synced_informers(self) -> bool | str:
-        """Returns whether everything has been listed, or what the API server cannot list, as far as that
-        is known."""
+        """Returns whether everything has been listed, or what the API server cannot list, as far as is
+        known."""
         unserved = ", ".join(map(str, self._informers.unserved))
         return self._informers.has_synced or (f"the API server cannot list {unserved}" if unserved else False)
 
     def start(self) -> None:
-        """Begin to follow the cluster."""
+        """Starts the informers."""
         self._informers.start()
 
     async def synced(self) -> None:
         await self._informers.synced()
 
     async def lead(self, ended: asyncio.Event) -> None:
-        """Schedule once everything is listed, until `ended` is set; what is being bound then is finished."""
+        """Schedules once everything is listed, until `ended` is set; finishes binding cycles."""
         running = asyncio.create_task(self._run(), name="scheduler")
         ending = asyncio.create_task(ended.wait())
         try:

@@ -1,8 +1,8 @@
-"""Work that takes long, in turns with everything else on the event loop.
+"""Runs long work in turns with everything else on the event loop.
 
 A scheduling cycle is ordinary, synchronous code, and mostly over within a millisecond. But a search for
-devices may take seconds. Upstream it has a thread; here it gives up its turn where it is, so that bindings,
-informers and the renewal of the lease go on, and is resumed later.
+devices may take seconds. Upstream it has a thread; here it pauses where it is, so that bindings, informers
+and the renewal of the lease go on, and is resumed later.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def in_turns(clock: Clock, work: Callable[[], T]) -> T:
 
 
 def give_way(now: float) -> None:
-    """Let others have their turn if this work has had a long one; `now` is monotonic."""
+    """Lets other tasks run if this work has run for long; `now` is monotonic."""
     stack = getcurrent()
     if now - getattr(stack, "turn_began", now) >= TURN_SECONDS:
         stack.parent.switch()

@@ -1,4 +1,4 @@
-"""A pod's volume claims as the scheduler meets them, and the volumes behind them.
+"""Reads a pod's volume claims and the volumes behind them.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding, 1.36.
 """
@@ -41,7 +41,7 @@ class ClaimUnusable(ValueError):  # noqa: N818 - a state of the claim
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """The claims of a pod, by what has to happen to them."""
+    """The claims of a pod, by what the scheduler has to do."""
 
     bound: tuple[Object, ...]
     delayed: tuple[Object, ...]  # bound once the pod's node is known
@@ -129,7 +129,7 @@ def _check(claim: Object, pod: PodInfo, *, must_be_owned: bool) -> None:
 
 
 def connect(factory: InformerFactory, queue: SchedulingQueue) -> None:
-    """Tell the queue what happens to claims, volumes, classes and CSI nodes."""
+    """Reports events of claims, volumes, classes and CSI nodes to the queue."""
     for ref, resource in _WATCHED.items():
         _connect(factory, queue, ref, resource)
 

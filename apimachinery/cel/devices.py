@@ -39,7 +39,7 @@ def _includes(value: Any, wanted: Any) -> bool:
 
 _INCLUDES = overload("dyn.includes(dyn) bool", _includes, "includes", loose=True)
 _ATTRIBUTES_OF_LISTS = Library(0, (_INCLUDES,))
-_VERSIONS = Library(0, SEMVERS)  # the part of the environment that is as old as devices
+_VERSIONS = Library(0, SEMVERS)  # devices had them from the start, other expressions later
 
 
 @lru_cache(maxsize=32)

@@ -19,7 +19,7 @@ from kubeskew.apimachinery.cel.types import ANY, Type
 
 _RECURSION = 12_000  # enough for an expression of the deepest nesting allowed
 _MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # limits per environment: expressions, and their characters
-_TOLD_SINCE = 31  # text for a result of another type, with the minor of the environment
+_TOLD_SINCE = 31  # errors name the result's type since this minor
 _DEEP = 100  # expressions with fewer nodes cannot exceed Python's own limit
 
 

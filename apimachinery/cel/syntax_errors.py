@@ -32,7 +32,7 @@ from kubeskew.apimachinery.cel.syntax_states import (
 )
 
 _ATTEMPTS = 30  # recoveries
-_LOOKAHEAD = 256  # tokens skipped as one error
+_LOOKAHEAD = 256  # most tokens skipped at once
 _REPORTED = 100
 _DEPTH = 250
 _RESERVED_MEMBER = re.compile(r"no viable alternative at input '\.(true|false|null)'")

@@ -1,1 +1,1 @@
-"""Autoscalers, as far as they need no metrics."""
+"""Autoscalers, as far as they work without metrics."""

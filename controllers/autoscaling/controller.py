@@ -1,4 +1,5 @@
-"""The horizontal pod autoscaler of a cluster without metrics: it keeps the limits, and tells what it lacks.
+"""The horizontal pod autoscaler of a cluster without metrics: it keeps the limits, and reports missing
+metrics.
 
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
 """
@@ -62,7 +63,7 @@ class HorizontalController(Controller):
         await self._write(autoscaler, found)
 
     async def _keep(self, autoscaler: Object, ref: Ref, scale: Object, found: Object) -> None:
-        """Bring the target within its limits, or tell that nothing measures it."""
+        """Scales the target into its limits, or reports that there are no metrics."""
         spec = autoscaler["spec"]
         current = int((scale.get("spec") or {}).get("replicas") or 0)
         least = spec.get("minReplicas")

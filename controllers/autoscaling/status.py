@@ -33,7 +33,7 @@ def with_condition(
 
 
 def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
-    """(the new size, why) where the limits alone decide."""
+    """Returns (the new size, why) if the limits alone decide it."""
     if current > most:
         return most, "Current number of replicas above Spec.MaxReplicas"
     if current < least:
@@ -42,7 +42,7 @@ def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
 
 
 def failure(metric: dict[str, Any]) -> tuple[str, str, str]:
-    """(reason, what is told of it, what the sum of all says) of a metric in a cluster that serves none."""
+    """Returns (reason, message, summary of all) for a metric in a cluster that has none."""
     kind = metric["type"]
     if kind in {"Resource", "ContainerResource"}:
         source = metric["resource" if kind == "Resource" else "containerResource"]

@@ -1,1 +1,1 @@
-"""Certificate signing requests: approved, signed, cleaned away."""
+"""Approves, signs and cleans up certificate signing requests."""

@@ -1,4 +1,4 @@
-"""Approve what kubelets ask for, if they may.
+"""Approves requests of kubelets that are allowed to make them.
 
 Source: k8s.io/kubernetes/pkg/controller/certificates/approver/sarapprove.go, 1.36.
 """
@@ -33,7 +33,7 @@ class ApprovingController(RequestController):
             raise SyncError(f"{what} but subject access review was not approved")
 
     async def _may(self, spec: Object, subresource: str) -> bool:
-        """Returns whether the one who asks may have such a certificate."""
+        """Returns whether the requesting user may have such a certificate."""
         attributes = {
             "group": REQUESTS.group,
             "resource": REQUESTS.plural,
@@ -49,8 +49,7 @@ class ApprovingController(RequestController):
 
 
 def _kinds(request: Object) -> list[tuple[str, str]]:
-    """Yields the kinds of certificate that the request could be approved as: the subresource that is asked
-    about, and the message."""
+    """Returns (subresource to check, message) for each kind of certificate that the request could be."""
     from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
     from kubeskew.controllers.certificates.kubelets import client_fault
 

@@ -13,7 +13,7 @@ REQUESTS = Ref("certificates.k8s.io", "v1", "certificatesigningrequests", False,
 
 
 class RequestController(Controller):
-    """Looks at each request that has no certificate yet."""
+    """Handles requests that have no certificate yet."""
 
     default_workers = 1
 
@@ -29,7 +29,7 @@ class RequestController(Controller):
 
     @abstractmethod
     async def handle(self, request: Object) -> None:
-        """Look at a request that has no certificate."""
+        """Handles a request that has no certificate."""
 
 
 def conditions(request: Object) -> list[Object]:
@@ -37,12 +37,12 @@ def conditions(request: Object) -> list[Object]:
 
 
 def has(request: Object, kind: str) -> bool:
-    """Returns whether a condition of the kind is true (of old ones the status was empty)."""
+    """Returns whether a condition of the kind is true (old ones have an empty status)."""
     return any(one["type"] == kind and one.get("status") in {None, "", "True"} for one in conditions(request))
 
 
 def with_condition(request: Object, kind: str, reason: str, message: str) -> Object:
-    """Returns the request with one condition more."""
+    """Returns the request with one more condition."""
     added = {"type": kind, "status": "True", "reason": reason, "message": message}
     status = request.get("status") or {}
     return {**request, "status": {**status, "conditions": [*conditions(request), added]}}

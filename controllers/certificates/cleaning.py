@@ -1,4 +1,4 @@
-"""Remove signing requests that nobody needs any more.
+"""Removes signing requests that are no longer needed.
 
 Source: k8s.io/kubernetes/pkg/controller/certificates/cleaner/cleaner.go, 1.36.
 """

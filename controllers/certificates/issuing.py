@@ -1,4 +1,4 @@
-"""Make the certificate that a signing request asks for.
+"""Issues the certificate for a signing request.
 
 Source: k8s.io/kubernetes/pkg/controller/certificates/{authority/policies.go,signer/signer.go}, 1.36.
 """
@@ -43,7 +43,7 @@ class Issuer:
         self._lasting = lasting
 
     def issue(self, request: str, usages: Sequence[str], seconds: int | None, now: datetime) -> str:
-        """Returns the certificate for `spec.request`, as `status.certificate` holds it."""
+        """Returns the certificate for `spec.request`, as in `status.certificate`."""
         asked = x509.load_pem_x509_csr(base64.b64decode(request))
         lasting = self._lasting if seconds is None else max(timedelta(seconds=seconds), _LEAST)
         end = min(now + min(lasting, self._lasting), self._certificate.not_valid_after_utc)

@@ -1,7 +1,8 @@
-"""Sign what is approved, for the signers that Kubernetes has of its own.
+"""Signs approved requests, for Kubernetes' own signers.
 
-Source: k8s.io/kubernetes/pkg/controller/certificates/signer/signer.go, 1.36. Upstream runs one controller per
-signer under this name; here one looks at all.
+Upstream runs one controller per signer under this name; here one handles all.
+
+Source: k8s.io/kubernetes/pkg/controller/certificates/signer/signer.go, 1.36.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ _LASTING = timedelta(days=365)  # --cluster-signing-duration
 
 
 class SigningController(RequestController):
-    """Does nothing without the authority's certificate and key."""
+    """Signs requests; does nothing without the authority's certificate and key."""
 
     name = "certificatesigningrequest-signing-controller"
     component = "certificatesigningrequest-signing-controller"
@@ -60,7 +61,7 @@ class SigningController(RequestController):
         return self._issuer
 
     def _fault(self, request: Object) -> str:
-        """Returns why the signer will not sign, empty if it will."""
+        """Returns why the signer does not sign, empty if it does."""
         from kubeskew.apimachinery.certificate_requests import RequestError, parse_request
         from kubeskew.controllers.certificates import kubelets
 

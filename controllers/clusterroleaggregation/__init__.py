@@ -1,1 +1,1 @@
-"""Makes cluster roles of others, as their aggregation rules say."""
+"""Combines cluster roles as their aggregation rules say."""

@@ -1,4 +1,4 @@
-"""Cluster roles that are made of others, as their labels say.
+"""Combines cluster roles by their labels.
 
 Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go, 1.36.
 """

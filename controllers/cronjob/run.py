@@ -1,4 +1,4 @@
-"""One reconciliation of one cron job: note what became of its jobs, start the one that is due, tidy up.
+"""Reconciles one cron job: records the results of its jobs, starts the one that is due, cleans up.
 
 Behaviour of syncCronJob and cleanupFinishedJobs (k8s.io/kubernetes/pkg/controller/cronjob), 1.36.
 """
@@ -29,7 +29,7 @@ _ZONE_IN_SCHEDULE = (
 
 
 class Run:
-    """One reconciliation of one cron job; `status` is what becomes of its status."""
+    """One reconciliation of one cron job; `status` is its new status."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Run:
         *,
         annotates: bool,
     ) -> None:
-        """`annotates`: jobs say for which moment they were made."""
+        """`annotates`: jobs have an annotation with their scheduled time."""
         self._client = client
         self._recorder = recorder
         self._cron_job = cron_job
@@ -55,7 +55,7 @@ class Run:
         self._recorder.event(self._cron_job, kind, reason, message)
 
     async def go(self) -> None:
-        """Note what became of the jobs, and start the one that is due."""
+        """Records the results of the jobs, and starts the one that is due."""
         for job in self._jobs:
             self._note(job)
         await self._forget_missing()
@@ -109,7 +109,7 @@ class Run:
     # -- the next one
 
     def _schedule(self) -> Schedule | None:
-        """None, with an event, if the spec makes no sense."""
+        """Returns the schedule; None, with an event, if the spec is not valid."""
         spec = self._cron_job["spec"]
         text, zone = spec["schedule"], spec.get("timeZone")
         try:
@@ -127,7 +127,7 @@ class Run:
             return None
 
     def _due(self, schedule: Schedule) -> datetime | None:
-        """Returns the start that is due and that nothing forbids."""
+        """Returns the start that is due and allowed."""
         spec = self._cron_job["spec"]
         try:
             found = timing.missed(self._cron_job, schedule, self._now)
@@ -186,7 +186,7 @@ class Run:
         self.status["lastScheduleTime"] = timestamp(due)
 
     def _was_forgotten(self, job: Object) -> bool:
-        """A job that was made for this moment already, when the status could not be written."""
+        """Returns whether a job was already made for this moment, when the status could not be written."""
         owner = owner_references.controller_reference(job)
         ours = owner is not None and owner["uid"] == self._cron_job["metadata"]["uid"]
         return ours and not any(one["uid"] == job["metadata"]["uid"] for one in self._active())
@@ -229,7 +229,7 @@ class Run:
     # -- history
 
     async def clean_up(self) -> None:
-        """Delete the oldest finished jobs beyond the limits."""
+        """Deletes the oldest finished jobs beyond the limits."""
         spec = self._cron_job["spec"]
         for kind, limit in (
             (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
@@ -255,6 +255,6 @@ class Run:
 
 
 def _zoned(due: datetime, zone: str | None) -> str:
-    """RFC 3339 in the cron job's time zone."""
+    """Returns the time as RFC 3339 in the cron job's time zone."""
     text = due.astimezone(cron.location(zone or "")).isoformat()
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

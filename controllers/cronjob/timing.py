@@ -11,11 +11,11 @@ from kubeskew.apimachinery.cron import CronError, Schedule
 from kubeskew.apimachinery.objects import Object
 
 _MANY = 100
-_DELTA_SECONDS = 0.1  # a little late, so that the clock has surely passed the moment
+_DELTA_SECONDS = 0.1  # seconds of delay, so that the clock has certainly passed the moment
 
 
 class Missed(NamedTuple):
-    """The starts that have become due: since when we looked, the latest start, and whether there were too
+    """The starts that are due: the time from which to look, the latest start, and whether there are too
     many."""
 
     earliest: datetime
@@ -28,7 +28,10 @@ class Missed(NamedTuple):
 
 
 def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: bool = True) -> Missed:
-    """`deadline`: starts longer ago than startingDeadlineSeconds are not looked at. Raises CronError."""
+    """Returns the missed starts; `deadline` leaves out starts before startingDeadlineSeconds.
+
+    Raises CronError.
+    """
     status, spec = cron_job.get("status") or {}, cron_job["spec"]
     text = status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
     earliest = parse_timestamp(text)
@@ -52,7 +55,7 @@ def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: boo
 
 
 def seconds_to_next(cron_job: Object, schedule: Schedule, now: datetime) -> float | None:
-    """Until the next start that is not yet due."""
+    """Returns the seconds until the next start that is not yet due."""
     try:
         found = missed(cron_job, schedule, now, deadline=False)
     except CronError:

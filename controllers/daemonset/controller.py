@@ -96,7 +96,7 @@ class DaemonSetController(PodOwnerController):
         return found
 
     async def _present(self, daemon_set: Object, text: str) -> Plan:
-        """One pod on every node that should have one."""
+        """Returns the plan for one pod on every node that should have one."""
         plan, judge = Plan(), Judge(daemon_set, text, self.clock.now())
         on_nodes = await self._on_nodes(daemon_set)
         nodes = self._nodes.list()
@@ -113,13 +113,12 @@ class DaemonSetController(PodOwnerController):
                 plan.pods += [pod for pod in found if not pods.is_terminating(pod)]
         known = {node["metadata"]["name"] for node in nodes}
         for name, found in on_nodes.items():
-            if name not in known:  # the node went before the pod was bound
+            if name not in known:  # the node was deleted before the pod was bound
                 plan.pods += [pod for pod in found if not pod["spec"].get("nodeName")]
         return plan
 
     def _without_ended(self, daemon_set: Object, node: str, found: list[Object], plan: Plan) -> list[Object]:
-        """Returns the pods that run; ended ones are put on the plan for deletion, failed ones with
-        patience."""
+        """Returns the pods that run; plans the deletion of ended ones, of failed ones after a backoff."""
         running = []
         for pod in found:
             if pods.is_terminating(pod):
@@ -175,7 +174,7 @@ class DaemonSetController(PodOwnerController):
 
         successes, failures = await slow_start(len(nodes), 1, create)
         for _ in range(len(nodes) - successes):
-            self.expectations.creation_seen(key)  # it will not come
+            self.expectations.creation_seen(key)  # its event will not come
         failure = await self.delete_pods(key, daemon_set, gone)
         failures = [one for one in failures if not is_namespace_terminating(one)]
         failures += [failure] if failure is not None else []

@@ -1,4 +1,4 @@
-"""On which nodes a daemon set's pods belong, and what such a pod looks like. Pure functions.
+"""Decides on which nodes a daemon set's pods belong, and makes such a pod. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) and daemon/util, 1.36.
 """
@@ -13,7 +13,7 @@ from kubeskew.controllers.framework.history import REVISION_LABEL
 GENERATION_LABEL = "pod-template-generation"
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 _NODE = "node.kubernetes.io/"
-# What every daemon's pod tolerates: (key, effect).
+# Tolerations of every daemon's pod: (key, effect).
 _TOLERATED = (
     (_NODE + "not-ready", "NoExecute"),
     (_NODE + "unreachable", "NoExecute"),
@@ -43,7 +43,7 @@ def _tolerations(spec: Object) -> list[Object]:
 
 
 def pod_template(daemon_set: Object, text: str) -> Object:
-    """Returns the template of new pods, for whatever node; `text` is the hash of the present revision."""
+    """Returns the template of new pods for any node; `text` is the hash of the present revision."""
     template = copy.deepcopy(daemon_set["spec"].get("template") or {})
     labels = template.setdefault("metadata", {}).get("labels") or {}
     template["metadata"]["labels"] = labels
@@ -56,7 +56,7 @@ def pod_template(daemon_set: Object, text: str) -> Object:
 
 
 def pinned(template: Object, node_name: str) -> Object:
-    """Returns the template for one node: the default scheduler places it there and nowhere else."""
+    """Returns the template for one node: the default scheduler places it only there."""
     spec = dict(template["spec"])
     affinity = dict(spec.get("affinity") or {})
     node_affinity = dict(affinity.get("nodeAffinity") or {})
@@ -97,7 +97,7 @@ def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
 
 
 def is_updated(pod: Object, text: str, generation: str) -> bool:
-    """Made of the present template: by its hash or by its number."""
+    """Returns whether the pod was made from the present template, by its hash or number."""
     labels = pod["metadata"].get("labels") or {}
     if generation and labels.get(GENERATION_LABEL) == generation:
         return True

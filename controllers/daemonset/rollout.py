@@ -1,4 +1,4 @@
-"""Chooses the pods of a daemon set to delete and the nodes that get one. Pure functions.
+"""Chooses the pods of a daemon set to delete, and the nodes that get a new one. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/daemon/{daemon_controller,update}.go, 1.36.
 """
@@ -23,7 +23,7 @@ class Plan:
 
 
 def by_age(found: Iterable[Object]) -> list[Object]:
-    """Pods in the order in which they are kept: bound ones first, then the oldest."""
+    """Returns the pods in the order in which they are kept: bound ones first, then the oldest."""
     return sorted(
         found,
         key=lambda pod: (
@@ -48,7 +48,7 @@ def allows_surge(daemon_set: Object) -> bool:
 
 
 def limits(daemon_set: Object, desired: int) -> tuple[int, int]:
-    """(max surge, max unavailable) for so many nodes; at least one of them is not 0."""
+    """Returns (max surge, max unavailable) for so many nodes; at least one of them is not 0."""
     rolling = _rolling(daemon_set) or {}
     surge = scaled(rolling.get("maxSurge"), desired, round_up=True)
     unavailable = scaled(rolling.get("maxUnavailable", 1), desired, round_up=True)
@@ -74,7 +74,7 @@ class Judge:
         return is_updated(pod, self._hash, self._generation)
 
     def pair(self, found: Sequence[Object]) -> tuple[Object | None, Object | None] | None:
-        """(new pod, old pod) of a node; None if there are too many and the next round will tidy it up."""
+        """Returns (new pod, old pod) of a node; None if there are more, which the next sync deletes."""
         new = old = None
         for pod in found:
             if pods.is_terminating(pod):
@@ -92,7 +92,7 @@ class Judge:
     # -- too many on one node
 
     def excess(self, running: Sequence[Object]) -> list[Object]:
-        """Of several running pods on a node, those that go."""
+        """Returns the pods to delete if several run on a node."""
         if len(running) <= 1:
             return []
         if not allows_surge(self.daemon_set):
@@ -111,7 +111,7 @@ class Judge:
     # -- rolling update
 
     def replace(self, on_nodes: Mapping[str, Sequence[Object]], max_unavailable: int) -> Plan:
-        """Delete first, make anew later: no more than so many nodes without an available pod."""
+        """Plans to delete old pods first: at most so many nodes are without an available pod."""
         unavailable, broken, candidates = 0, [], []
         for found in on_nodes.values():
             pair = self.pair(found)
@@ -135,9 +135,9 @@ class Judge:
         starts: Callable[[str], bool],
         desired: int,
     ) -> Plan:
-        """Make the new pod beside the old one, and delete the old one when the new one is available.
+        """Plans a new pod beside the old one, which is deleted when the new one is available.
 
-        `starts` says whether a node should have a pod. Where none should be, the old one goes only when
+        `starts` says whether a node should have a pod. Where none should be, the old one is deleted only when
         enough of the `desired` others are available.
         """
         surging, available, plan = 0, 0, Plan()
@@ -173,7 +173,7 @@ class Judge:
         *,
         starts: bool,
     ) -> None:
-        """Decides what becomes of a node with an old pod alone."""
+        """Decides about a node that has only an old pod."""
         if self.is_available(old):
             if starts:
                 candidates.append(node)

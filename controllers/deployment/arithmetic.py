@@ -30,17 +30,17 @@ def reported(sets: Iterable[Object | None], name: str) -> int:
 
 
 def active(sets: Iterable[Object | None]) -> list[Object]:
-    """Those that want replicas."""
+    """Returns the replica sets with replicas in their specs."""
     return [one for one in sets if one is not None and replicas(one) > 0]
 
 
 def by_age(sets: Iterable[Object]) -> list[Object]:
-    """Oldest first, names break ties."""
+    """Returns the replica sets by age, oldest first, then by name."""
     return sorted(sets, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
 
 
 def by_size(sets: Iterable[Object], *, newer_first: bool) -> list[Object]:
-    """Largest first; of equals the newer or the older one."""
+    """Returns the replica sets by size, largest first; among equals the newer or the older one."""
     sign = -1 if newer_first else 1
 
     def rank(one: Object) -> tuple[int, float, str]:
@@ -62,19 +62,19 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def max_surge(deployment: Object) -> int:
-    """Replicas there may be beyond the desired number."""
+    """Returns how many replicas there may be beyond the desired number."""
     rolling = _rolling(deployment)
     return 0 if rolling is None else scaled(rolling.get("maxSurge"), replicas(deployment), round_up=True)
 
 
 def max_unavailable(deployment: Object) -> int:
-    """Replicas that may be missing while rolling."""
+    """Returns how many replicas may be missing during a rollout."""
     rolling, wanted = _rolling(deployment), replicas(deployment)
     if rolling is None or wanted == 0:
         return 0
     missing = scaled(rolling.get("maxUnavailable"), wanted, round_up=False)
     if missing == 0 and max_surge(deployment) == 0:
-        # Neither more nor fewer would be a deadlock: validation forbids it, rounding may yield it.
+        # Both 0 would be a deadlock: validation forbids it, rounding may yield it.
         missing = 1
     return min(missing, wanted)
 
@@ -91,7 +91,7 @@ def new_set_size(deployment: Object, sets: Sequence[Object], new: Object) -> int
 
 
 def unhealthy_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict[str, int]:
-    """Sizes to which old replica sets shrink by giving up replicas that are not available anyway."""
+    """Returns smaller sizes of old replica sets, without their replicas that are not available anyway."""
     left = _may_remove(deployment, old, new)
     sizes: dict[str, int] = {}
     for one in by_age(old):
@@ -104,7 +104,7 @@ def unhealthy_cuts(deployment: Object, old: Sequence[Object], new: Object) -> di
 
 
 def _may_remove(deployment: Object, old: Sequence[Object], new: Object) -> int:
-    """Old replicas that can go without falling below the minimum, even if no unavailable new one gets up."""
+    """Returns how many old replicas can go while enough stay, even if no unavailable new one starts."""
     minimum = replicas(deployment) - max_unavailable(deployment)
     starting = replicas(new) - reported([new], "availableReplicas")
     return total([*old, new]) - minimum - starting
@@ -115,7 +115,7 @@ def may_scale_down(deployment: Object, old: Sequence[Object], new: Object) -> bo
 
 
 def rolling_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict[str, int]:
-    """Sizes to which old replica sets shrink because enough replicas are available."""
+    """Returns smaller sizes of old replica sets, because enough replicas are available."""
     minimum = replicas(deployment) - max_unavailable(deployment)
     left = reported([*old, new], "availableReplicas") - minimum
     sizes: dict[str, int] = {}
@@ -128,7 +128,7 @@ def rolling_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict
 
 
 def proportional_sizes(deployment: Object, sets: Sequence[Object]) -> dict[str, int]:
-    """Sizes after a scaling in the middle of a rollout: each active set changes in proportion to its size."""
+    """Returns the sizes after scaling during a rollout: each active set changes in proportion to its size."""
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted > 0 else 0
     change = allowed - total(sets)
@@ -153,7 +153,7 @@ def _share(one: Object, deployment: Object, change: int, added: int) -> int:
 
 
 def _fraction(one: Object, deployment: Object) -> int:
-    """By how much the set would change if its share of the deployment stayed the same."""
+    """Returns the change of the set's size if its share of the deployment stayed the same."""
     wanted = replicas(deployment)
     if wanted == 0:
         return -replicas(one)
@@ -181,7 +181,7 @@ def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None
 
 
 def is_saturated(deployment: Object, one: Object | None) -> bool:
-    """The replica set has all that the deployment wants, and knows so."""
+    """Returns whether the replica set has, and has recorded, all replicas of the deployment."""
     if one is None:
         return False
     wanted = replicas(deployment)

@@ -1,4 +1,4 @@
-"""The deployment controller's loop: whom to look at when something changes, and when to look again."""
+"""The deployment controller's loop: which deployments to sync after a change, and when to sync again."""
 
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.labels import LabelSelector
@@ -59,7 +59,7 @@ class DeploymentController(Controller):
             self.enqueue(owner)
 
     def _pod_deleted(self, pod: Object) -> None:
-        """With strategy Recreate, the last old pod's end is what the new ones wait for."""
+        """Syncs a deployment with strategy Recreate, whose new pods wait for the last old one's end."""
         one = owner_references.resolve_controller(pod, REPLICA_SETS, self._sets.get)
         owner = self._owner(one) if one is not None else None
         if owner is not None and not arithmetic.is_rolling(owner):
@@ -125,7 +125,7 @@ class DeploymentController(Controller):
         return [pod for one in old for pod in self._pods.by_index("controller", one["metadata"]["uid"])]
 
     def _look_again(self, key: Key, deployment: Object) -> None:
-        """Come back when the progress deadline passes."""
+        """Syncs the deployment again when the progress deadline passes."""
         found = condition(deployment, "Progressing")
         if found is None or not status.has_deadline(deployment) or deployment["spec"].get("paused"):
             return

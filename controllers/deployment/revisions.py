@@ -34,7 +34,7 @@ _NOT_COPIED = {
 
 
 def same_template(one: Object, other: Object) -> bool:
-    """Equal but for the hash label."""
+    """Returns whether templates are equal except for the hash label."""
     return _without_hash(one) == _without_hash(other)
 
 
@@ -50,7 +50,7 @@ def _without_hash(template: Object) -> Object:
 def split(deployment: Object, sets: Iterable[Object]) -> tuple[Object | None, list[Object]]:
     """Returns the replica set of the present template, and the others.
 
-    Should several have that template, the oldest is the new one: any choice will do if it is always the same.
+    If several have that template, the oldest counts as new: any choice works if it is always the same.
     """
     template = deployment["spec"]["template"]
     new = None
@@ -71,20 +71,19 @@ def next_revision(old: Sequence[Object]) -> int:
 
 
 def copied_annotations(deployment: Object) -> dict[str, str]:
-    """Returns the deployment's annotations that its replica sets carry."""
+    """Returns the deployment's annotations that are copied to its replica sets."""
     annotations = deployment["metadata"].get("annotations") or {}
     return {name: value for name, value in annotations.items() if name not in _NOT_COPIED}
 
 
 def size_annotations(deployment: Object) -> dict[str, str]:
-    """Returns the annotations in which a replica set notes the deployment's size, for proportional
-    scaling."""
+    """Returns the annotations with the deployment's size, for proportional scaling."""
     wanted = replicas(deployment)
     return {DESIRED_REPLICAS: str(wanted), MAX_REPLICAS: str(wanted + max_surge(deployment))}
 
 
 def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str, str]:
-    """Returns the annotations that the new replica set should have at revision `number`.
+    """Returns the annotations of the new replica set at revision `number`.
 
     An existing one that is rolled back to keeps its former revisions as history.
     """
@@ -136,7 +135,7 @@ def new_replica_set(deployment: Object, old: Sequence[Object], number: int) -> O
 
 
 def to_clean_up(deployment: Object, old: Sequence[Object]) -> list[Object]:
-    """Old replica sets beyond the history limit, oldest revisions first, that have nothing left to do."""
+    """Returns the old replica sets beyond the history limit that have no replicas, oldest revisions first."""
     limit = deployment["spec"].get("revisionHistoryLimit")
     if limit is None or limit == 2**31 - 1:
         return []

@@ -1,7 +1,8 @@
-"""One reconciliation of one deployment, step by step.
+"""Reconciles one deployment, step by step.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/deployment/{sync,rolling,recreate}.go, 1.36. Each step that
-changed something ends the reconciliation: the informer will tell when to go on.
+Each step that changed something ends the reconciliation: the informer's event starts the next one.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/deployment/{sync,rolling,recreate}.go, 1.36.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from kubeskew.controllers.framework.pods import is_terminal
 
 
 class Rollout:
-    """A deployment with its replica sets, as they are now and as they become while we work."""
+    """A deployment with its replica sets, updated during the reconciliation."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Rollout:
     # -- the strategies
 
     async def run(self, old_pods: Sequence[Object]) -> None:
-        """`old_pods` are the pods of all replica sets but the new one."""
+        """Runs a rollout; `old_pods` are the pods of all replica sets but the new one."""
         await self._note_pause()
         if self.deployment["spec"].get("paused") or await self._is_scaling():
             await self.scale_only()
@@ -59,11 +60,11 @@ class Rollout:
             await self._recreate(old_pods)
 
     async def report_only(self) -> None:
-        """For a deployment that is being deleted."""
+        """Updates only the status, of a deployment that is being deleted."""
         await self._write_status(self._calculated())
 
     async def scale_only(self) -> None:
-        """Paused, or only the size changed: no rollout, but the sizes follow."""
+        """Scales without a rollout, when the deployment is paused or only its size changed."""
         await self._sync_revision(create=False)
         await self._scale()
         if self.deployment["spec"].get("paused"):
@@ -209,9 +210,9 @@ class Rollout:
         return changed
 
     async def _resize(self, one: Object, size: int, *, notes_too: bool = False) -> bool:
-        """Give a replica set its size, and note the deployment's on it. Whether it changed.
+        """Sets a replica set's size, and records the deployment's on it; returns whether it changed.
 
-        `notes_too`: write the notes even if the size stays.
+        `notes_too`: writes the annotations even if the size stays.
         """
         before = replicas(one)
         notes = revisions.size_annotations(self.deployment)
@@ -268,7 +269,7 @@ class Rollout:
         return status.new_condition("Progressing", verdict, reason, message, self._clock.now())
 
     async def _note(self, number: int, condition: Object | None) -> None:
-        """Write a revision (unless 0) and a condition to the deployment, if they are news."""
+        """Writes a revision (unless 0) and a condition to the deployment, if they changed."""
         deployment = self.deployment
         if number and revisions.revision(deployment) != number:
             annotations = deployment["metadata"].get("annotations") or {}
@@ -315,5 +316,5 @@ def _has_progressing(deployment: Object) -> bool:
 
 
 def _comparable(found: Object) -> Object:
-    """Zero and absent are the same on the wire, except for terminatingReplicas."""
+    """Makes zero and absent equal, as on the wire, except for terminatingReplicas."""
     return {name: value for name, value in found.items() if value or name == "terminatingReplicas"}

@@ -1,4 +1,4 @@
-"""Makes a deployment's status: counts, conditions, and whether the rollout progresses.
+"""Computes a deployment's status: counts, conditions, and whether the rollout progresses.
 
 Reasons and messages of k8s.io/kubernetes/pkg/controller/deployment/{sync,progress}.go, 1.36.
 """
@@ -30,7 +30,8 @@ def new_condition(kind: str, status: str, reason: str, message: str, now: dateti
 
 
 def with_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
-    """`new` in place of the one of its type, unless that has the same status and reason already."""
+    """Returns the conditions with `new` in place of the one of its type, unless status and reason are the
+    same."""
     for present in conditions:
         if present["type"] != new["type"] or present["status"] != new["status"]:
             continue
@@ -51,7 +52,7 @@ def has_deadline(deployment: Object) -> bool:
 def calculate(
     deployment: Object, sets: Sequence[Object], new: Object | None, now: datetime, *, counts_terminating: bool
 ) -> Object:
-    """Counts and the Available condition; the other conditions are carried over."""
+    """Returns counts and the Available condition; other conditions are kept."""
     present = deployment.get("status") or {}
     available = reported(sets, "availableReplicas")
     status: Object = {
@@ -77,7 +78,7 @@ def calculate(
 
 
 def is_complete(deployment: Object, status: Object) -> bool:
-    """All replicas are of the present template and available, and no others are left."""
+    """Returns whether all replicas have the present template and are available, and no others are left."""
     wanted = replicas(deployment)
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     seen = status.get("observedGeneration") or 0
@@ -87,7 +88,7 @@ def is_complete(deployment: Object, status: Object) -> bool:
 
 
 def is_progressing(deployment: Object, status: Object) -> bool:
-    """Compared with the status so far: more new, ready or available replicas, or fewer old ones."""
+    """Returns whether there are more new, ready or available replicas than before, or fewer old ones."""
     before = deployment.get("status") or {}
 
     def gained(name: str) -> bool:
@@ -102,7 +103,7 @@ def is_progressing(deployment: Object, status: Object) -> bool:
 
 
 def is_timed_out(deployment: Object, status: Object, now: datetime) -> bool:
-    """No progress for longer than the deadline."""
+    """Returns whether there was no progress for longer than the deadline."""
     if not has_deadline(deployment):
         return False
     found = condition({"status": status}, "Progressing")
@@ -140,7 +141,7 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
     current = condition(deployment, "Progressing")
     done = current is not None and current.get("reason") == NEW_AVAILABLE
     if done and status["replicas"] == status["updatedReplicas"]:
-        return conditions  # a finished rollout does not begin anew because a pod was lost
+        return conditions  # a lost pod does not restart a finished rollout
     who = (
         f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
     )
@@ -151,7 +152,7 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
         made = new_condition("Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.", now)
         if current is not None and current["status"] == "True":
             made["lastTransitionTime"] = current["lastTransitionTime"]
-        # Replaced even if nothing but the time changes: the deadline counts from it.
+        # Replaced even if only the time changes: the deadline counts from it.
         return [*without_condition(conditions, "Progressing"), made]
     if is_timed_out(deployment, status, now):
         message = f"{who} has timed out progressing."
@@ -176,7 +177,7 @@ def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | Non
 
 
 def paused_condition(deployment: Object, now: datetime) -> Object | None:
-    """The Progressing condition to set because the deployment was just paused or resumed."""
+    """Returns the Progressing condition to set because the deployment was just paused or resumed."""
     current = condition(deployment, "Progressing")
     reason = current.get("reason") if current is not None else ""
     if not has_deadline(deployment) or reason == TIMED_OUT:

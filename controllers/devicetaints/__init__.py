@@ -1,1 +1,1 @@
-"""The device taint eviction controller: pods go whose devices have a taint that they do not tolerate."""
+"""The device taint eviction controller: evicts pods whose devices have a taint that they do not tolerate."""

@@ -1,7 +1,8 @@
-"""The loop: which pods have to go when, and what taint rules say of it in their status.
+"""The loop of device taint eviction: decides which pods to evict when, and writes the status of taint rules.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37. Handlers decide which pods
-have to go; the work is their deletion, and the status of rules.
+Handlers decide which pods are evicted; the work is their deletion, and the status of rules.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +24,13 @@ from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
 from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
 
-_STATUS_SECONDS = 10.0  # the shortest time between two updates of a rule's status
+_STATUS_SECONDS = 10.0  # least time between two updates of a rule's status
 _REMEMBERED = 500
 _STATUS_SINCE = 35
 
 
 class Work(NamedTuple):
-    """A pod that may have to go, or a rule whose status may be out of date."""
+    """A pod that may have to be evicted, or a rule whose status may be out of date."""
 
     kind: str  # pod, rule
     key: Key
@@ -51,7 +52,7 @@ class DeviceTaintEvictionController(Controller):
         self._features = ResourceClaimFeatures.of(version, gates)
         self._groups = gates.enabled("DRAWorkloadResourceClaims")
         self._due: dict[Work, Eviction] = {}
-        self._evicted: dict[str, None] = {}  # uids of pods that are done with, oldest first
+        self._evicted: dict[str, None] = {}  # uids of pods that are deleted or done, oldest first
         self._tainted: dict[Pool, dict[str, list[Object]]] = {}
         self._metrics = EvictionMetrics(context.registry)
         self._pods, self._claims = context.informer(PODS), context.informer(refs.claims)
@@ -99,7 +100,7 @@ class DeviceTaintEvictionController(Controller):
                     self._handle_pod(pod)
 
     def _pod_updated(self, old: Object, new: Object) -> None:
-        """Pods change often: only their node and their claims matter."""
+        """Handles pods, which change often: only their node and their claims matter."""
         if _relevant(old) != _relevant(new):
             self._handle_pod(new)
 
@@ -138,7 +139,7 @@ class DeviceTaintEvictionController(Controller):
         self._handle_all()
 
     def _handle_all(self) -> None:
-        """Rules change rarely: every claim is looked at again."""
+        """Checks every claim again: rules change rarely."""
         for claim in self._claims.list():
             self._handle_users(claim)
 
@@ -237,7 +238,7 @@ class DeviceTaintEvictionController(Controller):
             self._count(eviction)
 
     async def _delete(self, work: Work) -> bool:
-        """Returns whether the pod was there, and is now deleted."""
+        """Deletes the pod; returns whether it was there."""
         try:
             pod = await self.client.get(PODS, work.key.name, work.key.namespace)
             if pod["metadata"]["uid"] != work.uid:
@@ -260,7 +261,8 @@ class DeviceTaintEvictionController(Controller):
                 self._look_at(rule, _STATUS_SECONDS)
 
     def _concerned(self, rule: Object) -> tuple[list[Object], int, int]:
-        """Pods that the rule would evict, and how many published and allocated devices it selects."""
+        """Returns the pods that the rule would evict, and the numbers of published and allocated devices
+        it selects."""
         waiting = [pod for pod in self._pods.list() if not pods.is_terminating(pod)]
         uid = rule["metadata"]["uid"]
         found = [(pod, self._eviction_of(pod, (rule,))) for pod in waiting]

@@ -21,14 +21,14 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """From when on, and because of which rules (by uid; a slice's own taints are none)."""
+    """The time of an eviction, and its rules (by uid; none for a slice's own taints)."""
 
     when: datetime
     rules: frozenset[str]
 
 
 def pool_of(item: Object) -> Pool:
-    """Of a slice, or of a result of an allocation."""
+    """Returns the pool of a slice, or of a result of an allocation."""
     if "spec" in item:
         return Pool(item["spec"]["driver"], item["spec"]["pool"]["name"])
     return Pool(item["driver"], item["pool"])
@@ -42,7 +42,7 @@ def results(claim: Object) -> list[Object]:
 
 
 def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
-    """Returns the devices of one pool by name; slices of an older generation do not count."""
+    """Returns the devices of one pool by name, from slices of the newest generation."""
     listed = list(slices)
     newest = max((one["spec"]["pool"].get("generation") or 0 for one in listed), default=0)
     found: dict[str, Object] = {}
@@ -54,7 +54,7 @@ def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
 
 
 def tainted(devices: Mapping[str, Object]) -> dict[str, list[Object]]:
-    """The NoExecute taints that drivers put on devices."""
+    """Returns the NoExecute taints that drivers put on devices."""
     found = {name: [*_no_execute(device)] for name, device in devices.items()}
     return {name: taints for name, taints in found.items() if taints}
 
@@ -64,7 +64,7 @@ def _no_execute(device: Object) -> Iterator[Object]:
 
 
 def selects(rule: Object, pool: Pool, device: str) -> bool:
-    """Returns whether a rule names a device; without a selector it names none."""
+    """Returns whether a rule selects a device; without a selector it selects none."""
     selector = rule["spec"].get("deviceSelector")
     if selector is None:
         return False
@@ -73,7 +73,10 @@ def selects(rule: Object, pool: Pool, device: str) -> bool:
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Source: k8s.io/dynamic-resource-allocation/resourceclaim (ToleratesTaint)."""
+    """Returns whether a toleration covers a taint.
+
+    Source: k8s.io/dynamic-resource-allocation/resourceclaim (ToleratesTaint).
+    """
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
@@ -85,9 +88,9 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
-    """Returns when a taint ends the use of a device; None if it is tolerated for good.
+    """Returns when a taint ends the use of a device; None if it is tolerated for ever.
 
-    A toleration of every effect does not count: upstream wants NoExecute named.
+    As upstream, a toleration must name NoExecute; one of every effect does not count.
     """
     seconds: int | None = None
     for toleration in tolerations:
@@ -102,7 +105,7 @@ def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | No
 
 
 def joined(evictions: Iterable[Eviction | None]) -> Eviction | None:
-    """Returns the earliest of several, for all their reasons."""
+    """Returns the earliest of several evictions, with all their reasons."""
     found = [one for one in evictions if one is not None]
     if not found:
         return None

@@ -17,14 +17,14 @@ _NAMES_ONLY_SINCE = 35
 
 
 class RuleMatcher:
-    """`device_class` gives a class by its name."""
+    """Matches devices against rules; `device_class` returns a class by its name."""
 
     def __init__(self, world: World, device_class: Callable[[str], Object | None]) -> None:
         self._world = world
         self._class = device_class
 
     def matches(self, rule: Object, pool: Pool, name: str, device: Object | None) -> bool:
-        """`device` is as published, None if it is not."""
+        """Returns whether the rule selects a device; `device` is as published, None if it is not."""
         if self._world.version.minor >= _NAMES_ONLY_SINCE:
             return selects(rule, pool, name)
         if device is None:
@@ -38,7 +38,7 @@ class RuleMatcher:
         )
 
     def _selectors(self, selector: Object) -> Iterator[str | None]:
-        """Expressions that must hold; None if the class is not there."""
+        """Yields the expressions that must hold; None if the class does not exist."""
         if selector.get("deviceClassName"):
             found = self._class(selector["deviceClassName"])
             if found is None:
@@ -48,9 +48,9 @@ class RuleMatcher:
         yield from _expressions(selector.get("selectors"))
 
     def _holds(self, expression: str, pool: Pool, device: Object) -> bool:
-        """An expression that fails does not select."""
+        """Returns whether an expression holds; one that fails does not."""
         from kubeskew.apimachinery.cel.device_features import (
-            DeviceFeatures,  # rarely needed, and much to import
+            DeviceFeatures,  # rarely needed, and slow to import
         )
         from kubeskew.apimachinery.cel.devices import compile_selector, device_value
         from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError

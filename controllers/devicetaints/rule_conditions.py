@@ -17,11 +17,11 @@ _ONCE = (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts what a rule concerns. Published and allocated devices are counted for the effect None only."""
+    """Counts of a rule's effects. Published and allocated devices are counted for the effect None only."""
 
-    pods: int = 0  # that wait for their eviction, or would
-    namespaces: int = 0  # of those pods
-    evicted: int = 0  # pods, since the controller started
+    pods: int = 0  # pods that wait for their eviction, or would be evicted
+    namespaces: int = 0  # namespaces of those pods
+    evicted: int = 0  # evicted pods since the controller started
     published: int = 0
     allocated: int = 0
 

@@ -1,4 +1,4 @@
-"""Keeps the status of taint rules up to date, though not more often than it is worth.
+"""Keeps the status of taint rules up to date, with a least time between two writes.
 
 Source: pkg/controller/devicetainteviction (maybeUpdateRuleStatus), 1.36.
 """
@@ -18,7 +18,7 @@ Concerned = Callable[[Object], tuple[list[Object], int, int]]
 
 
 class RuleStatus:
-    """Counts what was evicted because of each rule."""
+    """Counts the pods evicted because of each rule."""
 
     def __init__(self, context: ControllerContext, manager: str) -> None:
         self._client = context.client
@@ -34,7 +34,7 @@ class RuleStatus:
         self._evicted.pop(rule["metadata"]["uid"], None)
 
     async def update(self, rule: Object, concerned: Concerned) -> float:
-        """Write the condition if it is due and differs; the seconds to wait if it is not due yet."""
+        """Writes the condition if it is due and differs; returns the seconds to wait if it is not due yet."""
         conditions = (rule.get("status") or {}).get("conditions") or ()
         before: Object = next((one for one in conditions if one["type"] == IN_PROGRESS), {})
         if before and before.get("observedGeneration") == rule["metadata"].get("generation"):
@@ -47,7 +47,7 @@ class RuleStatus:
         return 0.0
 
     def _counts(self, rule: Object, concerned: Concerned) -> Counts:
-        """Counts who is concerned only where the condition tells it."""
+        """Counts affected pods and devices, only if the condition shows them."""
         metadata, effect = rule["metadata"], rule["spec"]["taint"].get("effect")
         evicted = self._evicted[metadata["uid"]]
         if effect not in (NO_EXECUTE, "None"):

@@ -12,11 +12,11 @@ from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.percentages import scaled
 
 ALLOWED = "DisruptionAllowed"
-DELETION_SECONDS = 120.0  # after which an evicted pod that is still there counts again
+DELETION_SECONDS = 120.0  # seconds after which an evicted pod that still exists counts again
 
 
 def desired_healthy(budget: Object, found: int, expected: int) -> tuple[int, int]:
-    """(pods that have to be healthy, pods there should be); `expected` is what their owners ask for."""
+    """Returns (pods that must be healthy, pods there should be); `expected` is the owners' number."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
         return max(0, expected - scaled(spec["maxUnavailable"], expected, round_up=True)), expected
@@ -27,7 +27,7 @@ def desired_healthy(budget: Object, found: int, expected: int) -> tuple[int, int
 
 
 def asks_owners(budget: Object) -> bool:
-    """Returns whether the number of pods there should be matters."""
+    """Returns whether the budget depends on the number of pods there should be."""
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
@@ -35,7 +35,7 @@ def asks_owners(budget: Object) -> bool:
 def still_disrupted(
     budget: Object, found: Sequence[Object], now: datetime
 ) -> tuple[dict[str, str], list[Object], float | None]:
-    """Evicted pods about to go, those that did not go in time, and seconds until the next is late."""
+    """Returns evicted pods about to go, those that did not go in time, and seconds until the next is late."""
     noted = (budget.get("status") or {}).get("disruptedPods") or {}
     kept: dict[str, str] = {}
     late: list[Object] = []
@@ -58,7 +58,7 @@ def _deadline(since: str) -> datetime:
 
 
 def healthy(found: Sequence[Object], disrupted: Mapping[str, str], now: datetime) -> int:
-    """Ready pods that nobody is about to take away."""
+    """Counts ready pods that are not being evicted."""
     return sum(
         pods.is_ready(pod)
         and not pods.is_terminating(pod)
@@ -70,7 +70,7 @@ def healthy(found: Sequence[Object], disrupted: Mapping[str, str], now: datetime
 def status_of(
     budget: Object, current: int, desired: int, expected: int, disrupted: Mapping[str, str], now: datetime
 ) -> Object:
-    """Returns the status for these counts; the present one if it says so already."""
+    """Returns the status with these counts; the same object if nothing changed."""
     allowed = max(0, current - desired) if expected > 0 else 0
     before = budget.get("status") or {}
     wanted: Object = {

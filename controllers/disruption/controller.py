@@ -1,4 +1,4 @@
-"""The disruption controller's loop: what each pod disruption budget allows now.
+"""The disruption controller's loop: computes what each pod disruption budget allows now.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/disruption, 1.36.
 """
@@ -19,7 +19,7 @@ _STALE_SECONDS = 120.0
 
 
 class StaleTarget(NamedTuple):
-    """A pod that was said to go, and may still be there."""
+    """A pod that was to be evicted, and may still exist."""
 
     namespace: str
     pod: str
@@ -115,7 +115,7 @@ class DisruptionController(Controller):
             await self.client.update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, "status")
 
     async def _fail_safe(self, budget: Object, error: Exception) -> None:
-        """Nothing is known for sure: allow no disruption."""
+        """Allows no disruption, because nothing is known for certain."""
         status = dict(budget.get("status") or {})
         generation = status.get("observedGeneration") or 0
         status["disruptionsAllowed"] = 0
@@ -127,7 +127,7 @@ class DisruptionController(Controller):
     # -- pods that were to go and did not
 
     def _stale_in(self, pod: Object) -> float | None:
-        """Seconds until the pod's DisruptionTarget is no longer believed; None if it has none."""
+        """Returns the seconds until the pod's DisruptionTarget no longer counts; None if it has none."""
         found = pods.condition(pod, "DisruptionTarget")
         if found is None or found["status"] != "True" or not pods.is_active(pod):
             return None
@@ -150,7 +150,7 @@ class DisruptionController(Controller):
 
 
 def _selects(budget: Object, pod: Object) -> bool:
-    """An empty selector matches every pod of the namespace, none at all matches none."""
+    """Returns whether the budget selects the pod: an empty selector selects all, no selector none."""
     selector = budget["spec"].get("selector")
     if selector is None:
         return False

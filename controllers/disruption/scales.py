@@ -1,7 +1,7 @@
-"""Finds how many pods the owners of some pods ask for.
+"""Finds the number of pods that the owners of some pods want.
 
-Behaviour of the finders of k8s.io/kubernetes/pkg/controller/disruption, 1.36: the built-in kinds, and what
-else has a scale subresource.
+Behaviour of the finders of k8s.io/kubernetes/pkg/controller/disruption, 1.36: the built-in kinds, and others
+with a scale subresource.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Scales:
         return sum(counts.values())
 
     async def _scale(self, reference: Object, pod: Object) -> tuple[str, int]:
-        """The owner that decides, and what it asks for."""
+        """Returns the owner that decides, and its number of replicas."""
         namespace = pod["metadata"]["namespace"]
         group = reference["apiVersion"].rpartition("/")[0]
         informer = self._informers.get((group, reference["kind"]))

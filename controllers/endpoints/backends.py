@@ -23,9 +23,10 @@ class Port:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """A pod behind a service. `ready`: takes traffic; `serving`: could, but may be on its way out.
+    """A pod behind a service.
 
-    `hostname`: its name below the service's, empty if the pod is not in the service's subdomain.
+    `ready`: takes traffic; `serving`: could, but may be terminating. `hostname`: its name below the
+    service's, empty if the pod is not in the service's subdomain.
     """
 
     pod: Object
@@ -52,7 +53,7 @@ class Backend:
 
 
 def selector_of(service: Object) -> dict[str, str]:
-    """Empty for services whose endpoints somebody else keeps."""
+    """Returns the service's selector; empty for services whose endpoints others write."""
     spec = service["spec"]
     selector: dict[str, str] = spec.get("selector") or {}
     return {} if spec.get("type") == "ExternalName" else selector
@@ -63,7 +64,7 @@ def is_headless(service: Object) -> bool:
 
 
 def backends(service: Object, selected: Iterable[Object]) -> list[Backend]:
-    """Those of the selected pods that have an address and have not ended, by name."""
+    """Returns the selected pods with an address that have not ended, by name."""
     publish_all = bool(service["spec"].get("publishNotReadyAddresses"))
     found = []
     for pod in selected:
@@ -89,7 +90,7 @@ def _hostname(service: Object, pod: Object) -> str:
 
 
 def _ports(service: Object, pod: Object) -> tuple[Port, ...]:
-    """A port whose name no container of the pod has is left out for it."""
+    """Returns the service's ports on the pod, without named ports that none of its containers has."""
     resolved = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
@@ -114,7 +115,7 @@ def _number(port: Object, protocol: str, pod: Object) -> int | None:
 
 
 def by_ports(found: Iterable[Backend]) -> dict[tuple[Port, ...], list[Backend]]:
-    """Backends grouped by the ports they have in common."""
+    """Returns backends grouped by their ports."""
     groups: dict[tuple[Port, ...], list[Backend]] = {}
     for backend in found:
         groups.setdefault(backend.ports, []).append(backend)

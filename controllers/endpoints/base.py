@@ -1,5 +1,4 @@
-"""The base of both controllers of services: it reconciles a service when it or a pod that it selects
-changes."""
+"""The base of both controllers of services: syncs a service when it or a selected pod changes."""
 
 from kubeskew.apimachinery.client.refs import PODS, SERVICES
 from kubeskew.apimachinery.objects import Object
@@ -9,7 +8,7 @@ from kubeskew.controllers.framework.base import Controller, ControllerContext
 
 
 class ServiceController(Controller):
-    """Keys are services."""
+    """A controller whose keys are services."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

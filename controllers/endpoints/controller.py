@@ -90,7 +90,7 @@ class EndpointsController(ServiceController):
 
 
 def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: bool) -> bool:
-    """Returns whether there is nothing to change. The labels that are the controller's own do not count."""
+    """Returns whether nothing has to change; the controller's own labels do not count."""
     metadata = endpoints["metadata"]
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k not in _OWN_LABELS}
     return (
@@ -101,13 +101,14 @@ def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: 
 
 
 def _published(service: Object, selected: Iterable[Object]) -> list[Backend]:
-    """Pods that are about to end are told where those that are not ready are."""
+    """Returns the backends; terminating pods count among those that are not ready."""
     ending = bool(service["spec"].get("publishNotReadyAddresses"))
     return [one for one in backends(service, selected) if ending or not one.terminating]
 
 
 def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
-    """Each port once, with all who offer it; ports that the same offer are together (RepackSubsets).
+    """Returns each port once with all its addresses; ports with the same addresses are together
+    (RepackSubsets).
 
     `portless`: the service has no ports.
     """

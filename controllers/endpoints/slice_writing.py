@@ -1,4 +1,5 @@
-"""Writing endpoint slices: whose names the server chooses, so that none is made twice."""
+"""Writes endpoint slices, and keeps track of new ones: the server chooses their names, so none must be
+created twice."""
 
 from collections.abc import Iterable
 
@@ -21,7 +22,8 @@ class SliceWriter:
         self._made: dict[Key, set[str]] = {}
 
     def is_behind(self, key: Key, present: Iterable[Object]) -> bool:
-        """Returns whether what was made for a service is still on its way; asked again, it counts as gone."""
+        """Returns whether new slices of a service are not in the informer yet; from the second call on
+        they count as deleted."""
         return bool(self._made.pop(key, set()) - {one["metadata"]["name"] for one in present})
 
     def forget(self, key: Key) -> None:
@@ -48,7 +50,7 @@ class SliceWriter:
 
 
 def service_keys(slice_: Object, manager: str) -> list[str]:
-    """Returns an index function: slices of a manager by the service's key."""
+    """Returns the key of the service, for slices of a manager: an index function."""
     metadata = slice_["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != manager or SERVICE_LABEL not in labels:

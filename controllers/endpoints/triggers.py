@@ -1,4 +1,4 @@
-"""Remembers when something last changed that the endpoints of a service show, for their annotation.
+"""Remembers when the state behind a service's endpoints last changed, for their annotation.
 
 Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
 """
@@ -13,13 +13,13 @@ ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class TriggerTimes:
-    """Remembers what was seen of each service at its last sync."""
+    """Remembers each service's pods at its last sync."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, dict[str, str]] = {}
 
     def of(self, key: Key, service: Object, selected: Iterable[Object]) -> str:
-        """Returns the earliest change since the last call, empty if there is none; of a new service its
+        """Returns the earliest change since the last call, empty if there is none; for a new service its
         creation."""
         created: str = service["metadata"].get("creationTimestamp") or ""
         times = {"": created}
@@ -37,7 +37,7 @@ class TriggerTimes:
 
 
 def annotated(metadata: Object, time: str) -> Object:
-    """Metadata that say so; without a new change the annotation goes."""
+    """Returns the metadata with the annotation; without a new change it is removed."""
     annotations = {**(metadata.get("annotations") or {}), ANNOTATION: time}
     if not time:
         del annotations[ANNOTATION]

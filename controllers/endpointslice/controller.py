@@ -52,7 +52,7 @@ class EndpointSliceController(ServiceController):
         if service is None:
             self._writer.forget(key)
             self.triggers.forget(key)
-            return  # its slices are collected as garbage
+            return  # the garbage collector removes its slices
         if not selector_of(service) or service["metadata"].get("deletionTimestamp"):
             return
         present = self._slices.by_index("service", str(key))
@@ -89,7 +89,8 @@ def _labels(key: Key, service: Object) -> dict[str, str]:
 
 
 def slices(found: Iterable[Backend]) -> list[Object]:
-    """Returns the contents of the slices, at least one; endpoints with other ports are in other slices."""
+    """Returns the contents of the slices, at least one; endpoints with different ports are in different
+    slices."""
     result = []
     for ports, group in by_ports(found).items():
         listed = [_port(port) for port in ports]

@@ -1,1 +1,1 @@
-"""Mirrors Endpoints that somebody keeps by hand into EndpointSlices."""
+"""Mirrors Endpoints that users write into EndpointSlices."""

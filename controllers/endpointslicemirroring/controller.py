@@ -1,4 +1,4 @@
-"""The endpoint slice mirroring controller: slices of endpoints that somebody keeps by hand.
+"""The endpoint slice mirroring controller: slices of endpoints that users write.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/endpointslicemirroring, 1.36.
 """
@@ -25,7 +25,7 @@ _MOST_ADDRESSES = 1000  # of a subset
 
 
 class EndpointSliceMirroringController(Controller):
-    """Keys are endpoints, which have the names of their services."""
+    """Mirrors endpoints; keys are endpoints, which have the names of their services."""
 
     name = "endpointslice-mirroring-controller"
     component = "endpoint-slice-mirroring-controller"
@@ -72,7 +72,7 @@ class EndpointSliceMirroringController(Controller):
         return [{**_frame(endpoints), **content} for content in contents]
 
     async def _reconcile(self, key: Key, wanted: list[Object], present: list[Object]) -> None:
-        """A slice with the same ports is kept; of the others one of the same family is used again."""
+        """Keeps a slice with the same ports; reuses another one of the same family."""
         left, new = list(present), []
         for slice_ in wanted:
             same = next((one for one in left if _place(one) == _place(slice_)), None)
@@ -126,7 +126,8 @@ def _frame(endpoints: Object) -> Object:
 
 
 def _contents(subsets: list[Object]) -> tuple[list[Object], int, int]:
-    """One content per family and set of ports; how many addresses are none, and how many are too many."""
+    """Returns one content per family and set of ports, and the numbers of invalid and of surplus
+    addresses."""
     found: dict[tuple[str, str], Object] = {}
     invalid = skipped = 0
     for subset in subsets:

@@ -1,4 +1,4 @@
-"""The base of every controller: a queue of keys, workers that reconcile one key at a time, and a way to stop.
+"""The base of every controller: a queue of keys, and workers that reconcile one key at a time.
 
 A controller reads from informers, whose objects it must not change, and writes through the client.
 """
@@ -24,14 +24,14 @@ from kubeskew.apimachinery.objects import Object
 
 log = logging.getLogger(__name__)
 
-# While the server is away, asking often costs little and waiting long costs much.
+# While the server is away, frequent attempts cost little and long waits much.
 _RETRY_CONNECTION_SECONDS = 0.25
-# Upstream lets a failing key wait up to 1000 s; a cluster that is flipped every second cannot.
+# Upstream lets a failing key wait up to 1000 s; a cluster whose gates change every second cannot.
 _MAX_DELAY_SECONDS = 30.0
 
 
 class SyncError(Exception):
-    """Something in an object keeps it from being reconciled; the text tells the user. Tried again later."""
+    """An object cannot be reconciled for a reason that its user has to know; tried again later."""
 
 
 class Key(NamedTuple):
@@ -55,7 +55,7 @@ class ControllerContext:
     world: World
     client: APIClient
     informers: InformerFactory
-    used: list[Informer] = field(default_factory=list)  # by the one controller that has this context
+    used: list[Informer] = field(default_factory=list)  # by the one controller with this context
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     queues: QueueMetrics | None = None
     root_ca: str = ""  # PEM, published in every namespace
@@ -64,7 +64,7 @@ class ControllerContext:
     workers: dict[str, int] = field(default_factory=dict)  # by controller name
 
     def informer(self, ref: Ref, namespace: str = "", field_selector: str = "") -> Informer:
-        """Returns a shared informer, which the controller then waits for."""
+        """Returns a shared informer; the controller waits for its first list."""
         found = self.informers.informer(ref, namespace, field_selector)
         self.used.append(found)
         return found
@@ -96,22 +96,23 @@ class Controller(ABC):
 
     @abstractmethod
     async def sync(self, key: Any) -> None:
-        """Bring the world closer to what the object of `key` wants. Failures are raised; they are retried."""
+        """Reconciles the object of `key`. Failures are raised, and retried."""
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Further loops that run beside the workers, until cancelled."""
+        """Returns further loops that run beside the workers, until cancelled."""
         return []
 
     @property
     def ready(self) -> bool:
-        """It works, or waits for a resource that the server does not have, as it would upstream."""
+        """Returns whether it works; also true while it waits for a resource that the server does not have,
+        as upstream."""
         return self._working or any(informer.is_unserved for informer in self._informers)
 
     def enqueue(self, obj: Object) -> None:
         self.queue.add(key_of(obj))
 
     def start(self) -> None:
-        """Begin to work as soon as the informers are synced."""
+        """Begins to work as soon as the informers are synced."""
         self._tasks = [asyncio.create_task(self._begin(), name=self.name)]
 
     async def _begin(self) -> None:
@@ -122,7 +123,7 @@ class Controller(ABC):
         self._working = True
 
     async def stop(self) -> None:
-        """End all work; what was being done is left as it is, for the next start to pick up."""
+        """Ends all work; the next start continues what is unfinished."""
         self.queue.shut_down()
         for task in self._tasks:
             task.cancel()
@@ -147,7 +148,7 @@ class Controller(ABC):
             log.debug("%s: %s: %s", self.name, key, error)
             self.queue.add_after(key, _RETRY_CONNECTION_SECONDS)
         except (StatusError, SyncError) as error:
-            # Conflicts are everyday: the informer was behind.
+            # Conflicts are normal: the informer was behind.
             level = logging.DEBUG if is_reason(error, "Conflict") else logging.INFO
             log.log(level, "%s: error syncing %s: %s", self.name, key, error)
             self.queue.add_rate_limited(key)

@@ -1,4 +1,5 @@
-"""Each controller as a service account of its own, as with --use-service-account-credentials.
+"""Makes each controller's client, with a service account of its own as with
+--use-service-account-credentials.
 
 Source: k8s.io/controller-manager/pkg/clientbuilder/client_builder_dynamic.go and
 cmd/kube-controller-manager/app, 1.36.
@@ -19,7 +20,7 @@ _SECONDS = 3600
 _RENEW_SECONDS = 0.8 * _SECONDS
 _UNAUTHORIZED = 401
 
-# The accounts of controllers that have another name than theirs.
+# The accounts whose names differ from their controllers'.
 _ACCOUNTS = {
     "certificatesigningrequest-approving-controller": "certificate-controller",
     "certificatesigningrequest-cleaner-controller": "certificate-controller",
@@ -79,7 +80,7 @@ class AccountClients:
 
 
 class AccountTransport:
-    """Sends requests with the token of an account of kube-system, which is made if it is not there."""
+    """Sends requests with the token of an account of kube-system, which is created if it does not exist."""
 
     def __init__(self, root: APIClient, inner: Transport, clock: Clock, account: str) -> None:
         self._root = root
@@ -99,14 +100,14 @@ class AccountTransport:
         return response
 
     async def close(self) -> None:
-        """The transport below is shared."""
+        """Does nothing: the transport below is shared."""
 
     async def _send(self, request: Request, token: str) -> Response:
         headers = {**request.headers, "Authorization": f"Bearer {token}"}
         return await self._inner(replace(request, headers=headers))
 
     async def _current(self, refused: str) -> str:
-        """Returns a token that is not about to end and is not the one that was refused."""
+        """Returns a token that is not about to expire and is not the refused one."""
         async with self._asking:
             if not self._token or self._token == refused or self._clock.monotonic() > self._renewal:
                 self._token = await self._ask()

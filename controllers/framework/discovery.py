@@ -1,4 +1,4 @@
-"""Reads from a server's discovery what it serves, for controllers that handle resources of any kind."""
+"""Reads a server's discovery, for controllers of resources of any kind."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ def _from_aggregated(document: Object) -> list[Served]:
 
 
 async def _from_plain(client: APIClient, path: str, document: Object) -> list[Served]:
-    """One request per group and version; a group that cannot be asked is left out, as upstream does."""
+    """Reads one document per group and version; as upstream, leaves out a group that fails."""
     found = []
     for name, versions in _group_versions(path, document):
         seen: set[str] = set()

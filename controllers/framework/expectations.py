@@ -27,7 +27,7 @@ class Expectations:
         self._keys: dict[Hashable, _Expected] = {}
 
     def satisfied(self, key: Hashable) -> bool:
-        """Everything ordered has been seen, or it was ordered too long ago to wait on."""
+        """Returns whether everything ordered has been seen, or was ordered too long ago to wait for."""
         expected = self._keys.get(key)
         if expected is None or (expected.creations <= 0 and not expected.deletions):
             return True
@@ -40,11 +40,11 @@ class Expectations:
         self._keys[key] = _Expected(self._clock.monotonic(), deletions=set(objects))
 
     def expect(self, key: Hashable, creations: int, deletions: Iterable[Hashable]) -> None:
-        """Both at once."""
+        """Expects creations and deletions."""
         self._keys[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
 
     def creation_seen(self, key: Hashable) -> None:
-        """A creation arrived in the informer, or was not done after all."""
+        """Counts a creation that arrived in the informer, or failed."""
         if expected := self._keys.get(key):
             expected.creations -= 1
 

@@ -27,7 +27,8 @@ def fnv1(data: bytes) -> int:
 
 
 def safe_encode(text: str) -> str:
-    """Each character mapped to one that makes no word (apimachinery util/rand.SafeEncodeString)."""
+    """Returns the text with each character mapped to one that forms no words (apimachinery
+    util/rand.SafeEncodeString)."""
     return "".join(SUFFIX_ALPHABET[ord(character) % len(SUFFIX_ALPHABET)] for character in text)
 
 

@@ -1,4 +1,4 @@
-"""Controller revisions: the templates that stateful sets and daemon sets had, so that one can go back.
+"""Controller revisions: the former templates of stateful sets and daemon sets, for rollbacks.
 
 Semantics of k8s.io/kubernetes/pkg/controller/history and of the two controllers' use of it, 1.36.
 """
@@ -35,7 +35,7 @@ def applied(owner: Object, revision: Object) -> Object:
 
 
 def same_data(one: Object | None, other: Object | None) -> bool:
-    """Equal but for the empty creation time that templates had up to 1.33."""
+    """Returns whether data are equal, apart from the empty creation time that templates had up to 1.33."""
     return _timeless(one) == _timeless(other)
 
 
@@ -80,7 +80,7 @@ def new_revision(owner: Object, ref: Ref, number: int, text: str, hash_label: st
 
 
 def ordered(revisions: Collection[Object]) -> list[Object]:
-    """Oldest first: by number, age, name."""
+    """Returns the revisions, oldest first: by number, age, name."""
     return sorted(
         revisions,
         key=lambda one: (
@@ -130,7 +130,10 @@ class Revisions:
         return ordered(await claimer.claim([*mine, *orphans]))
 
     async def create(self, revision: Object) -> Object | None:
-        """None if another revision has the name. The very same one, which the informer missed, is fine."""
+        """Creates a revision; returns None if another one has the name.
+
+        An equal one that the informer missed is used.
+        """
         try:
             return await self._client.create(CONTROLLER_REVISIONS, revision)
         except StatusError as error:

@@ -1,4 +1,4 @@
-"""Owner references: who controls an object, and how a controller takes and gives up dependents.
+"""Owner references: the controller of an object, and how controllers adopt and release dependents.
 
 Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go.
 """
@@ -26,7 +26,7 @@ def is_controlled_by(obj: Object, owner: Object) -> bool:
 
 
 def new_controller_reference(owner: Object, ref: Ref) -> Object:
-    """Makes the reference of metav1.NewControllerRef: controller and blockOwnerDeletion set."""
+    """Returns the reference of metav1.NewControllerRef: controller and blockOwnerDeletion set."""
     return {
         "apiVersion": ref.api_version,
         "kind": ref.kind,
@@ -62,9 +62,9 @@ class Claimer:
         *,
         finalizers: Sequence[str] = (),
     ) -> None:
-        """`current_owner` reads the owner live; it is asked at most once, before the first adoption.
+        """`current_owner` reads the owner from the server, at most once, before the first adoption.
 
-        `finalizers` are put on what is adopted and taken off what is released.
+        `finalizers` are added to adopted objects and removed from released ones.
         """
         self._client = client
         self._owner = owner
@@ -76,7 +76,7 @@ class Claimer:
         self._may_adopt: bool | None = None
 
     async def claim(self, candidates: Sequence[Object]) -> list[Object]:
-        """Those of the candidates that belong to the owner now."""
+        """Returns the candidates that belong to the owner now."""
         return [obj for obj in candidates if await self._claim_one(obj)]
 
     async def _claim_one(self, obj: Object) -> bool:
@@ -96,7 +96,7 @@ class Claimer:
 
     async def _adopt(self, obj: Object) -> bool:
         if self._may_adopt is None:
-            # The informer may be behind a deletion of the owner: adopting then would leak the dependent.
+            # The informer may be behind a deletion of the owner: an adopted dependent would never go.
             fresh = await self._current_owner()
             self._may_adopt = fresh["metadata"]["uid"] == self._owner["metadata"]["uid"] and not fresh[
                 "metadata"
@@ -119,7 +119,7 @@ class Claimer:
         await self._patch(obj, {"metadata": metadata})
 
     async def _patch(self, obj: Object, patch: Object) -> bool:
-        """False when the object is gone or has become another one."""
+        """Patches an object; returns False if it is gone or replaced by another."""
         metadata = obj["metadata"]
         try:
             await self._client.patch(
@@ -133,11 +133,11 @@ class Claimer:
 
 
 def controller_uids(obj: Object) -> list[str]:
-    """Returns an index function: objects by the uid of their controller."""
+    """Returns the uid of an object's controller: an index function."""
     reference = controller_reference(obj)
     return [reference["uid"]] if reference is not None else []
 
 
 def orphan_namespaces(obj: Object) -> list[str]:
-    """Returns an index function: objects that nobody controls, by their namespace."""
+    """Returns the namespace of an object without a controller: an index function."""
     return [] if controller_reference(obj) is not None else [obj["metadata"]["namespace"]]

@@ -17,9 +17,10 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 async def slow_start(
     count: int, first_batch: int, action: Callable[[], Awaitable[None]]
 ) -> tuple[int, list[Exception]]:
-    """Run `action` `count` times in batches of 1, 2, 4, …; stop at the first batch with a failure.
+    """Runs `action` `count` times in batches of 1, 2, 4, …; stops at the first batch with a failure.
 
-    Gives the number of successes and the failures: a quota that refuses one pod is not asked a hundred times.
+    Returns the number of successes and the failures. So a quota that refuses one pod is not tried a hundred
+    times.
     """
     remaining, successes = count, 0
     batch = min(remaining, first_batch)
@@ -50,20 +51,20 @@ def pod_from_template(template: Object, owner: Object, owner_ref: Ref, prefix: s
 
 
 def is_namespace_terminating(error: Exception) -> bool:
-    """The namespace takes no new objects: nothing to retry."""
+    """Returns whether the namespace takes no new objects, so that a retry is useless."""
     causes = (error.details or {}).get("causes") if isinstance(error, StatusError) else None
     return any(cause.get("reason") == NAMESPACE_TERMINATING for cause in causes or ())
 
 
 class PodControl:
-    """Creates and deletes pods on behalf of an owner and tells about it on the owner."""
+    """Creates and deletes pods for an owner, with events on it."""
 
     def __init__(self, client: APIClient, recorder: EventRecorder) -> None:
         self._client = client
         self._recorder = recorder
 
     async def create(self, template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> None:
-        """`prefix` of the generated name, if it is not the owner's name."""
+        """Creates a pod; `prefix` begins the generated name, if it is not the owner's name."""
         try:
             made = await self._client.create(PODS, pod_from_template(template, owner, owner_ref, prefix))
         except Exception as error:
@@ -74,7 +75,7 @@ class PodControl:
         self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
 
     async def delete(self, pod: Object, owner: Object) -> bool:
-        """False when it was gone already."""
+        """Deletes a pod; returns False if it was gone already."""
         metadata = pod["metadata"]
         try:
             await self._client.delete(PODS, metadata["name"], metadata["namespace"])

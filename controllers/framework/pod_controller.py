@@ -1,5 +1,4 @@
-"""The base of controllers of objects that own pods directly: it finds the owner to reconcile when a pod
-changes.
+"""The base of controllers that own pods directly: it finds the owner to reconcile when a pod changes.
 
 Semantics of the pod handlers that pkg/controller/{replicaset,statefulset,daemon,job} share, 1.36.
 """
@@ -21,11 +20,11 @@ from kubeskew.controllers.framework.pod_control import PodControl
 
 
 class PodOwnerController(Controller):
-    """Keeps an index of pods by owner, expectations, and the way pods are claimed."""
+    """Keeps an index of pods by owner, and expectations; claims pods."""
 
     ref: ClassVar[Ref]  # of the owners
     deletion_frees: ClassVar[bool] = True  # a pod counts as gone once its deletion has begun
-    finalizers: ClassVar[tuple[str, ...]] = ()  # that adopted pods get, and released ones lose
+    finalizers: ClassVar[tuple[str, ...]] = ()  # added to adopted pods, removed from released ones
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
@@ -53,17 +52,17 @@ class PodOwnerController(Controller):
         self.enqueue(old)
 
     def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
-        """A pod of `owner` came (`old` is None) or changed; the owner is queued already."""
+        """Handles that a pod of `owner` came (`old` is None) or changed; the owner is queued already."""
 
     def pod_gone(self, owner: Object, pod: Object) -> None:
-        """A pod of `owner` was deleted, or begins to be."""
+        """Handles that a pod of `owner` was deleted, or begins to be."""
 
     def owner_of(self, pod: Object) -> Object | None:
         return owner_references.resolve_controller(pod, self.ref, self.objects.get)
 
     def _pod_added(self, pod: Object) -> None:
         if self.deletion_frees and pods.is_terminating(pod):
-            # A restarted controller sees it for the first time on its way out.
+            # A restarted controller first sees it while it terminates.
             self._pod_deleted(pod)
         elif owner_references.controller_reference(pod) is None:
             self._enqueue_matching(pod)
@@ -74,7 +73,7 @@ class PodOwnerController(Controller):
 
     def _pod_updated(self, old: Object, new: Object) -> None:
         if self.deletion_frees and pods.is_terminating(new):
-            # Deletion begins with a mark; waiting for the removal would hold up the replacement.
+            # Deletion begins with a timestamp; waiting for the removal would delay the replacement.
             self._pod_deleted(new)
             return
         reference = owner_references.controller_reference(new)
@@ -102,7 +101,7 @@ class PodOwnerController(Controller):
             self.enqueue(owner)
 
     def _enqueue_matching(self, pod: Object) -> None:
-        """An orphan: whoever selects it may adopt it."""
+        """Enqueues the owners that select an orphan, and may adopt it."""
         labels = pod["metadata"].get("labels")
         if not labels:
             return
@@ -132,20 +131,21 @@ class PodOwnerController(Controller):
         return await claimer.claim([*mine, *orphans])
 
     async def delete_pods(self, key: Key, owner: Object, chosen: Sequence[Object]) -> Exception | None:
-        """Delete all of them at once; deletions must be expected already. Gives the last failure."""
+        """Deletes the pods at the same time; deletions must be expected already. Returns the last failure."""
         results = await asyncio.gather(
             *(self.pod_control.delete(pod, owner) for pod in chosen), return_exceptions=True
         )
         failure = None
         for pod, result in zip(chosen, results, strict=True):
             if result is not True:
-                self.expectations.deletion_seen(key, key_of(pod))  # nothing will be told
+                self.expectations.deletion_seen(key, key_of(pod))  # no event will come
             if isinstance(result, Exception):
                 failure = result
         return failure
 
     async def write_status(self, obj: Object, status: Object) -> Object:
-        """Write the status, once more on the fresh object if it changed meanwhile; gone is as well."""
+        """Writes the status, again on the fresh object if it changed meanwhile; a deleted object is no
+        error."""
         try:
             return await self.client.update(self.ref, {**obj, "status": status}, "status")
         except StatusError as error:

@@ -13,7 +13,8 @@ _TARGET = "DisruptionTarget"
 
 
 async def mark_and_delete(client: APIClient, clock: Clock, pod: Object, reason: str, message: str) -> None:
-    """Raises 404 or 409 if the pod is gone or was replaced meanwhile."""
+    """Writes the condition, then deletes the pod; raises 404 or 409 if it is gone or was replaced
+    meanwhile."""
     metadata, uid = pod["metadata"], pod["metadata"]["uid"]
     name, namespace = metadata["name"], metadata["namespace"]
     condition = {"type": _TARGET, "status": "True", "reason": reason, "message": message}

@@ -1,6 +1,6 @@
 """Answers questions about pods: active, ready, available, and which to delete first.
 
-Source of the rules: k8s.io/kubernetes/pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go, 1.36.
+Source: k8s.io/kubernetes/pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go, 1.36.
 """
 
 import math
@@ -30,7 +30,7 @@ def phase(pod: Object) -> str:
 
 
 def is_terminal(pod: Object) -> bool:
-    """Its containers have ended for good."""
+    """Returns whether the pod's containers have ended for good."""
     return phase(pod) in ("Succeeded", "Failed")
 
 
@@ -39,7 +39,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def is_active(pod: Object) -> bool:
-    """Counts as a replica."""
+    """Returns whether the pod counts as a replica."""
     return not is_terminal(pod) and not is_terminating(pod)
 
 
@@ -56,7 +56,7 @@ def ready_since(pod: Object) -> datetime | None:
 
 
 def available_in(pod: Object, min_ready_seconds: int, now: datetime) -> float | None:
-    """Seconds until a ready pod counts as available, 0 if it does, None if it is not ready."""
+    """Returns the seconds until a ready pod counts as available, 0 if it does, None if it is not ready."""
     if not is_ready(pod):
         return None
     if min_ready_seconds == 0:
@@ -68,7 +68,7 @@ def available_in(pod: Object, min_ready_seconds: int, now: datetime) -> float | 
 
 
 def deletion_order(pods: Iterable[Object], per_node: dict[str, int], now: datetime) -> list[Object]:
-    """Returns the pods in the order in which a replica set gives them up, least wanted first.
+    """Returns the pods in the order in which a replica set deletes them.
 
     `per_node` counts the related pods of each node: those on crowded nodes go first.
     """
@@ -96,7 +96,7 @@ def _rank(pod: Object, per_node: dict[str, int], now: datetime) -> tuple[Any, ..
 
 
 def deletion_cost(pod: Object) -> int:
-    """From the annotation; 0 if it is absent or no 32-bit integer."""
+    """Returns the cost in the annotation; 0 if it is absent or no 32-bit integer."""
     text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "")
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or (len(digits) > 1 and digits[0] == "0") or text == "-0":
@@ -131,7 +131,7 @@ def _created(pod: Object) -> datetime | None:
 
 
 def _logarithmic_age(moment: datetime | None, now: datetime) -> int:
-    """Larger for older; -1 for times that are not set (as if created this moment)."""
+    """Returns a larger number for older times; -1 for unset times (as if created now)."""
     if moment is None:
         return -1
     nanoseconds = (now - moment).total_seconds() * 1e9

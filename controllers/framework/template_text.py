@@ -1,8 +1,8 @@
-"""A pod template as Go prints it, for its hash.
+"""Formats a pod template as Go prints it, for its hash.
 
-Upstream hashes what go-spew prints of the struct with `%#v`: names and types of all fields, even of those
-that are not set, so that the text depends on the release. Ours is that of 1.20 in every release, with younger
-fields behind the others where they are set: then names are those in recordings, and no upgrade changes them.
+Upstream hashes what go-spew prints of the struct with `%#v`: names and types of all fields, even of unset
+ones, so that the text depends on the release. Here it is that of 1.20 in every release, with younger fields
+after the others if they are set: so names are those in recordings, and no upgrade changes them.
 
 Source: k8s.io/kubernetes pkg/util/hash/hash.go, 1.20; the structs by hack/pod_template_structs.py.
 """
@@ -33,7 +33,7 @@ class _Field(NamedTuple):
 
 class _Layout(NamedTuple):
     structs: dict[str, list[_Field]]
-    shapes: dict[str, str]  # of types that have a name and are no structs
+    shapes: dict[str, str]  # of named types that are no structs
 
 
 def template_text(template: Object) -> str:
@@ -118,7 +118,7 @@ def _quantity(value: Any) -> str:
 
 
 def _decimal(number: int, places: int) -> str:
-    """Returns a number that 64 bits do not hold, in words of 64 bits, the lowest first."""
+    """Returns a number beyond 64 bits as 64-bit words, the lowest first."""
     words = [str(abs(number) >> at & 2**64 - 1) for at in range(0, number.bit_length(), 64)]
     unscaled = f"{{neg:(bool){'true' if number < 0 else 'false'} abs:(big.nat)[{' '.join(words)}]}}"
     return f"{{unscaled:(big.Int){unscaled} scale:(inf.Scale){places}}}"
@@ -135,7 +135,7 @@ def _is_kept(written: str, quantity: Quantity) -> bool:
 
 
 _PARTICULAR: dict[str, Callable[[Any], str]] = {
-    "v1.Time": lambda _: _NO_TIME,  # a template was made at no time
+    "v1.Time": lambda _: _NO_TIME,  # a template has no creation time
     "intstr.IntOrString": _integer_or_text,
     "resource.Quantity": _quantity,
 }

@@ -1,1 +1,2 @@
-"""The garbage collector: deletes what nobody owns any more, orphans or waits where a deletion asks for it."""
+"""The garbage collector: deletes objects whose owners are gone; orphans or waits where a deletion asks for
+it."""

@@ -1,4 +1,5 @@
-"""The loop: watches the metadata of everything, asks the server before each deletion.
+"""The garbage collector's loop: watches the metadata of all objects, and asks the server before each
+deletion.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/garbagecollector/garbagecollector.go, 1.36.
 """
@@ -80,7 +81,7 @@ class GarbageCollector(Controller):
         self._kinds = {(one.ref.api_version, one.ref.kind): one.ref for one in reversed(served)}
         wanted = dict.fromkeys(one.ref for one in served if _is_monitored(one))
         for ref in [ref for ref in self._monitors if ref not in wanted]:
-            # Its objects stay in the graph: a version that is no longer served is no deletion.
+            # Its objects stay in the graph: that a version is no longer served is no deletion.
             await self._monitors.pop(ref).stop()
         new = {ref: self._monitor(ref) for ref in wanted if ref not in self._monitors}
         while not all(one.has_synced or one.is_unserved for one in new.values()):
@@ -102,7 +103,7 @@ class GarbageCollector(Controller):
         return monitor
 
     def _forget_missed(self, ref: Ref, monitor: Informer) -> None:
-        """Objects that went while their resource moved from one version to another."""
+        """Forgets objects that were deleted while their resource moved from one version to another."""
         present = {obj["metadata"]["uid"] for obj in monitor.list()}
         for identity in self._graph.seen():
             group = identity.api_version.rpartition("/")[0]
@@ -145,7 +146,7 @@ class GarbageCollector(Controller):
             await self._look_at(node)
 
     async def _look_at(self, node: Node) -> None:
-        """Delete the object if all its owners are gone; go on with a foreground deletion."""
+        """Deletes the object if all its owners are gone; continues a foreground deletion."""
         if node.being_deleted and not node.deleting_dependents and not node.virtual:
             return
         live = await self._live(node.identity)
@@ -154,7 +155,7 @@ class GarbageCollector(Controller):
             self._do(self._graph.absent(node.identity.uid))
             return
         if node.virtual:
-            # It is there, but no event told of it yet.
+            # It exists, but its event has not come yet.
             self.queue.add_after(Work("delete", node.identity.uid), 0.2)
             return
         if node.deleting_dependents:
@@ -180,7 +181,7 @@ class GarbageCollector(Controller):
     async def _classify(
         self, dependent: Identity, owners: list[Object]
     ) -> tuple[list[Object], list[Object], list[Object]]:
-        """Owners that are there, that are not, and that wait for their dependents to go."""
+        """Returns the owners that exist, that do not, and that wait for the deletion of their dependents."""
         solid, dangling, waiting = [], [], []
         for owner in owners:
             found = await self._owner(dependent, owner)
@@ -217,7 +218,7 @@ class GarbageCollector(Controller):
                 self.queue.add(Work("delete", one.identity.uid))
 
     async def _break_circle(self, node: Node) -> None:
-        """Owners that wait for each other would wait for ever."""
+        """Breaks a cycle of owners, which would wait for each other for ever."""
         if any(one.deleting_dependents for one in self._graph.dependents(node)):
             unblocked = [{**owner, "blockOwnerDeletion": False} for owner in node.owners]
             await self._patch(node.identity, {"ownerReferences": unblocked})
@@ -255,7 +256,7 @@ class GarbageCollector(Controller):
             raise
 
     async def _delete(self, identity: Identity, live: Object, propagation: str) -> None:
-        """Only this very object, in the state in which we saw that its owners are gone."""
+        """Deletes only this object, in the state in which its owners were found to be gone."""
         metadata = live["metadata"]
         ref = self._ref(identity.api_version, identity.kind)
         preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
@@ -301,7 +302,7 @@ class GarbageCollector(Controller):
 
 
 async def _unless_gone(call: Coroutine[Any, Any, Object]) -> None:
-    """An object that is not there any more is all we wanted."""
+    """Ignores that an object is already gone."""
     try:
         await call
     except StatusError as error:
@@ -315,7 +316,7 @@ def _is_monitored(one: Served) -> bool:
 
 
 def _policy_of(live: Object) -> str:
-    """An object that was to be deleted in some way before keeps that way."""
+    """Returns how to delete an object: in the way of a deletion that has begun, else in the background."""
     finalizers = live["metadata"].get("finalizers") or ()
     if ORPHAN in finalizers:
         return "Orphan"

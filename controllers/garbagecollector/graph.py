@@ -14,7 +14,7 @@ ORPHAN = "orphan"
 
 
 class Identity(NamedTuple):
-    """The place where an object is said to be."""
+    """The kind, namespace and name under which an object is known."""
 
     api_version: str
     kind: str
@@ -24,7 +24,7 @@ class Identity(NamedTuple):
 
 
 class Work(NamedTuple):
-    """An item to look at: `delete` asks whether the object has to go, `orphan` frees its dependents."""
+    """An item to process: `delete` checks whether the object has to go, `orphan` frees its dependents."""
 
     action: str
     uid: str
@@ -32,7 +32,7 @@ class Work(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An object. `virtual`: known only from an owner reference, not yet seen itself."""
+    """An object. `virtual`: known only from an owner reference."""
 
     identity: Identity
     owners: list[Object] = field(default_factory=list)
@@ -40,15 +40,15 @@ class Node:
     virtual: bool = False
     being_deleted: bool = False
     deleting_dependents: bool = False  # deleted in the foreground
-    absent_at: set[Identity] = field(default_factory=set)  # where it was looked for in vain
+    absent_at: set[Identity] = field(default_factory=set)  # places where it was not found
 
     def blocks(self, owner_uid: str) -> bool:
-        """Returns whether the owner's foreground deletion waits for this one."""
+        """Returns whether the owner's foreground deletion waits for this object."""
         return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in self.owners)
 
     def is_named_by(self, reference: Object, namespace: str) -> bool:
-        """Returns whether a reference from a namespace tells of this object all that it is, not the uid
-        alone."""
+        """Returns whether a reference from a namespace matches this object in everything, not only in its
+        uid."""
         identity = self.identity
         told = (reference["apiVersion"], reference["kind"], reference["name"])
         near = not identity.namespace or identity.namespace == namespace
@@ -66,7 +66,7 @@ def is_orphaning(obj: Object) -> bool:
 
 
 class Graph:
-    """Each change gives the work that follows from it."""
+    """The graph. Each change returns the work that follows from it."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -85,7 +85,7 @@ class Graph:
         return [self._nodes[uid] for uid in sorted(node.dependents) if uid in self._nodes]
 
     def put(self, identity: Identity, obj: Object) -> Iterable[Work]:
-        """An object was added or changed."""
+        """Adds or changes an object; returns the work that follows."""
         owners: list[Object] = obj["metadata"].get("ownerReferences") or []
         node = self._nodes.get(identity.uid)
         if node is None:
@@ -120,7 +120,7 @@ class Graph:
                 yield Work("delete", owner_uid)
         for owner_uid, owner in now.items():
             if owner_uid not in self._nodes:
-                # Assumed to be near the dependent until seen or looked up.
+                # Assumed to be in the dependent's namespace until seen or looked up.
                 identity = Identity(
                     owner["apiVersion"], owner["kind"], node.identity.namespace, owner["name"], owner_uid
                 )
@@ -134,7 +134,7 @@ class Graph:
                 yield Work("delete", uid)
 
     def _misled(self, owner: Node) -> list[Node]:
-        """Dependents whose reference has the owner's uid, and is not to where the owner is."""
+        """Returns the dependents whose reference has the owner's uid, but another place."""
         uid = owner.identity.uid
         return [
             one
@@ -148,10 +148,11 @@ class Graph:
         return node is not None and node.deleting_dependents
 
     def absent(self, uid: str) -> Iterable[Work]:
-        """The server has no such object where an owner reference says: another reference may be right.
+        """Handles that the server has no object at the place in an owner reference: another reference may be
+        right.
 
-        An object known from references alone is kept while one of them tells of a place where nobody has
-        looked: it is the link to the dependents that name it rightly.
+        An object known from references alone is kept while one of them names a place that was not checked: it
+        is the link to the dependents that name it rightly.
         """
         node = self._nodes.get(uid)
         if node is None or not node.virtual:
@@ -170,7 +171,7 @@ class Graph:
         yield Work("delete", uid)
 
     def _identities(self, dependent: Node, uid: str) -> set[Identity]:
-        """Returns the places where the dependent says that its owner is."""
+        """Returns the places in which the dependent's references put its owner."""
         namespace = dependent.identity.namespace
         return {
             Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], uid)
@@ -179,7 +180,7 @@ class Graph:
         }
 
     def remove(self, uid: str) -> Iterable[Work]:
-        """An object is gone: its dependents are to be looked at, and owners that wait for it."""
+        """Removes an object; returns the work: its dependents, and owners that wait for it."""
         node = self._nodes.pop(uid, None)
         if node is None:
             return

@@ -20,7 +20,7 @@ from kubeskew.controllers.job.state import State
 from kubeskew.controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
 from kubeskew.controllers.job.tracking import Tracker, remove_finalizer
 
-MOST_PODS = 500  # that are made or deleted in one go
+MOST_PODS = 500  # pods created or deleted in one sync
 _OURS = "kubernetes.io/job-controller"
 _TOO_MANY = "Too many succeeded pods running after completion count reached"
 _MODES = (None, "NonIndexed", "Indexed")
@@ -42,7 +42,7 @@ class JobController(PodOwnerController):
     deletion_frees = False  # a pod that is being deleted has to be counted
 
     def __init__(self, context: ControllerContext) -> None:
-        self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer we took off
+        self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer was removed
         self._backoff: dict[Key, Backoff] = {}
         self._features = JobFeatures.of(context.world.version, context.world.gates)
         super().__init__(context)
@@ -69,7 +69,7 @@ class JobController(PodOwnerController):
         self._removing.get(key_of(owner), set()).discard(pod["metadata"]["uid"])
 
     def _orphan_seen(self, pod: Object) -> None:
-        """A pod that waits to be counted, by a job that is gone."""
+        """Enqueues a pod with the finalizer whose job is gone."""
         if is_tracked(pod) and self.owner_of(pod) is None and self._had_job(pod):
             self.queue.add(Orphan(*key_of(pod)))
 
@@ -117,10 +117,10 @@ class JobController(PodOwnerController):
         if state.finish is not None:
             deleted, failure = await self._delete(key, state, state.active)
             if not state.is_tracked:
-                deleted = len(state.active)  # as upstream: taken to be gone, whatever became of them
+                deleted = len(state.active)  # as upstream: assumed to be gone
                 state.failed += deleted
             elif deleted < len(state.active) or not may_act:
-                state.finish = None  # pods are left that we may not know of
+                state.finish = None  # there may be pods that the informer does not show yet
             active = len(state.active) - deleted
         else:
             left = state.seconds_left()
@@ -140,7 +140,7 @@ class JobController(PodOwnerController):
             raise failure
 
     async def _go_on(self, key: Key, state: State, *, may_act: bool) -> tuple[int, Exception | None, bool]:
-        """(active pods afterwards, what went wrong, whether the conditions changed)."""
+        """Returns (active pods afterwards, the failure, whether the conditions changed)."""
         active, failure = len(state.active), None
         acts = may_act and not state.job["metadata"].get("deletionTimestamp")
         if acts:
@@ -151,7 +151,7 @@ class JobController(PodOwnerController):
         return active, failure, acts and self._note_suspension(state)
 
     async def _manage(self, key: Key, state: State) -> tuple[int, Exception | None]:
-        """Delete what is too much, or else make what is missing; gives the active pods afterwards."""
+        """Deletes surplus pods, or else creates missing ones; returns the active pods afterwards."""
         active = len(state.active)
         wanted = 0 if state.is_suspended else state.wanted_active()
         gone = self._too_many(state, max(0, active - wanted))[:MOST_PODS]
@@ -163,7 +163,7 @@ class JobController(PodOwnerController):
         if missing <= 0:
             return active, None
         made, failure = await self._create(key, state, missing)
-        # As upstream: while failures ask for patience, no pod counts as active.
+        # As upstream: during the backoff no pod counts as active.
         return (0, None) if made is None else (active + made, failure)
 
     def _too_many(self, state: State, at_least: int) -> list[Object]:
@@ -178,7 +178,7 @@ class JobController(PodOwnerController):
     async def _delete(
         self, key: Key, state: State, chosen: Sequence[Object], *, uncounted: bool = False
     ) -> tuple[int, Exception | None]:
-        """Delete pods; gives how many of them are gone. `uncounted`: they are not failures of the job."""
+        """Deletes pods; returns how many are gone. `uncounted`: they are not failures of the job."""
         if not chosen:
             return 0, None
         self.expectations.expect_deletions(key, [key_of(pod) for pod in chosen])
@@ -196,7 +196,7 @@ class JobController(PodOwnerController):
         return len(chosen), None
 
     async def _release(self, key: Key, chosen: Sequence[Object]) -> None:
-        """Take the finalizer off, so that nobody counts the pods any more."""
+        """Removes the finalizer, so that the pods are not counted any more."""
         waiting = self._removing.setdefault(key, set())
         for pod in chosen:
             if is_tracked(pod):
@@ -208,7 +208,7 @@ class JobController(PodOwnerController):
                     raise
 
     async def _create(self, key: Key, state: State, count: int) -> tuple[int | None, Exception | None]:
-        """Make pods; gives how many were made, None if failures ask for patience."""
+        """Creates pods; returns how many, None during the backoff."""
         chosen: list[int] = []
         wait = 0.0
         per_index = failures.per_index_limit(state.job) is not None
@@ -227,7 +227,7 @@ class JobController(PodOwnerController):
         return await self._create_now(key, state, count, chosen)
 
     def _ready_indexes(self, state: State, wanted: Sequence[int]) -> tuple[list[int], float]:
-        """Returns the indexes that need not wait; if there are none, the seconds until the first one."""
+        """Returns the indexes without a backoff; if there are none, the seconds until the first one."""
         waits = {
             index: failures.index_backoff_left(state.replaceable[index], state.now)
             if index in state.replaceable
@@ -262,7 +262,7 @@ class JobController(PodOwnerController):
 
         made, errors = await slow_start(count, 1, create)
         for _ in range(count - made):
-            self.expectations.creation_seen(key)  # it will not come
+            self.expectations.creation_seen(key)  # its event will not come
         errors = [error for error in errors if not is_namespace_terminating(error)]
         return made, errors[0] if errors else None
 
@@ -284,7 +284,7 @@ class JobController(PodOwnerController):
         return is_new
 
     def _note_counts(self, state: State, active: int) -> bool:
-        """Put the present counts into the status; whether that changes it."""
+        """Sets the present counts in the status; returns whether that changes it."""
         counts: Object = {"active": active}
         if self._features.shows_ready:
             counts["ready"] = state.ready

@@ -1,4 +1,4 @@
-"""Decides when a pod of a job has failed, what that means to the job, and the backoff. Pure functions.
+"""Decides when a pod of a job has failed, the effect on the job, and the backoff. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/job/{pod_failure_policy,backoff_utils,success_policy}.go, 1.36.
 """
@@ -29,7 +29,7 @@ class Match(NamedTuple):
 
 
 def replaces_failed_only(job: Object) -> bool:
-    """A pod that is being deleted is replaced when it has ended, not before."""
+    """Returns whether a terminating pod is replaced only when it has ended."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
@@ -39,7 +39,7 @@ def is_failed(pod: Object, job: Object) -> bool:
         return True
     if replaces_failed_only(job):
         return False
-    # An orphan may never come to the phase Failed.
+    # An orphan may never get the phase Failed.
     return pods.is_terminating(pod) and pods.phase(pod) != "Succeeded"
 
 
@@ -94,7 +94,7 @@ def fail_message(job: Object, found: Iterable[Object]) -> str:
 
 
 def success_message(job: Object, succeeded: set[int]) -> str:
-    """Returns which rule of the success policy is met; empty if none is."""
+    """Returns the rule of the success policy that is met; empty if none is."""
     completions = job["spec"].get("completions") or 0
     for position, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = succeeded
@@ -112,7 +112,7 @@ def success_message(job: Object, succeeded: set[int]) -> str:
 
 
 def restarts_exceed(job: Object, found: Iterable[Object]) -> bool:
-    """Containers that are restarted in their pods count against the limit as well."""
+    """Returns whether restarts of containers, which count as failures, exceed the limit."""
     spec = job["spec"]
     if ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
@@ -139,7 +139,7 @@ def index_failures(pod: Object, name: str = FAILURE_COUNT) -> int:
 
 
 def fails_index(job: Object, pod: Object) -> bool:
-    """A failed pod after which its index is not tried again."""
+    """Returns whether a failed pod ends the attempts at its index."""
     found = match(job, pod)
     if found.action == "FailIndex":
         return True
@@ -147,7 +147,7 @@ def fails_index(job: Object, pod: Object) -> bool:
 
 
 def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
-    """Annotations of the pod that replaces a failed one of its index."""
+    """Returns the annotations of the pod that replaces a failed one of its index."""
     if replaced is None:
         return {FAILURE_COUNT: "0"}
     counted, ignored = index_failures(replaced), index_failures(replaced, IGNORED_COUNT)
@@ -179,7 +179,7 @@ class Backoff(NamedTuple):
         return Backoff(len(newer), newer[-1]) if newer else Backoff()
 
     def left(self, now: datetime) -> float:
-        """Seconds until the next pod may be made."""
+        """Returns the seconds until the next pod may be created."""
         if not self.failures or self.last is None:
             return 0.0
         wait: float = min(FIRST_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), MAX_BACKOFF_SECONDS)
@@ -192,7 +192,7 @@ def index_backoff_left(replaced: Object, now: datetime) -> float:
 
 
 def finished_at(pod: Object) -> datetime:
-    """Returns the end of its last container, or the nearest thing to it that is known."""
+    """Returns the end of the pod's last container, or the nearest known time."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     ended = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
     times = [one["finishedAt"] for one in ended if one is not None and one.get("finishedAt")]

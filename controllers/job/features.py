@@ -7,7 +7,7 @@ from kubeskew.apimachinery.versions import Version
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
-# Until then only jobs that the API server has marked so are counted by finalizers.
+# Until then finalizers count only the jobs that the API server has marked.
 _MARKED_UNTIL = 26
 
 
@@ -20,7 +20,7 @@ class JobFeatures:
     shows_ready: bool
     shows_terminating: bool
     managed_by: bool
-    counts_marked: bool  # jobs without the annotation are counted by the pods that there are
+    counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "JobFeatures":

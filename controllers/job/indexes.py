@@ -1,4 +1,4 @@
-"""Completion indexes of indexed jobs: how they are written in a status and read from pods. Pure functions.
+"""Completion indexes of indexed jobs: their text in a status, and their place in pods. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/job/indexed_job_utils.go, 1.36.
 """
@@ -13,7 +13,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"  # annotation, and label from
 
 
 def parse(text: str | None, limit: int) -> set[int]:
-    """Returns the indexes below `limit` of a text like `1,3-5`; parts that make no sense are left out."""
+    """Returns the indexes below `limit` in a text like `1,3-5`; skips invalid parts."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
@@ -23,7 +23,7 @@ def parse(text: str | None, limit: int) -> set[int]:
 
 
 def show(indexes: Iterable[int]) -> str:
-    """`1,3-5`; two in a row are written `1,2`."""
+    """Returns the text of indexes: `1,3-5`; two in a row are written `1,2`."""
     parts: list[str] = []
     ordered = sorted(indexes)
     while ordered:
@@ -39,7 +39,7 @@ def show(indexes: Iterable[int]) -> str:
 
 
 def index_of(pod: Object) -> int | None:
-    """Returns the pod's completion index, None if it has none that makes sense."""
+    """Returns the pod's completion index, None if it has no valid one."""
     text = str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
     return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else None
 
@@ -63,7 +63,7 @@ def pending(taken: Collection[int], completions: int, count: int) -> list[int]:
 def superfluous(
     active: Sequence[Object], completions: int, now: datetime
 ) -> tuple[list[Object], list[Object]]:
-    """(pods without a valid index or beside another of their index, the others)."""
+    """Returns (pods without a valid index or beside another of their index, the others)."""
     gone, left = [], []
     by_index: dict[int, list[Object]] = {}
     for pod in active:

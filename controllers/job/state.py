@@ -21,7 +21,7 @@ _TOO_MANY_INDEXES = "Job has exceeded the specified maximal number of failed ind
 
 
 class State:
-    """Holds what is known of a job; `status` is what becomes of its status in this reconciliation."""
+    """A job with its counted pods; `status` is the new status of this reconciliation."""
 
     def __init__(
         self,
@@ -32,16 +32,14 @@ class State:
         now: datetime,
         features: JobFeatures,
     ) -> None:
-        """`removing`: uids of pods whose finalizer we took off, though the informer does not know yet."""
+        """`removing`: uids of pods whose finalizer was removed, before the informer shows it."""
         self.job, self.pods, self.now = job, list(found), now
         self.spec: Object = job["spec"]
         self.status: Object = dict(job.get("status") or {})
         self._removing = removing
         self._features = features
         self.is_tracked = is_marked(job) or not features.counts_marked
-        counted = (
-            self.status if self.is_tracked else {}
-        )  # else all is counted anew, by the pods that there are
+        counted = self.status if self.is_tracked else {}  # else all existing pods are counted again
         uncounted = counted.get("uncountedTerminatedPods") or {}
         self.uncounted = {name: list(uncounted.get(name) or ()) for name in ("succeeded", "failed")}
         self.active = [pod for pod in found if pods.is_active(pod)]
@@ -56,7 +54,7 @@ class State:
         self.failed += sum(failures.match(job, pod).counts for pod in new_failed)
         self.succeeded = int(counted.get("succeeded") or 0) + len(self.uncounted["succeeded"])
         self.succeeded += len(new_succeeded)
-        self.before: set[int] = set()  # succeeded indexes that the status tells already
+        self.before: set[int] = set()  # succeeded indexes in the status
         self.succeeded_indexes: set[int] = set()
         self.failed_indexes: set[int] | None = None
         self.replaceable: dict[int, Object] = {}  # failed pods by index, until their replacement is made
@@ -102,7 +100,7 @@ class State:
         return not self.is_indexed or indexes.valid_index(pod, self.completions or 0) is not None
 
     def _fresh(self, kind: str, ended: Callable[[Object], bool]) -> list[Object]:
-        """Pods that have ended and are not in the status yet."""
+        """Returns the ended pods that are not in the status yet."""
         return [
             pod
             for pod in self.pods
@@ -189,7 +187,7 @@ class State:
         return conditions.new(conditions.SUCCESS_CRITERIA_MET, "CompletionsReached", message, self.now)
 
     def seconds_left(self) -> float | None:
-        """Until the active deadline, None if there is none."""
+        """Returns the seconds until the active deadline, None if there is none."""
         deadline = self.spec.get("activeDeadlineSeconds")
         if deadline is None or self.is_suspended or not self.status.get("startTime"):
             return None

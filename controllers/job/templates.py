@@ -1,4 +1,7 @@
-"""The pods that jobs make. Source: pkg/controller/job/{job_controller,indexed_job_utils}.go, 1.36."""
+"""Makes the pods of jobs.
+
+Source: pkg/controller/job/{job_controller,indexed_job_utils}.go, 1.36.
+"""
 
 import copy
 
@@ -54,5 +57,5 @@ def prefix_for(job_name: str, index: int) -> str:
 
 
 def is_tracked(pod: Object) -> bool:
-    """It still has to be counted."""
+    """Returns whether the pod still has to be counted."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())

@@ -1,7 +1,8 @@
-"""Counting ended pods exactly once: their finalizer goes when the status tells of them.
+"""Counts ended pods exactly once: their finalizer is removed when the status has counted them.
 
-Behaviour of trackJobStatusAndRemoveFinalizers (k8s.io/kubernetes/pkg/controller/job), 1.36. Pods first stand
-as "uncounted" in the status, then lose their finalizer, and are then added to the counts.
+Pods first are "uncounted" in the status, then lose their finalizer, and are then added to the counts.
+
+Behaviour of trackJobStatusAndRemoveFinalizers (k8s.io/kubernetes/pkg/controller/job), 1.36.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ _MOST_UNCOUNTED = 500
 
 
 async def remove_finalizer(client: APIClient, pod: Object) -> bool:
-    """False if the pod was gone already."""
+    """Removes the finalizer; returns False if the pod was gone already."""
     metadata = pod["metadata"]
     patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     try:
@@ -50,9 +51,9 @@ class Tracker:
         self._tracked = {pod["metadata"]["uid"] for pod in state.pods if state.awaits_counting(pod)}
 
     async def track(self, *, changed: bool) -> Object | None:
-        """Count what has ended; `changed` if the status has to be written anyway.
+        """Counts what has ended; `changed` if the status has to be written anyway.
 
-        Gives the condition that ended the job, if one did.
+        Returns the condition that ended the job, if one did.
         """
         state = self._state
         if not state.is_tracked:
@@ -78,7 +79,7 @@ class Tracker:
         return finish if ended else None
 
     async def _write_counts(self, *, changed: bool) -> Object | None:
-        """Write what the pods that there are come to, and release pods that a later release has tracked."""
+        """Writes counts of the existing pods, and releases pods that a later release has tracked."""
         state = self._state
         failure = await self._remove_finalizers([pod for pod in state.pods if is_tracked(pod)])
         if failure is not None:
@@ -96,7 +97,8 @@ class Tracker:
     # -- counting
 
     def _count(self) -> tuple[list[Object], bool, bool]:
-        """(pods to release, whether the status changed, whether some pods have to wait for the next time)."""
+        """Returns (pods to release, whether the status changed, whether some pods have to wait for the
+        next time)."""
         state, done, changed, indexed = self._state, [], False, set()
         ordered = state.pods
         if state.is_indexed:
@@ -126,7 +128,8 @@ class Tracker:
         return done, changed or bool(indexed), False
 
     def _may_release(self, pod: Object) -> bool:
-        """A failed pod is kept until its index has a new one, which goes on counting from it."""
+        """Returns whether a pod may go: a failed one is kept until its index has a new one, which
+        continues its count."""
         state = self._state
         if state.finish is not None or state.job["metadata"].get("deletionTimestamp"):
             return True
@@ -145,7 +148,7 @@ class Tracker:
         return failures.match(state.job, pod).counts
 
     def _clean_uncounted(self) -> bool:
-        """Pods without the finalizer move from "uncounted" to the counts."""
+        """Moves pods without the finalizer from "uncounted" to the counts."""
         state, changed = self._state, False
         for name, uids in state.uncounted.items():
             left = [uid for uid in uids if uid in self._tracked]
@@ -172,7 +175,7 @@ class Tracker:
     # -- the end
 
     def _announce(self, finish: Object | None) -> tuple[bool, Object | None]:
-        """(whether the status now tells that the job will end, the condition that will end it)."""
+        """Returns (whether the status now announces the job's end, the condition that will end it)."""
         state, announced = self._state, False
         if finish is None or finish["type"] not in (
             conditions.FAILURE_TARGET,
@@ -186,7 +189,7 @@ class Tracker:
         return announced, conditions.final(finish, state.now)
 
     def _end(self, finish: Object) -> bool:
-        """Put the final condition into the status, unless pods are still to be waited for."""
+        """Sets the final condition in the status, unless there are pods to wait for."""
         state = self._state
         if any(state.uncounted.values()):
             return False
@@ -209,7 +212,7 @@ class Tracker:
         self._job = await self._client.update(JOBS, {**self._job, "status": status}, "status")
 
     async def _remove_finalizers(self, done: Sequence[Object]) -> Exception | None:
-        """Release the pods; the last failure is given, not raised."""
+        """Releases the pods; returns the last failure."""
         if not done:
             return None
         waiting = self._removing.setdefault(self._key, set())
@@ -226,5 +229,5 @@ class Tracker:
                 continue
             self._tracked.discard(uid)
             if not result:
-                waiting.discard(uid)  # nothing will be told
+                waiting.discard(uid)  # no event will come
         return failure

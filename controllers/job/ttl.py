@@ -1,4 +1,4 @@
-"""The TTL-after-finished controller: finished jobs go when their time is over.
+"""The TTL-after-finished controller: deletes finished jobs when their time is over.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/ttlafterfinished, 1.36.
 """
@@ -26,7 +26,7 @@ class TTLAfterFinishedController(Controller):
             self.enqueue(job)
 
     def _seconds_left(self, job: Object) -> float | None:
-        """Until the job goes; None if it stays."""
+        """Returns the seconds until the job is deleted; None if it stays."""
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or job["metadata"].get("deletionTimestamp"):
             return None
@@ -45,7 +45,7 @@ class TTLAfterFinishedController(Controller):
             self.queue.add_after(key, left)
             return
         try:
-            # Asked again: the time may have been made longer meanwhile.
+            # Read again: the time may have been extended meanwhile.
             fresh = await self.client.get(JOBS, key.name, key.namespace)
             left = self._seconds_left(fresh)
             if left is None:

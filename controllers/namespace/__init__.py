@@ -1,1 +1,1 @@
-"""Empties namespaces that are being deleted, then lets them go."""
+"""Empties namespaces that are being deleted, then finalizes them."""

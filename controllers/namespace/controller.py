@@ -1,4 +1,4 @@
-"""The namespace controller: empties namespaces that are being deleted, then lets them go.
+"""The namespace controller: empties namespaces that are being deleted, then finalizes them.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/namespace/deletion, 1.36.
 """
@@ -14,13 +14,13 @@ from kubeskew.controllers.framework.base import Controller, ControllerContext, K
 from kubeskew.controllers.framework.discovery import Served, served_resources
 
 _FINALIZER = "kubernetes"
-# Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; we look sooner.
+# Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; here it is less.
 _LOOK_AGAIN_SECONDS, _MAX_LOOK_AGAIN_SECONDS = 0.1, 2.0
 
 
 @dataclass(slots=True)
 class Remains:
-    """Lists what one round of deleting could not delete."""
+    """The objects that one round of deleting could not delete."""
 
     undiscovered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class NamespaceController(Controller):
             return remains
         doomed = [one for one in served if one.preferred and one.ref.namespaced and "delete" in one.verbs]
         if self._pods_first:
-            # What pods depend on (claims, config maps, policies) outlives them.
+            # Claims, config maps and policies that pods depend on are deleted after them.
             doomed.sort(key=lambda one: one.ref != PODS)
         for one in doomed:
             await self._delete_all(one, name, remains)
@@ -138,7 +138,7 @@ class NamespaceController(Controller):
                     await self._delete(one, obj)
                 left = await self._left(one, namespace)
         except StatusError as error:
-            if error.code not in (404, 405):  # the resource has gone, or cannot be deleted
+            if error.code not in (404, 405):  # the resource is gone, or cannot be deleted
                 remains.failures.append(str(error))
             return
         if left:
@@ -162,11 +162,11 @@ class NamespaceController(Controller):
                 raise
 
     async def _report(self, namespace: Object, remains: Remains) -> Object:
-        """Write the conditions if any of them changed; times stay where the status did."""
+        """Writes the conditions if one changed; times stay where the status did."""
         status = namespace.get("status") or {}
         former = {one["type"]: one for one in status.get("conditions") or ()}
         if remains.nothing and not former:
-            return namespace  # nothing ever went wrong: the namespace is about to go
+            return namespace  # nothing ever failed: the namespace is about to go
         conditions = remains.conditions(timestamp(self.clock.now()))
         for one in conditions:
             known = former.get(one["type"])

@@ -1,1 +1,1 @@
-"""Nodes that go silent, the taints that follow their conditions, and the pods that have to leave them."""
+"""Nodes that stop reporting, the taints for their conditions, and the pods that have to leave them."""

@@ -28,7 +28,7 @@ _NOT_COUNTED = "node.kubernetes.io/exclude-disruption"
 
 @dataclass(slots=True)
 class _Sign:
-    """The last sign of life of a node, on our own clock."""
+    """A node's last sign of life, by this process's clock."""
 
     seen: Any
     at: float
@@ -45,7 +45,7 @@ class NodeLifecycleController(Controller):
         old = context.world.version.minor < 32
         self._grace = _GRACE_SECONDS_BEFORE_32 if old else _GRACE_SECONDS
         self._signs: dict[str, _Sign] = {}
-        self._fallen: set[str] = set()  # nodes that fell silent; their pods are still to be marked
+        self._fallen: set[str] = set()  # nodes that stopped reporting; their pods are still to be marked
         self._nodes = context.informer(NODES)
         self._leases = context.informer(LEASES, _LEASE_NAMESPACE)
         self._pods = context.informer(PODS)
@@ -65,7 +65,7 @@ class NodeLifecycleController(Controller):
         return [self._monitor()]
 
     async def sync(self, key: Key) -> None:
-        """Let the taints follow the conditions."""
+        """Updates the taints to the conditions."""
         node = self._nodes.get(*key)
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
@@ -79,8 +79,7 @@ class NodeLifecycleController(Controller):
             await self.client.patch(NODES, key.name, "", patch)
 
     def _some_ready(self) -> bool:
-        """Returns whether some node is ready: where none is, the fault is likely ours, and nobody is
-        evicted."""
+        """Returns whether some node is ready: if none is, the fault is likely here, and nobody is evicted."""
         counted = (
             one for one in self._nodes.list() if _NOT_COUNTED not in (one["metadata"].get("labels") or {})
         )
@@ -101,7 +100,7 @@ class NodeLifecycleController(Controller):
                 except (*CONNECTION_ERRORS, StatusError):
                     continue  # tried again in the next round
                 if not ready:
-                    self.enqueue(node)  # the others may have come or gone
+                    self.enqueue(node)  # others may have come or gone
             await self.clock.sleep(_MONITOR_PERIOD_SECONDS)
 
     async def _check(self, node: Object) -> None:
@@ -113,7 +112,7 @@ class NodeLifecycleController(Controller):
         sign = self._signs.get(name)
         if sign is None:
             self._tell(node, "RegisteredNode", "Registered Node {name} in Controller")
-            # Nothing is known of a node that we see for the first time; a new one may take its time.
+            # A node seen for the first time gets time to report.
             grace = self._grace if heartbeats else _STARTUP_GRACE_SECONDS
             self._signs[name] = _Sign(seen, now, grace)
         elif sign.seen != seen:
@@ -155,7 +154,7 @@ class NodeLifecycleController(Controller):
             self._fallen.add(name)
 
     async def _mark_pods_not_ready(self, node_name: str) -> None:
-        """Pods of a node that fell silent are not ready: services must not send anybody there."""
+        """Marks the pods of a node that stopped reporting as not ready, so that services skip them."""
         for pod in self._pods.by_index("node", node_name):
             if not pods.is_ready(pod):
                 continue
@@ -173,6 +172,6 @@ class NodeLifecycleController(Controller):
 
 
 def node_names(pod: Object) -> list[str]:
-    """Returns an index function: pods by the node they are bound to."""
+    """Returns the node of a pod: an index function."""
     name = pod["spec"].get("nodeName")
     return [name] if name else []

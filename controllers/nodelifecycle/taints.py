@@ -42,7 +42,7 @@ def _keys(node: Object) -> set[str]:
 
 
 def wanted_taints(node: Object, now: str, *, evicting: bool = True) -> list[Object]:
-    """Returns the node's taints as its conditions and `spec.unschedulable` ask for; others' taints stay.
+    """Returns the node's taints by its conditions and `spec.unschedulable`; others' taints stay.
 
     `now` dates new taints; without `evicting` none is NoExecute.
     """
@@ -78,7 +78,7 @@ def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
         matching = [one for one in tolerations if tolerates(one, taint)]
         if not matching:
             return 0.0
-        # Of several tolerations for one taint the first counts, as upstream takes it.
+        # As upstream, the first of several tolerations for a taint counts.
         used.append(matching[0])
     limits = [max(0, one["tolerationSeconds"]) for one in used if one.get("tolerationSeconds") is not None]
     return float(min(limits)) if limits else None

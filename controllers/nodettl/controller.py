@@ -9,7 +9,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
-# (least nodes, most nodes, seconds): the ranges overlap, so that a size at a border does not flap.
+# (least nodes, most nodes, seconds): the ranges overlap, so that a size at a border does not oscillate.
 _STEPS = ((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, None, 300))
 
 

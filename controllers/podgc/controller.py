@@ -15,7 +15,7 @@ from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 
 _PERIOD_SECONDS = 20.0
-_QUARANTINE_SECONDS = 40.0  # a node that comes back soon keeps its pods
+_QUARANTINE_SECONDS = 40.0  # seconds; a node that comes back soon keeps its pods
 _TERMINATED_THRESHOLD = 12500
 
 
@@ -35,7 +35,7 @@ class PodGarbageCollector(Controller):
         return [self._rounds()]
 
     async def sync(self, key: Key) -> None:
-        """Remove one pod; it has been decided."""
+        """Deletes a pod that was chosen before."""
         pod = self._pods.get(*key)
         if pod is None:
             return
@@ -60,7 +60,7 @@ class PodGarbageCollector(Controller):
             await self.clock.sleep(_PERIOD_SECONDS)
 
     def _orphaned(self) -> list[Object]:
-        """Pods whose node has been missing for the time of the quarantine."""
+        """Returns the pods whose node has been missing for the quarantine time."""
         now = self.clock.monotonic()
         bound = [pod for pod in self._pods.list() if pod["spec"].get("nodeName")]
         absent = {pod["spec"]["nodeName"] for pod in bound}

@@ -1,1 +1,1 @@
-"""The controller that answers ResourcePoolStatusRequests: how many devices of a driver's pools are left."""
+"""The controller that answers ResourcePoolStatusRequests with the numbers of available devices."""

@@ -1,7 +1,9 @@
-"""The loop: each request is answered once; answers go after an hour, questions after a day.
+"""The loop of pool status requests: answers each once; deletes answered ones after an hour, others after a
+day.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37. That 1.36 says
-what 1.37 says, and the name of the metrics' label, are from memory.
+The texts of 1.36, taken to be those of 1.37, and the name of the metrics' label are from memory.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37.
 """
 
 import logging
@@ -56,7 +58,7 @@ class PoolStatusController(Controller):
         await super().stop()
 
     async def sync(self, key: Key) -> None:
-        """A pool whose driver still publishes is waited for, a few times."""
+        """Answers a request; waits a few times for a pool whose driver is still publishing."""
         request = self._requests.get(*key)
         if request is None or request.get("status") is not None:
             return

@@ -17,7 +17,7 @@ _Counters = dict[tuple[str, str], Quantity]
 
 
 class SummaryError(Exception):
-    """A pool cannot be summed up; the text is upstream's."""
+    """A pool cannot be summarized; the text is upstream's."""
 
 
 def partition_summary(view: PoolView, default: str) -> list[Object]:
@@ -85,7 +85,7 @@ def _deduct(free: _Counters, cost: Mapping[tuple[str, str], Quantity]) -> None:
 
 
 def _left(view: PoolView) -> _Counters:
-    """Returns the pool's counters without what the devices in use consume, each once."""
+    """Returns the pool's counters minus those of the devices in use, each once."""
     left: _Counters = {
         (one["name"], name): Quantity.of(counter["value"])
         for slice_ in view.slices

@@ -1,1 +1,1 @@
-"""Keeps as many pods as replica sets and replication controllers ask for."""
+"""Keeps as many pods as replica sets and replication controllers specify."""

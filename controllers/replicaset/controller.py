@@ -1,4 +1,4 @@
-"""Replica sets and replication controllers: as many active pods as the spec says, one step at a time.
+"""Replica sets and replication controllers: keep as many active pods as the spec says.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/replicaset, 1.36.
 """
@@ -15,7 +15,7 @@ from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
 
-BURST_REPLICAS = 500  # at most this many pods are made or deleted in one go
+BURST_REPLICAS = 500  # pods created or deleted in one sync
 _STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 
 
@@ -71,7 +71,7 @@ class ReplicaSetController(PodOwnerController):
 
         successes, failures = await slow_start(count, 1, create)
         for _ in range(count - successes):
-            self.expectations.creation_seen(key)  # it will not come
+            self.expectations.creation_seen(key)  # its event will not come
         failures = [failure for failure in failures if not is_namespace_terminating(failure)]
         if failures:
             raise failures[0]
@@ -88,7 +88,8 @@ class ReplicaSetController(PodOwnerController):
             raise failure
 
     def _related_per_node(self, replica_set: Object) -> dict[str, int]:
-        """Active pods per node of all replica sets with the same owner: their pods spread together."""
+        """Counts the active pods per node of all replica sets with the same owner: their pods spread
+        together."""
         reference = owner_references.controller_reference(replica_set)
         related = [replica_set]
         if reference is not None:
@@ -155,7 +156,7 @@ class ReplicaSetController(PodOwnerController):
         await self.write_status(replica_set, status)
 
     def _look_again(self, key: Key, replica_set: Object, active: Sequence[Object]) -> None:
-        """Come back when the next ready pod becomes available."""
+        """Syncs again when the next ready pod becomes available."""
         wait = replica_set["spec"].get("minReadySeconds") or 0
         if not wait:
             return
@@ -171,7 +172,7 @@ def _wanted(replica_set: Object) -> int:
 
 
 class ReplicationManager(ReplicaSetController):
-    """The same for replication controllers, whose selector is a plain map (pkg/controller/replication)."""
+    """Handles replication controllers, whose selector is a plain map (pkg/controller/replication)."""
 
     name = "replicationcontroller-controller"
     component = "replication-controller"

@@ -125,11 +125,11 @@ class ResourceClaimController(Controller):
         self._enqueue_users(claim)
 
     def _claim_deleted(self, claim: Object) -> None:
-        """A claim that was deleted by mistake is made again."""
+        """Creates a claim again that was deleted by mistake."""
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Object) -> None:
-        """The pods that name the claim; those that are done have no say in it."""
+        """Enqueues the pods that name the claim; those that are done do not count."""
         metadata = claim["metadata"]
         users = self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}")
         group = resourceclaim_features.owning_group(claim) if self._groups.enabled else ""

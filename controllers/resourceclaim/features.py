@@ -19,11 +19,11 @@ _NAME_BASE_LIMIT = 57  # leaves room for a hyphen and five random characters wit
 
 
 class ClaimNotCreated(Exception):  # noqa: N818 - upstream's ErrClaimNotFound: a state
-    """The claim of a template is still to be made."""
+    """The claim of a template does not exist yet."""
 
 
 class ClaimError(SyncError):
-    """Something about a pod's claim that a user has to know; the text is upstream's."""
+    """An error of a pod's claim that a user has to know; the text is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class ResourceClaimFeatures:
 
 
 def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str:
-    """`<pod>-<claim>-`; if too long, both parts are cut in proportion, so that something of both is left."""
+    """Returns `<pod>-<claim>-`; both parts are cut in proportion if it is too long."""
     whole = f"{pod_name}-{claim_name}" + ("-" if dashed else "")
     if len(whole) <= _NAME_BASE_LIMIT:
         return whole
@@ -156,7 +156,7 @@ def is_made_for(claim: Object, owner_name: str, entry_name: str) -> bool:
 
 
 def owning_pod(claim: Object) -> tuple[str, str] | None:
-    """Name and uid of the pod for which the claim was made."""
+    """Returns name and uid of the pod for which the claim was made."""
     owner = controller_of(claim)
     if owner is not None and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod"):
         return owner["name"], owner["uid"]
@@ -177,7 +177,7 @@ def owning_group(claim: Object) -> str:
 
 
 def is_done(pod: Object) -> bool:
-    """No container runs or ever will."""
+    """Returns whether no container runs or ever will."""
     return pods.is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
 
 
@@ -186,7 +186,8 @@ def is_pod_reference(consumer: Object) -> bool:
 
 
 def asks_admin_access(template: Object) -> bool:
-    """In the shape of any version: v1alpha3 and v1beta1 have the field in the request itself."""
+    """Returns whether a request has admin access; v1alpha3 and v1beta1 have the field in the request
+    itself."""
     requests: list[Any] = ((template["spec"].get("spec") or {}).get("devices") or {}).get("requests") or []
     return any(
         (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")

@@ -1,7 +1,8 @@
-"""Claims that a whole group of pods shares: which of a pod's claims are the group's, and who holds them.
+"""Claims that a group of pods shares: which of a pod's claims are the group's, and who holds them.
+
+What 1.36 does with its gates off is from memory.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate DRAWorkloadResourceClaims).
-What 1.36 does with its gates off is from memory.
 """
 
 from kubeskew.apimachinery.claim_users import pod_group_of
@@ -17,7 +18,7 @@ _FIRST, _STRICT_SINCE = 36, 37
 
 
 class PodGroups:
-    """The groups of pods, where the gates let them have claims."""
+    """The groups of pods, if the gates let them have claims."""
 
     def __init__(self, context: ControllerContext) -> None:
         world: World = context.world
@@ -35,7 +36,7 @@ class PodGroups:
     def owner_for(self, pod: Object, entry: Object) -> Owner | None:
         """Returns the group whose claim an entry of the pod is; None if the claim is the pod's own.
 
-        Raises ClaimError if that cannot be told, or if a gate forbids what the group wants.
+        Raises ClaimError if that is not known, or if a gate forbids it.
         """
         name = pod_group_of(pod)
         if not name or (self.informer is None and not self._strict):

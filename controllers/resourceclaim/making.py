@@ -40,7 +40,7 @@ class Owner(NamedTuple):
 
 
 class ClaimMaker:
-    """Makes claims, and tells their owners' status of them."""
+    """Creates claims, and records them in their owners' status."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ClaimMaker:
         *,
         admin_access: bool,
     ) -> None:
-        """`informers`: of claims and of templates; that of claims is given an index by owner."""
+        """`informers` are those of claims, which gets an index by owner, and of templates."""
         self._client = client
         self._refs = refs
         self._features = features
@@ -66,7 +66,7 @@ class ClaimMaker:
         self._made.pop(owner["metadata"]["uid"], None)
 
     def seen(self, claim: Object) -> None:
-        """The informer has it now."""
+        """Takes note that the informer has the claim now."""
         name = claim["metadata"]["name"]
         for uid in _owner_uids(claim):
             made = self._made.get(uid, {})
@@ -99,7 +99,7 @@ class ClaimMaker:
         return made if self._features.generated_names else ""
 
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
-        """Returns a claim made for the owner before, which its status does not tell of (yet)."""
+        """Returns a claim made for the owner before that its status does not name (yet)."""
         name = owner.obj["metadata"]["name"]
         for claim in self._claims.by_index("owner", owner.uid):
             if resourceclaim_features.is_made_for(claim, name, entry_name):
@@ -156,7 +156,8 @@ class ClaimMaker:
         }
 
     async def record(self, owner: Owner, made: dict[str, str]) -> None:
-        """Tell the owner's status the names; former ones too: applying takes back what is left out."""
+        """Writes the names to the owner's status; former ones too, because applying removes what is left
+        out."""
         metadata = owner.obj["metadata"]
         known = (owner.obj.get("status") or {}).get("resourceClaimStatuses") or []
         others = [status for status in known if status["name"] not in made]
@@ -174,7 +175,7 @@ class ClaimMaker:
 
 
 def _owner_uids(claim: Object) -> list[str]:
-    """Of the pod or group that a claim was made for."""
+    """Returns the uids of the pods or groups for which a claim was made."""
     references = claim["metadata"].get("ownerReferences") or ()
     kinds = ("Pod", "PodGroup")
     return [one["uid"] for one in references if one.get("controller") and one["kind"] in kinds]

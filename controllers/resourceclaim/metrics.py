@@ -22,7 +22,7 @@ _CREATION = ("status", "admin_access", "owner_api_group", "owner_api_kind")  # o
 
 
 class ClaimMetrics(Collector):
-    """Counts creations; counts claims when asked. Close it, so that another controller may register."""
+    """Counts creations and, when read, claims. Close it, so that another controller may register."""
 
     def __init__(
         self, registry: CollectorRegistry, version: Version, claims: Callable[[], Iterable[Object]]
@@ -34,7 +34,7 @@ class ClaimMetrics(Collector):
         registry.register(self)
 
     def created(self, *, success: bool, admin_access: bool, owner: Ref) -> None:
-        """`owner` is what has the claim made: the resource of pods, or that of groups."""
+        """Counts a creation; `owner` is the resource of its owner: pods, or groups."""
         status = "success" if success else "failure"
         self._creations[status, _text(admin_access), owner.group, owner.kind] += 1
 

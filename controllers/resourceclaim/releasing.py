@@ -1,4 +1,4 @@
-"""Releases claims whose users are done: ends reservations, gives devices back, lets the claim be deleted.
+"""Releases claims whose users are done: removes reservations, deallocates, deletes.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 """
@@ -29,7 +29,7 @@ class Releaser:
         self._users = users
 
     async def sync(self, claim: Object) -> None:
-        """End the reservations of pods that are done, and what hangs on the last of them."""
+        """Removes the reservations of pods that are done; after the last one deallocates or deletes."""
         reserved = reserved_for(claim)
         valid = [one for one in reserved if await self._users.still_uses(claim, one)]
         protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
@@ -42,7 +42,8 @@ class Releaser:
             await self._delete_if_unused(claim)
 
     async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
-        """Take reservations away; with the last one the allocation goes, for others to have the devices."""
+        """Removes reservations; with the last one the allocation goes, so that others can have the
+        devices."""
         changed = copy.deepcopy(claim)
         status = changed["status"]
         status["reservedFor"] = valid
@@ -80,12 +81,12 @@ class Releaser:
         await self._client.update(self._ref, {**claim, "metadata": metadata})
 
     async def _delete_if_unused(self, claim: Object) -> None:
-        """A claim made for a pod that will not run any more goes at once, even if the pod stays around."""
+        """Deletes a claim of a pod that will not run any more, even if the pod stays."""
         owner, metadata = resourceclaim_features.owning_pod(claim), claim["metadata"]
         if owner is None or metadata.get("deletionTimestamp"):
             return
         pod = self._pods.get(metadata["namespace"], owner[0])
-        # A pod that we do not know may be one that we do not know yet: the garbage collector decides.
+        # An unknown pod may be too new for the informer: the garbage collector decides.
         if pod is None or (pod["metadata"]["uid"] == owner[1] and not resourceclaim_features.is_done(pod)):
             return
         try:

@@ -1,5 +1,6 @@
-"""Finds the users that still hold a claim. A reservation ends only on certainty, for the scheduler may be
-ahead of us.
+"""Finds the users that still hold a claim.
+
+A reservation ends only on certainty, because the scheduler may know more.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncClaim), 1.26 … 1.37.
 """
@@ -18,7 +19,7 @@ from kubeskew.controllers.resourceclaim.groups import PodGroups
 
 
 class ReservedFor:
-    """`deleted` holds the uids of pods and groups that were seen to go."""
+    """The users of a claim; `deleted` holds the uids of pods and groups that were seen to go."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class ReservedFor:
         self._deleted = deleted
 
     async def still_uses(self, claim: Object, consumer: Object) -> bool:
-        """Returns whether a reservation is to stay. Until 1.35 raises ClaimError if it is no pod's."""
+        """Returns whether a reservation stays. Until 1.35 raises ClaimError if it is not a pod's."""
         namespace = claim["metadata"]["namespace"]
         if resourceclaim_features.is_pod_reference(consumer):
             pod = self._pods.get(namespace, consumer["name"])

@@ -1,1 +1,1 @@
-"""Measures what is used of quotas and writes it into their status."""
+"""Measures the usage of quotas and writes it to their status."""

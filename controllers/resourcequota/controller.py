@@ -30,12 +30,12 @@ from kubeskew.controllers.framework.discovery import served_resources
 from kubeskew.controllers.resourcequota.measuring import Listing, measure
 
 _RESYNC_SECONDS = 300.0
-_UNKNOWN_SECONDS = 1.0  # until a resource that nobody serves is looked for again (upstream: 30 s)
-_REST_SECONDS = 1.0  # in which a write that was admitted is surely stored
+_UNKNOWN_SECONDS = 1.0  # seconds until a missing resource is looked for again (upstream: 30 s)
+_REST_SECONDS = 1.0  # seconds in which an admitted write is certainly stored
 
 
 class Recount(NamedTuple):
-    """A quota of which something may have been missed."""
+    """A quota whose usage may have missed something."""
 
     namespace: str
     name: str
@@ -52,7 +52,7 @@ class ResourceQuotaController(Controller):
         self._context = context
         self._monitors: dict[GroupResource, Informer] = {}
         self._own: list[Informer] = []  # those that nobody else has
-        self._resting: dict[Recount, str] = {}  # the quota's revision at the last look
+        self._resting: dict[Recount, str] = {}  # the quota's revision at the last sync
         self._quotas = context.informer(RESOURCE_QUOTAS)
         self._quotas.add_handler(self.enqueue, self._quota_changed)
         self._pods = context.informer(PODS)
@@ -81,12 +81,12 @@ class ResourceQuotaController(Controller):
     # --- what makes a quota be measured again --------------------------------------------------------------
 
     def _quota_changed(self, old: Object, new: Object) -> None:
-        """Its status is ours and admission's: only another spec matters."""
+        """Handles a change of the spec; controller and admission write the status."""
         if amounts(old["spec"].get("hard")) != amounts(new["spec"].get("hard")):
             self.enqueue(new)
 
     def _class_changed(self, _: Object) -> None:
-        """Another class, or another name of one: claims count for other extended resources."""
+        """Handles a change of classes, whose names decide which extended resources claims count for."""
         for quota in self._quotas.list():
             if any(map(is_extended_in_quota, quota["spec"].get("hard") or ())):
                 self.enqueue(quota)
@@ -114,7 +114,7 @@ class ResourceQuotaController(Controller):
         return monitor.list(namespace) if monitor is not None and monitor.has_synced else None
 
     async def _follow(self, evaluators: Iterable[Evaluator]) -> bool:
-        """Watch what is not watched yet; whether all of it is known."""
+        """Watches what is not watched yet; returns whether all of it is known."""
         missing = [one for one in evaluators if one.resource not in self._monitors]
         if missing:
             await self._monitor(missing)
@@ -128,7 +128,7 @@ class ResourceQuotaController(Controller):
         return known
 
     async def _monitor(self, evaluators: Iterable[Evaluator]) -> None:
-        """Start informers; objects that are only counted are watched by their metadata."""
+        """Starts informers; resources that are only counted are watched by their metadata."""
         served = {one.ref.group_resource: one.ref for one in reversed(await served_resources(self.client))}
         for evaluator in evaluators:
             ref = self._ref(evaluator, served)
@@ -147,7 +147,7 @@ class ResourceQuotaController(Controller):
             monitor.start()
 
     def _ref(self, evaluator: Evaluator, served: dict[GroupResource, Ref]) -> Ref | None:
-        """Returns the version to watch: for claims the one that components of this release speak."""
+        """Returns the version to watch; for claims the one that components of this release use."""
         ref = served.get(evaluator.resource)
         if ref is not None and ref.group == "resource.k8s.io" and ref.plural == "resourceclaims":
             return dra_refs(self.world.version).claims
@@ -175,7 +175,7 @@ class ResourceQuotaController(Controller):
             self._recount_after_rest(Recount(*key), stored)
 
     async def _write(self, quota: Object, listing: Listing) -> Object:
-        """Measure, and store what is used if the status says something else; gives the quota as stored."""
+        """Measures, and stores the usage if it changed; returns the quota as stored."""
         hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
         before = amounts(status.get("used"))
         used = mask({**before, **measure(quota, self._evaluators, listing)}, hard)
@@ -190,9 +190,9 @@ class ResourceQuotaController(Controller):
         self.queue.add_after(key, _REST_SECONDS)
 
     async def _recount(self, key: Recount) -> None:
-        """Measure once more what the server has, unless admission is charging the quota just now.
+        """Measures once more from the server, unless admission is charging the quota now.
 
-        What is charged may not be stored yet, and would be given back.
+        An object that is charged may not be stored yet, and its charge would be given back.
         """
         quota = self._quotas.get(key.namespace, key.name)
         if quota is None:
@@ -204,7 +204,7 @@ class ResourceQuotaController(Controller):
             self._resting.pop(key, None)
 
     async def _listed(self, quota: Object) -> Listing:
-        """Everything that the quota counts, from the server."""
+        """Lists everything that the quota counts, from the server."""
         found: dict[GroupResource, list[Object]] = {}
         for evaluator in self._evaluators.for_names(quota["spec"].get("hard") or {}):
             monitor = self._monitors.get(evaluator.resource)

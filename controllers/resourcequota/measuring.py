@@ -11,12 +11,12 @@ from kubeskew.apimachinery.quota.amounts import Amounts, add, count, mask
 from kubeskew.apimachinery.quota.evaluators import Evaluator, scope_selectors
 from kubeskew.apimachinery.quota.registry import Evaluators
 
-# The objects of a resource in a namespace; None if they are not known (the resource is not served).
+# The objects of a resource in a namespace; None if the resource is not served.
 Listing = Callable[[GroupResource, str], Iterable[Object] | None]
 
 
 def measure(quota: Object, evaluators: Evaluators, listing: Listing) -> Amounts:
-    """Returns the use of every resource that the quota limits and somebody measures."""
+    """Returns the usage of every resource of the quota that has an evaluator."""
     hard = quota["spec"].get("hard") or {}
     namespace = quota["metadata"]["namespace"]
     total: Amounts = {}

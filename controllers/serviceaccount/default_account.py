@@ -20,7 +20,7 @@ _DESCRIPTION = (
 )
 
 
-class _FurnitureController(Controller):
+class _NamespaceObjectController(Controller):
     """Keeps one object of a fixed name in every active namespace."""
 
     ref: ClassVar[Ref]
@@ -37,7 +37,7 @@ class _FurnitureController(Controller):
 
     @abstractmethod
     def wanted(self) -> Object:
-        """Returns the content that the object should have beside its metadata."""
+        """Returns the content of the object beside its metadata."""
 
     def annotations(self) -> dict[str, str]:
         return {}
@@ -71,12 +71,12 @@ class _FurnitureController(Controller):
         try:
             await self.client.create(self.ref, obj)
         except StatusError as error:
-            # It is there already, or the namespace has gone or goes.
+            # It exists already, or the namespace is gone or going.
             if error.reason not in ("AlreadyExists", "NotFound") and not is_namespace_terminating(error):
                 raise
 
 
-class ServiceAccountController(_FurnitureController):
+class ServiceAccountController(_NamespaceObjectController):
     name = "serviceaccount-controller"
     component = "serviceaccount-controller"
     ref = SERVICE_ACCOUNTS
@@ -86,7 +86,7 @@ class ServiceAccountController(_FurnitureController):
         return {}
 
 
-class RootCAPublisher(_FurnitureController):
+class RootCAPublisher(_NamespaceObjectController):
     name = "root-ca-certificate-publisher-controller"
     component = "root-ca-certificate-publisher-controller"
     queue_name = "root_ca_cert_publisher"

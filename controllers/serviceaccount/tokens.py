@@ -1,7 +1,7 @@
-"""Tokens in secrets of type service-account-token, as they were before tokens were asked for.
+"""Tokens in secrets of type service-account-token, from before TokenRequest.
 
-Source: k8s.io/kubernetes/pkg/controller/serviceaccount/tokens_controller.go and
-pkg/serviceaccount/legacy.go, 1.36.
+Source: k8s.io/kubernetes/pkg/controller/serviceaccount/tokens_controller.go and pkg/serviceaccount/legacy.go,
+1.36.
 """
 
 import base64
@@ -21,7 +21,7 @@ _CLAIM = "kubernetes.io/serviceaccount/"
 
 
 class AccountTokensController(Controller):
-    """Fills such secrets, and removes those of accounts that are gone. Does nothing without a key."""
+    """Fills such secrets, and removes those whose account is gone. Does nothing without a key."""
 
     name = "serviceaccount-token-controller"
     component = "serviceaccount-token-controller"
@@ -63,7 +63,8 @@ class AccountTokensController(Controller):
             )
 
     async def _account(self, secret: Object) -> Object | None:
-        """Returns the account that a secret is for, None if it is gone; asked for if it is not known yet."""
+        """Returns the account of a secret, None if it is gone; reads it from the server if it is not known
+        yet."""
         namespace, annotations = secret["metadata"]["namespace"], _annotations(secret)
         account = self._accounts.get(namespace, annotations[_NAME])
         if account is None:

@@ -1,4 +1,4 @@
-"""Writes the pods of stateful sets with their claims, and the events about it.
+"""Creates and corrects the pods of stateful sets with their claims, and records events.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_pod_control.go, 1.36.
 """
@@ -32,7 +32,7 @@ class StatefulPods:
         self.deletes_claims = deletes_claims
 
     async def create(self, stateful_set: Object, pod: Object) -> None:
-        """Claims first, then the pod. Raises what went wrong; a pod that is there already is a conflict."""
+        """Creates the claims, then the pod. Raises the failure; an existing pod is a conflict."""
         try:
             await self.create_claims(stateful_set, pod)
         except (StatusError, SyncError) as error:
@@ -53,7 +53,7 @@ class StatefulPods:
         self._tell("create", stateful_set, pod, None)
 
     async def correct(self, stateful_set: Object, pod: Object) -> None:
-        """Give a pod its labels and claims back."""
+        """Restores a pod's labels and claims."""
         try:
             if self.deletes_claims:
                 await self.own_claims(stateful_set, pod)
@@ -71,7 +71,7 @@ class StatefulPods:
         self._tell("update", stateful_set, pod, None)
 
     def is_settled(self, stateful_set: Object, pod: Object) -> bool:
-        """Nothing to correct."""
+        """Returns whether the pod needs no correction."""
         return self._is_consistent(stateful_set, pod) and (
             not self.deletes_claims or self.owned_as_wanted(stateful_set, pod)
         )
@@ -102,7 +102,7 @@ class StatefulPods:
         return [claim for claim in found if claim is not None]
 
     def waits_for_claims(self, stateful_set: Object, pod: Object) -> bool:
-        """Claims of an earlier pod of the name have yet to be collected."""
+        """Returns whether claims of an earlier pod of the name are still to be deleted."""
         if not self.deletes_claims:
             return False
         name = pod["metadata"]["name"]
@@ -119,7 +119,7 @@ class StatefulPods:
                 await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
 
     async def create_claims(self, stateful_set: Object, pod: Object) -> None:
-        """Those that are missing; one that is being deleted is an error."""
+        """Creates missing claims; one that is being deleted is an error."""
         failures = []
         for claim in identity.claims_of(stateful_set, identity.ordinal(pod)).values():
             name = claim["metadata"]["name"]
@@ -133,7 +133,7 @@ class StatefulPods:
             raise SyncError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
 
     async def _create_claim(self, stateful_set: Object, pod: Object, claim: Object) -> str:
-        """Creates a claim; returns what went wrong, empty if nothing did."""
+        """Creates a claim; returns the error, empty if there is none."""
         name, owner = claim["metadata"]["name"], stateful_set["metadata"]["name"]
         try:
             await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)

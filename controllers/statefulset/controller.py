@@ -14,7 +14,7 @@ from kubeskew.controllers.statefulset.claims import StatefulPods
 from kubeskew.controllers.statefulset.rollout import Rollout
 
 _DEFAULT_HISTORY = 10
-# The last minor that tells when it makes an ended pod anew (from memory).
+# The last minor with an event when it replaces an ended pod (from memory).
 _LAST_TO_TELL = 30
 
 
@@ -151,7 +151,7 @@ class StatefulSetController(PodOwnerController):
         await self.write_status(stateful_set, status)
 
     def _look_again(self, key: Key, stateful_set: Object, found: Sequence[Object]) -> None:
-        """Come back when the next ready pod becomes available."""
+        """Syncs again when the next ready pod becomes available."""
         wait = stateful_set["spec"].get("minReadySeconds") or 0
         times = (pods.available_in(pod, wait, self.clock.now()) for pod in found) if wait else ()
         pending = [seconds for seconds in times if seconds]

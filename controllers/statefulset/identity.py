@@ -18,7 +18,7 @@ _PARENT = re.compile(r"(.*)-([0-9]+)\Z", re.DOTALL)
 
 
 def parent_and_ordinal(pod: Object) -> tuple[str, int]:
-    """("", -1) if the name is not of that form."""
+    """Returns the set's name and the ordinal; ("", -1) if the name has another form."""
     found = _PARENT.match(pod["metadata"]["name"])
     if found is None or int(found[2]) >= 2**31:
         return "", -1
@@ -123,7 +123,7 @@ def storage_matches(stateful_set: Object, pod: Object) -> bool:
 
 
 def set_storage(stateful_set: Object, pod: Object) -> None:
-    """The volumes of the claims; others of the same names give way."""
+    """Sets the volumes of the claims; others with the same names are replaced."""
     claims = claims_of(stateful_set, ordinal(pod))
     volumes: list[Object] = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
@@ -140,7 +140,7 @@ def revision_of(pod: Object) -> str:
 
 
 def is_created(pod: Object) -> bool:
-    """Stored, not only planned."""
+    """Returns whether the pod is stored, not only planned."""
     return bool(pod["metadata"].get("uid"))
 
 
@@ -149,5 +149,5 @@ def is_running_and_ready(pod: Object) -> bool:
 
 
 def bursts(stateful_set: Object) -> bool:
-    """Pods are made and deleted without waiting for each other."""
+    """Returns whether pods are created and deleted in parallel."""
     return bool(stateful_set["spec"].get("podManagementPolicy") == "Parallel")

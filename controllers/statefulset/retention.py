@@ -33,7 +33,7 @@ def owners_match(claim: Object, stateful_set: Object, pod: Object) -> bool:
 
 
 def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
-    """Returns the claim with the owner references that the policy asks for."""
+    """Returns the claim with the owner references of the policy."""
     references = list(claim["metadata"].get("ownerReferences") or ())
     by_set, by_pod = wanted_owners(stateful_set, pod)
     for wanted, owner, ref in ((by_set, stateful_set, STATEFUL_SETS), (by_pod, pod, PODS)):
@@ -47,7 +47,7 @@ def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
 
 
 def is_stale(claim: Object, pod_name: str, uid: str = "") -> bool:
-    """It belongs to an earlier pod of that name and is about to be collected."""
+    """Returns whether the claim belongs to an earlier pod of that name and is about to be deleted."""
     return any(
         one["kind"] == PODS.kind and one["name"] == pod_name and one["uid"] != uid
         for one in claim["metadata"].get("ownerReferences") or ()
@@ -55,7 +55,7 @@ def is_stale(claim: Object, pod_name: str, uid: str = "") -> bool:
 
 
 def _has_other_controller(claim: Object, stateful_set: Object, pod: Object) -> bool:
-    """Somebody else controls the claim: the policy does not touch it."""
+    """Returns whether another controller owns the claim, so that the policy does not apply."""
     return any(
         one.get("controller") and not _is_of(one, stateful_set, STATEFUL_SETS) and not _is_of(one, pod, PODS)
         for one in claim["metadata"].get("ownerReferences") or ()

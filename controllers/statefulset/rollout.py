@@ -1,7 +1,8 @@
-"""One reconciliation of one stateful set: which pods to make, wait for, delete or replace.
+"""Reconciles one stateful set: which pods to create, wait for, delete or replace.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_control.go, 1.36. Each step that has
-to be waited for ends the reconciliation.
+Each step that has to be waited for ends the reconciliation.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_control.go, 1.36.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +18,11 @@ from kubeskew.controllers.statefulset import identity
 from kubeskew.controllers.statefulset.claims import StatefulPods
 from kubeskew.controllers.statefulset.identity import is_created, ordinal, revision_of
 
-Step = Callable[[Object], Awaitable[bool]]  # True: go no further in this reconciliation
+Step = Callable[[Object], Awaitable[bool]]  # True: this reconciliation ends here
 
 
 class Rollout:
-    """A stateful set with its pods and its two revisions, as they are and as they become."""
+    """A stateful set with its pods and its two revisions, updated during the reconciliation."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Rollout:
     # -- the plan
 
     def _wanted_pods(self) -> list[Object]:
-        """By ordinal: the pod that is there, or the one to make."""
+        """Returns the pods by ordinal: the existing one, or the one to create."""
         present = {ordinal(pod): pod for pod in self._found if identity.in_range(self._set, pod)}
         first = identity.start(self._set)
         numbers = range(first, first + identity.replicas(self._set))
@@ -71,7 +72,8 @@ class Rollout:
         return identity.new_pod(wanted, number, revision["metadata"]["name"], index_label=self._index_label)
 
     def _needs_current(self, number: int) -> bool:
-        """During a rolling update, what has not been reached yet comes back as it was."""
+        """Returns whether a pod is recreated from the current revision: the rolling update has not reached
+        it."""
         if (self._set["spec"].get("updateStrategy") or {}).get("type") != "RollingUpdate":
             return False
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate")
@@ -112,7 +114,8 @@ class Rollout:
             await self._replace(strategy.get("rollingUpdate") or {})
 
     async def _each(self, found: Sequence[Object], step: Step) -> bool:
-        """One after the other until one has to be waited for; in parallel, in growing batches, if allowed."""
+        """Runs a step for each pod until one has to be waited for; in parallel, in growing batches, if
+        allowed."""
         if self._monotonic:
             for pod in found:
                 if await step(pod):
@@ -133,7 +136,7 @@ class Rollout:
             if not pods.is_terminating(pod):
                 self._tell_ended(pod)
                 await self._control.delete(self._set, pod)
-            return True  # the new one comes when this one is gone
+            return True  # the new pod comes when this one is gone
         if not is_created(pod):
             if self._control.waits_for_claims(self._set, pod):
                 return True
@@ -160,7 +163,7 @@ class Rollout:
             self._recorder.event(self._set, "Normal", "RecreatingTerminatedPod", text)
 
     async def _remove(self, pod: Object) -> bool:
-        """Scale down: highest ordinal first, and not while another pod is not well."""
+        """Scales down: highest ordinal first, and only while all other pods are healthy."""
         if pods.is_terminating(pod):
             return self._monotonic
         if self._monotonic and not self._is_available(pod) and pod is not self._first_unavailable:
@@ -169,7 +172,7 @@ class Rollout:
         return True
 
     async def _replace(self, rolling: Object) -> None:
-        """Delete pods of old revisions, highest ordinal first, down to the partition."""
+        """Deletes pods of old revisions, highest ordinal first, down to the partition."""
         least = int(rolling.get("partition") or 0)
         if self._max_unavailable_gate:
             await self._replace_several(least, rolling.get("maxUnavailable"))
@@ -204,7 +207,7 @@ class Rollout:
         return sum(revision_of(pod) == name and not pods.is_terminating(pod) for pod in self._found)
 
     def status(self, collisions: int) -> Object:
-        """Returns the status as far as we know the pods."""
+        """Returns the status by the pods as far as they are known."""
         status: Object = {
             "observedGeneration": self._set["metadata"].get("generation", 0),
             "replicas": len(self._found),
@@ -223,7 +226,7 @@ class Rollout:
 
 
 def _complete(stateful_set: Object, status: Object) -> None:
-    """A rolling update that reached every pod makes its revision the current one."""
+    """Makes the update revision the current one if a rolling update reached every pod."""
     if (stateful_set["spec"].get("updateStrategy") or {}).get("type") != "RollingUpdate":
         return
     wanted = identity.replicas(stateful_set)

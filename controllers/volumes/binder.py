@@ -1,7 +1,9 @@
-"""The persistent volume binder, as far as there is no storage: volumes that exist are bound to claims.
+"""The persistent volume binder of a cluster without storage: binds existing volumes to claims.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36. Nothing is provisioned or
-reclaimed: a claim of a class with a provisioner waits for it, a released volume stays.
+Nothing is provisioned or reclaimed: a claim of a class with a provisioner waits for it, a released volume
+stays.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36.
 """
 
 from kubeskew.apimachinery import volume_matching as matching
@@ -45,7 +47,7 @@ class PersistentVolumeController(Controller):
     # -- what is told
 
     def _volume_changed(self, volume: Object) -> None:
-        """A claim that waits may get it; the claim that has it may have lost it."""
+        """Enqueues the claims that wait for the volume, and the one that had it."""
         for claim in self._claims.list():
             name = claim["spec"].get("volumeName")
             if not name or name == volume["metadata"]["name"]:
@@ -98,7 +100,7 @@ class PersistentVolumeController(Controller):
             await self._lose(claim, "ClaimMisbound", _MISBOUND)
 
     async def _sync_named(self, claim: Object, volume: Object | None) -> None:
-        """A claim that asks for one volume."""
+        """Syncs a claim that names a volume."""
         if volume is None:
             await self._leave_unbound(claim, "Pending")
             return
@@ -153,7 +155,7 @@ class PersistentVolumeController(Controller):
     # -- the two together
 
     async def _bind(self, volume: Object, claim: Object) -> None:
-        """Volume first, then claim; what says it already is left alone."""
+        """Binds the volume first, then the claim; writes only what changes."""
         reference = volume["spec"].get("claimRef")
         if reference is None or not reference.get("uid"):
             changed = {**volume, "spec": {**volume["spec"], "claimRef": matching.claim_reference(claim)}}
@@ -181,7 +183,7 @@ class PersistentVolumeController(Controller):
         return await self.client.update(PERSISTENT_VOLUMES, changed, "status")
 
     async def _leave_unbound(self, claim: Object, phase: str) -> None:
-        """A claim without a volume has neither modes nor a capacity."""
+        """Resets a claim without a volume: it has neither modes nor a capacity."""
         status = claim.get("status") or {}
         kept = {name: value for name, value in status.items() if name not in ("accessModes", "capacity")}
         changed = {**claim, "status": {**kept, "phase": phase}}
@@ -207,7 +209,7 @@ class PersistentVolumeController(Controller):
             await self._unbind(volume)
 
     async def _unbind(self, volume: Object) -> None:
-        """The claim has another volume by now."""
+        """Releases a volume whose claim has another one."""
         spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
         changed = {**volume, "spec": spec}
         if matching.annotation(volume, BOUND_BY_CONTROLLER) is None:

@@ -1,4 +1,4 @@
-"""Claims and volumes that are in use are not deleted: their finalizer goes when nothing uses them.
+"""Protects claims and volumes in use from deletion: their finalizer is removed when nothing uses them.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}, 1.36.
 """
@@ -25,7 +25,7 @@ def claim_keys(pod: Object) -> list[str]:
 
 
 class _Protection(Controller):
-    """Adds the finalizer to what lacks it, and takes it off what is deleted and not used."""
+    """Adds the finalizer where it is missing, and removes it from deleted objects that are not in use."""
 
     def _wanted(self, obj: Object, finalizer: str, *, used: bool) -> list[str] | None:
         """Returns the finalizers the object should have; None if it has them."""
@@ -85,13 +85,13 @@ class ClaimProtectionController(_Protection):
         return self._pods.by_index("claim", str(key))
 
     async def _live(self, key: Key) -> list[Object]:
-        """The informer may be behind: a pod that has just been made uses its claim."""
+        """Reads pods from the server: the informer may not have a new pod yet that uses the claim."""
         found: list[Object] = (await self.client.list(PODS, key.namespace))["items"]
         return found
 
     @staticmethod
     def _has_user(key: Key, found: list[Object]) -> bool:
-        """A pod counts while it exists, also when it has ended, if it was ever given to a node."""
+        """Returns whether a pod with a node uses the claim; one that has ended counts while it exists."""
         return any(str(key) in claim_keys(pod) and pod["spec"].get("nodeName") for pod in found)
 
 

@@ -51,7 +51,7 @@ def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:
         try:
             spec = read_spec(path)
         except SpecError as error:
-            log.warning("%s", error)  # only conflicts within the file
+            log.warning("%s", error)  # only its own devices are lost
             continue
         for device in spec["devices"]:
             name = f"{spec['kind']}={device['name']}"

@@ -26,7 +26,7 @@ from kubeskew.kubelet.containers.shell.statements import BreakError, ReturnError
 
 _OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_FIRST_COMMAND_PID = 101  # lines that are kept of commands beside the program
+_FIRST_COMMAND_PID = 101  # the first of commands beside the program
 
 
 @dataclass(frozen=True, slots=True)

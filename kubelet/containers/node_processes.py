@@ -14,7 +14,7 @@ from kubeskew.kubelet.containers.execution.simulating import Ending
 from kubeskew.kubelet.containers.pod_processes import PodProcesses
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 
-_EXACT_STEPS = 100  # seconds between steps of a program that goes on for longer
+_EXACT_STEPS = 100  # after more steps a program runs only once a second
 
 
 class NodeProcesses:

@@ -249,7 +249,7 @@ class DRAManager:
     async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_unprepare_resources([info.ref for info in infos])
         async for _ in claim_answers(self._texts, UNPREPARE, answering, infos):
-            pass  # the answer has nothing but failures
+            pass  # an answer without a failure says nothing more
 
     # -- reconcile
 

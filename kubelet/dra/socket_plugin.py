@@ -85,5 +85,5 @@ def _prepared(device: Any) -> PreparedDevice:
         device=device.device_name,
         requests=tuple(device.request_names),
         cdi_ids=tuple(device.cdi_device_ids),
-        share_id=getattr(device, "share_id", ""),  # the alpha service has no health stream
+        share_id=getattr(device, "share_id", ""),  # the alpha service has no shares
     )

@@ -55,7 +55,7 @@ class DriverEndpoints:
         """
         self._told = told
         self.registered = False
-        self.refused = ""  # refused by the kubelet, and why
+        self.refused = ""  # why the kubelet refused it
         self._driver = driver
         self._node = node
         supported = next(names for minor, names in _SUPPORTED if library.minor >= minor)

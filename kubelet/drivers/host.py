@@ -99,10 +99,10 @@ class DriverHost:
         self._sync_delay = sync_delay
         self._nodes: dict[str, NodeDriver] = {}
         self._generations: dict[str, int] = {}
-        self._server: Version | None = None  # the file as it was when the driver started
+        self._server: Version | None = None  # the server's release when the driver started
         self._publisher: SlicePublisher | None = None
         self._claims: Ref | None = None
-        self._waiting = False  # names for log entries
+        self._waiting = False  # whether the wait for the server is logged
         self._looked = False  # whether the served version is known
         self._revision = 0
         self._reload = asyncio.Event()

@@ -12,7 +12,8 @@ from kubeskew.apimachinery.versions import Version
 
 _FIRST_WITH_COUNTERS = 33
 _FIRST_WITH_SEPARATE_COUNTERS = 35
-_FIRST_WITH_FEWER_ADVANCED = 35  # at most 64 devices in a slice whose devices have taints or consume counters
+# Since then a slice whose devices have taints or consume counters has at most 64 devices.
+_FIRST_WITH_FEWER_ADVANCED = 35
 
 _DEVICES, _ADVANCED_DEVICES = 128, 64
 _COUNTER_SETS = 8  # of a slice, since 1.35

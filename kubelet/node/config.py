@@ -34,7 +34,7 @@ class NodeConfig:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Mapping[str, Any], ...] = ()  # taints at registration
+    taints: tuple[Mapping[str, Any], ...] = ()  # set at registration
     kubeconfig: Path | None = None  # the node's own credentials
     killed: bool = False  # to stop abruptly, as by SIGKILL
 

@@ -32,7 +32,7 @@ class PodManager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = False
         self._waiting: set[str] = set()  # pods that are not admitted yet
-        self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None: the first pods are admitted
+        self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None ends the first pods
         self._admitting: asyncio.Task[None] | None = None
 
     def active_uids(self) -> set[str]:

@@ -14,7 +14,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView
 
-_IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # requests of a container that has none
+_IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # usage of a container without requests
 _SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node beside its pods
 
 

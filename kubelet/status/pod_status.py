@@ -43,7 +43,7 @@ class View:
     reason: str = ""  # why the kubelet ended the pod, if it did
     message: str = ""
     pending_resize: Pending | None = None
-    unready: frozenset[str] = frozenset()  # results of probes, by container
+    unready: frozenset[str] = frozenset()  # containers that are not ready by their probes
     unstarted: frozenset[str] = frozenset()
 
 

@@ -23,21 +23,21 @@ Amounts = Mapping[str, Quantity]  # by capacity name
 
 @dataclass(frozen=True, slots=True)
 class AllocatedState:
-    """Views that may change between searches, never during one."""
+    """Live views of the devices in use; they may change between searches, never during one."""
 
-    devices: Set[DeviceID] = frozenset()  # that nobody else can have
-    shared: Set[DeviceID] = frozenset()  # of which somebody has a share
+    devices: Set[DeviceID] = frozenset()  # devices in use as a whole
+    shared: Set[DeviceID] = frozenset()  # devices of which shares are in use
     consumed: Mapping[DeviceID, Amounts] = field(default_factory=dict)
-    releases: Callable[[], int] | None = None  # how often anything became free; spares looking again
-    changes: Callable[[str], int] | None = None  # how often anything in pools of this name changed hands
+    releases: Callable[[], int] | None = None  # counts devices that became free
+    changes: Callable[[str], int] | None = None  # counts changes in pools of this name
 
     def uses(self, device: DeviceID) -> bool:
-        """Returns whether anybody has the device or a share of it."""
+        """Returns whether a claim has the device or a share of it."""
         return device in self.devices or device in self.shared or device in self.consumed
 
 
 class AllocatedBook:
-    """Counts who uses which devices, as claims come and go; `state` is a live view of it."""
+    """Counts the users of each device as claims come and go; `state` is a live view of it."""
 
     def __init__(self) -> None:
         self._uses: dict[DeviceID, int] = {}
@@ -54,7 +54,7 @@ class AllocatedBook:
         )
 
     def add(self, device: DeviceID, taken: Amounts | None) -> None:
-        """`taken` of a shared device, None for all of it."""
+        """Counts a use; `taken` is the capacity of a share, None for the whole device."""
         self._count(self._uses if taken is None else self._shares, device, 1)
         if taken:
             used = self._consumed.setdefault(device, {})
@@ -73,7 +73,7 @@ class AllocatedBook:
     def _count(self, uses: dict[DeviceID, int], device: DeviceID, change: int) -> None:
         self._changes[device.pool] = self._changes.get(device.pool, 0) + 1
         count = uses.get(device, 0) + change
-        # A claim that is written anew, or whose allocation lands, gives nothing up: others count its devices.
+        # A claim that is written again, or whose allocation arrives, frees nothing: others count its devices.
         self._releases += change < 0 and (not count or uses is self._shares)
         if count:
             uses[device] = count

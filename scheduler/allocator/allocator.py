@@ -1,4 +1,4 @@
-"""The way in: `Allocator(features, classes, slices, allocated).allocate(node, claims)`."""
+"""The allocator's interface: `Allocator(features, classes, slices, allocated).allocate(node, claims)`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     share_id: Callable[[], str]
 
     def results(self) -> list[Object]:
-        """One AllocationResult per claim; raises AllocationError."""
+        """Returns one AllocationResult per claim; raises AllocationError."""
         return [
             allocation_result(claim, solution, self.node, self.features, self.share_id)
             for claim, solution in zip(self.claims, self.solution, strict=True)
@@ -56,7 +56,7 @@ class Allocator:
         self._situation = (-1, -1)
 
     def situation(self) -> object:
-        """Returns the same object as long as no slice changes and nothing becomes free."""
+        """Returns the same object as long as no slice changes and no device becomes free."""
         releases = self._allocated.releases
         now = (self._slices.revision, releases() if releases is not None else 0)
         if now != self._situation:
@@ -64,7 +64,7 @@ class Allocator:
         return self._situation
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
-        """Plans the claims, as far as that does not depend on the node: once per pod."""
+        """Plans the claims, once per pod: the part that does not depend on the node."""
         return [plan_claim(claim, self._classes, self._features) for claim in claims]
 
     def find(self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit) -> Found | None:
@@ -95,6 +95,6 @@ class Allocator:
         return Search(claims, pools, node, self._allocated, self._counters, self._features, expired).run()
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
-        """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""
+        """Returns one AllocationResult per claim, or None if they do not fit; raises AllocationError."""
         found = self.find(node, self.plan(claims))
         return None if found is None else found.results()

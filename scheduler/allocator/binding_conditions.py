@@ -31,7 +31,7 @@ def conditional(claim: Object) -> Iterator[Object]:
 
 
 class Readiness:
-    """Judges claims by what drivers say about their devices."""
+    """Judges claims by the conditions of their devices."""
 
     def __init__(self, features: DynamicResourcesFeatures) -> None:
         self._seconds = features.binding_seconds
@@ -74,7 +74,7 @@ class Readiness:
         )
 
     def expired(self) -> BindingTimeout:
-        """The wait itself took too long."""
+        """Returns the error for a wait that took too long."""
         return BindingTimeout(
             "device binding timeout: context deadline exceeded"
             if self._prefixed
@@ -82,7 +82,7 @@ class Readiness:
         )
 
     def is_lost(self, claim: Object, now: datetime) -> bool:
-        """Returns whether an allocated claim had better be given up: failed, or overdue."""
+        """Returns whether an allocated claim should be given up: failed, or overdue."""
         try:
             return not self.is_ready(claim) and self.is_overdue(claim, now)
         except BindingError:
@@ -90,7 +90,7 @@ class Readiness:
 
 
 def _conditions(claim: Object, result: Object) -> dict[str, Object] | None:
-    """By type, of the device; None if its driver has not said anything yet."""
+    """Returns the device's conditions by type; None if its driver has not reported any yet."""
     keys = ("driver", "pool", "device")
     for each in (claim.get("status") or {}).get("devices") or ():
         if all(each.get(key) == result.get(key) for key in keys):

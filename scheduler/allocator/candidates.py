@@ -1,4 +1,4 @@
-"""Prepares a search for a claim on a node, and decides whether a device is worth a try at all."""
+"""Prepares a search for a claim on a node, and decides whether a device is a candidate at all."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Option:
 
     plan: RequestPlan
     count: int
-    fixed: Sequence[Device] | None  # all of them, if it wants all
+    fixed: Sequence[Device] | None  # all devices, if it wants all
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def wants_all(claim: PreparedClaim) -> bool:
 
 
 class CapacityCheck:
-    """Checks that devices have the capacity that requests need, beside what is allocated."""
+    """Checks that devices have the capacity that requests need, beside their other users."""
 
     def __init__(self, state: AllocatedState, features: AllocatorFeatures) -> None:
         self._consumed = state.consumed
@@ -52,13 +52,15 @@ class CapacityCheck:
         self._all = features.all_even_if_used_up
 
     def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
-        """Returns why the device cannot serve the request, None if it can; raises AllocationError. One
-        that is not shared must have it all, too."""
+        """Returns why the device cannot serve the request, None if it can; raises AllocationError.
+
+        A device that is not shared must have the capacity as well.
+        """
         used = [amounts for amounts in (self._consumed.get(device.id), allocating) if amounts]
         return self._refusal(request, device, used)
 
     def is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
-        """Returns whether a request for all devices means this one, too; raises AllocationError."""
+        """Returns whether a request for all devices includes this one; raises AllocationError."""
         reason = self._refusal(request, device, ()) if self._all else self.shortage(request, device)
         return reason is None
 
@@ -72,7 +74,7 @@ class CapacityCheck:
 
 
 class Preparation:
-    """Upstream's checks before the search, in upstream's order."""
+    """Makes upstream's checks before the search, in upstream's order."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class Preparation:
         features: AllocatorFeatures,
         expired: Callable[[], bool] = never,
     ) -> None:
-        """`expired` is asked before selectors are."""
+        """`expired` is checked before selectors are evaluated."""
         self._pools = pools
         self._node = node
         self.capacity = CapacityCheck(state, features)
@@ -91,7 +93,7 @@ class Preparation:
         self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
-        """Raises AllocationError."""
+        """Returns the prepared claim; raises AllocationError."""
         requests = [self._request(entry) for entry in plan.entries]
         number = sum(min(option.count for option in each.options) for each in requests)
         if number > MAX_RESULTS:
@@ -109,12 +111,12 @@ class Preparation:
         verdicts: list[dict[DeviceID, bool]] = [{} for _ in entry.options]
         mixes = self._mixes and entry.prioritized
         for index, plan in enumerate(entry.options):
-            if mixes:  # upstream counts up too late: it knows the plan by the number of the one before
+            if mixes:  # upstream counts too late: it identifies the plan by the number of the one before
                 self._verdicts[id(plan)] = verdicts[max(index - 1, 0)]
             fixed = self._all_devices(plan) if plan.count is None else None
             count = len(fixed) if fixed is not None else plan.count or 0
             options.append(Option(plan, count, fixed))
-        self._verdicts.clear()  # the search asks anew
+        self._verdicts.clear()  # the search checks again
         if entry.error is not None:
             raise entry.error
         return PreparedRequest(options, entry.prioritized)
@@ -133,7 +135,8 @@ class Preparation:
         return self.selectable(request, device) and self.capacity.is_one_of_all(request, device)
 
     def selectable(self, request: RequestPlan, device: Device) -> bool:
-        """Raises AllocationError for a selector that fails."""
+        """Returns whether the device meets the selectors; raises AllocationError for a selector that
+        fails."""
         if not device.usable:
             return False
         verdicts = self._verdicts.get(id(request)) if self._verdicts else None

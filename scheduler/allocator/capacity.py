@@ -18,7 +18,7 @@ _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's ran
 
 
 class CapacityError(Exception):
-    """No device can give what is asked for; begins with what is wrong with the capacity."""
+    """No device can give the requested amount; the text begins with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ValidRange:
         return quantity.milli_value() if self.in_thousandths(rounding) else quantity.value()
 
     def round_up(self, asked: Quantity, rounding: Rounding) -> Quantity:
-        """To the next step, counted from the minimum; raises CapacityError."""
+        """Rounds up to the next step, counted from the minimum; raises CapacityError."""
         if self.least is None:
             return asked
         if asked < self.least:
@@ -104,7 +104,8 @@ class RequestPolicy:
 
 
 def _identical(left: Quantity, right: Quantity) -> bool:
-    """Upstream compares the representation, not the number."""
+    """Returns whether two quantities have the same representation, which upstream compares instead of the
+    number."""
     same = (left.unscaled, left.exponent, left.format) == (right.unscaled, right.exponent, right.format)
     return same and not left.wide and not right.wide
 
@@ -117,7 +118,7 @@ class Capacity:
     policy: RequestPolicy | None
 
     def taken_by(self, asked: Quantity | None, rounding: Rounding) -> Quantity:
-        """Returns the amount that a request takes: by default what the policy says, or everything."""
+        """Returns the amount that a request takes: by default that of the policy, or all."""
         if asked is None:
             return self.policy.default if self.policy and self.policy.default is not None else self.value
         return self.policy.amount(asked, rounding) if self.policy is not None else asked
@@ -147,7 +148,7 @@ def _quantity(spec: Object, key: str) -> Quantity | None:
 
 
 def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding) -> dict[str, Quantity]:
-    """Returns what a request takes of every capacity of a device; raises CapacityError."""
+    """Returns the amounts that a request takes of all capacities of a device; raises CapacityError."""
     amounts: dict[str, Quantity] = {}
     for name, capacity in capacities.items():
         try:
@@ -160,8 +161,8 @@ def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding
 def refusal(
     asked: Amounts, capacities: Mapping[str, Capacity], used: Sequence[Amounts], rounding: Rounding
 ) -> str | None:
-    """Returns why the device cannot serve the request beside what is `used` already, or None if it can;
-    raises CapacityError."""
+    """Returns why the device cannot serve the request beside its other users, None if it can; raises
+    CapacityError."""
     for name in asked:
         if name not in capacities:
             return f"it has no capacity {name}"

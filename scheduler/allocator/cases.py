@@ -1,4 +1,4 @@
-"""Allocation cases as data: the lines that `kubeskew allocate --jsonl` reads."""
+"""Runs allocation cases given as data: the lines that `kubeskew allocate --jsonl` reads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer 
 
 
 def _with_selector(result: Object) -> Object:
-    """Fills in the selector as recorded: null if the devices can be used everywhere."""
+    """Adds the node selector as recordings have it: null if the devices can be used everywhere."""
     return {"nodeSelector": None, **result}
 
 

@@ -28,13 +28,13 @@ class ClaimNotUsable(Exception):  # noqa: N818 - a finding, not a fault
 
 
 def display(claim: Mapping[str, Any]) -> str:
-    """`namespace/name`."""
+    """Returns `namespace/name`."""
     metadata = claim["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
 
 
 def claim_names(pod: Object) -> Iterator[tuple[str, bool]]:
-    """(claim name, whether it must belong to the pod) for every claim of the pod that it needs."""
+    """Yields (claim name, whether the pod must own it) for every claim that the pod needs."""
     metadata = pod["metadata"]
     generated = {each["name"]: each for each in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
     for reference in pod["spec"].get("resourceClaims") or ():
@@ -64,8 +64,10 @@ def can_be_reserved(claim: Mapping[str, Any]) -> bool:
 
 
 def allocated_devices(result: Mapping[str, Any] | None, *, shares: bool) -> list[AllocatedDevice]:
-    """Returns the devices that the claim keeps from others; admin access keeps nothing. Without `shares`
-    (the gate DRAConsumableCapacity) a share counts as the whole device."""
+    """Returns the devices that the claim takes; admin access takes nothing.
+
+    Without `shares` (the gate DRAConsumableCapacity) a share counts as the whole device.
+    """
     results = ((result or {}).get("devices") or {}).get("results") or ()
     return [
         AllocatedDevice(

@@ -1,7 +1,7 @@
 """Constraints between the devices of a claim, as counters that devices enter and leave.
 
-What a constraint remembers is not always what it should: a device that leaves does not bring back what was
-there before it came. That is upstream's, and answers depend on it.
+A device that leaves does not always restore the state before it came. As upstream's answers depend on that,
+it is kept.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/{constraint,allocator_*}.go, 1.31 … 1.37.
 """
@@ -18,7 +18,7 @@ _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
 
 Attribute = Mapping[str, Any]
-Values = tuple[str, frozenset[Any]]  # with their type: equal values of different types do not match
+Values = tuple[str, frozenset[Any]]  # with their type: equal values of different types differ
 
 
 class RequestName(Protocol):
@@ -36,20 +36,20 @@ class RequestName(Protocol):
 
 
 class ConstraintState(Protocol):
-    """Holds what a constraint remembers during one search."""
+    """The state of a constraint during one search."""
 
     def add(self, request: RequestName, device: Device) -> bool:
-        """Returns whether the device may join; it has joined if so."""
+        """Adds the device if it meets the constraint; returns whether it did."""
         ...
 
     def remove(self, request: RequestName) -> bool:
-        """The device that joined last leaves again; whether everything is as it was before it came."""
+        """Removes the device that was added last; returns whether the state is as it was before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """All devices of the named requests (all requests if none is named) agree or differ in an attribute."""
+    """All devices of the named requests (of all if none is named) must agree or differ in an attribute."""
 
     attribute: str
     requests: frozenset[str]
@@ -66,7 +66,7 @@ class Constraint:
 
 
 class _State(ABC):
-    """Lets devices pass that the constraint does not concern, and refuses those without the attribute."""
+    """Lets devices pass that the constraint does not concern; refuses others without the attribute."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
@@ -112,12 +112,12 @@ class _Matching(_State):
 
 
 class _MatchingLists(_State):
-    """Sets: what all have in common must not become empty, and up to 1.36 never grows back."""
+    """Sets: the common values must not become empty; up to 1.36 they never grow back."""
 
     def __init__(self, constraint: Constraint) -> None:
         super().__init__(constraint)
         self._common: Values | None = None
-        self._before: list[Values | None] = []  # what there was in common when each device came
+        self._before: list[Values | None] = []  # the common values when each device came
 
     def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
         values = value_set(attribute)
@@ -141,7 +141,7 @@ class _Distinct(_State):
     def __init__(self, constraint: Constraint) -> None:
         super().__init__(constraint)
         self._others: dict[str, tuple[Device, Attribute]] = {}
-        self._replaced: list[bool] = []  # for each device, whether one of its request had to go
+        self._replaced: list[bool] = []  # per device, whether another of its request was dropped
 
     def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
         others = self._others.values()

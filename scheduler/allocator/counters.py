@@ -1,7 +1,7 @@
-"""Counters that partitions of a device share: what is left of them during a search.
+"""Counters that partitions of a device share: what a search leaves of them.
 
-What the search takes is added up and given back when it steps back, with upstream's gaps: the caller decides
-when to call `give_back`, and upstream does not always.
+The search subtracts what it takes and gives it back when it steps back, with upstream's gaps: the caller
+decides when to call `give_back`, and upstream does not always.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go, 1.33 … 1.37.
 """
@@ -27,19 +27,19 @@ class Shortage(NamedTuple):
 
 
 class _Supply(NamedTuple):
-    """The counters of one pool (of one slice before 1.35), without what allocated devices use."""
+    """The counters of one pool (before 1.35 of one slice), minus those of allocated devices."""
 
     available: Mapping[Key, int]
-    overdrawn: Key | None  # a counter of which allocated devices use more than there is
+    overdrawn: Key | None  # a counter that allocated devices overdraw
 
 
 class AvailableCounters:
-    """Supplies, remembered until something in the pool changes hands or any slice changes."""
+    """Supplies, kept until an allocation in the pool or a slice changes."""
 
     def __init__(
         self, state: AllocatedState, features: AllocatorFeatures, revision: Callable[[], int] | None = None
     ) -> None:
-        """`revision` counts changes of slices; without it nothing is remembered for long."""
+        """`revision` counts changes of slices; without it nothing is kept between searches."""
         self.features = features
         self._changes = state.changes
         self._revision = revision
@@ -49,7 +49,8 @@ class AvailableCounters:
         self._known: dict[Hashable, tuple[tuple[int, int], _Supply]] = {}
 
     def key(self, device: Device) -> Hashable:
-        """Returns the key of the supply: drivers whose pools have one name may share what it says first."""
+        """Returns the key of the supply: drivers whose pools have the same name may share the first's
+        counters."""
         if not self.features.pool_counters:
             return device.slice.name
         return device.id.pool if self.features.counters_by_pool_name else device.slice.pool
@@ -81,15 +82,15 @@ class AvailableCounters:
 
 
 class CounterBook:
-    """Of one search on one node."""
+    """The counters of one search on one node."""
 
     def __init__(self, counters: AvailableCounters, pools: NodePools) -> None:
         self._counters = counters
         self._pools = pools
-        self._supplies: dict[Hashable, tuple[_Supply, dict[Key, int]]] = {}  # with what the search consumes
+        self._supplies: dict[Hashable, tuple[_Supply, dict[Key, int]]] = {}  # and what the search consumes
 
     def take(self, device: Device) -> Shortage | None:
-        """Takes the device's counters; returns why it cannot have them, None if it has them now."""
+        """Takes the device's counters; returns why that is not possible, None if it is."""
         supply, consumed = self._open(device)
         _add(device, consumed, 1)
         short = self._shortage(device, supply, consumed)
@@ -101,7 +102,7 @@ class CounterBook:
         _add(device, self._open(device)[1], -1)
 
     def short_without(self, device: Device) -> Shortage | None:
-        """Returns what `take` would answer, and takes nothing."""
+        """Returns what `take` would return, without taking anything."""
         short = self.take(device)
         if short is None:
             self.give_back(device)
@@ -115,13 +116,14 @@ class CounterBook:
         return found
 
     def _shortage(self, device: Device, supply: _Supply, consumed: Mapping[Key, int]) -> Shortage | None:
-        """Of what the device, already added, takes; one counter that is overdrawn spoils all of them."""
+        """Checks all counters of the device, which are taken already; one overdrawn counter refuses them
+        all."""
         running = self._counters.features.running_counters
         spoiled = supply.overdrawn
         if running and spoiled is not None:
             return Shortage(*spoiled, consumed.get(spoiled, 0), supply.available[spoiled])
         for key, amount in _amounts(device):
-            # What is not there is used up in 1.33, and not counted later.
+            # A missing counter is used up in 1.33, and ignored later.
             available = supply.available.get(key, None if running else 0)
             if available is not None and available < consumed[key]:
                 return Shortage(*key, amount, available - consumed[key] + amount)

@@ -1,4 +1,4 @@
-"""Counts the devices of DRA drivers that a node has of an extended resource, and those in use, for scores.
+"""Counts, for scores, the devices of DRA drivers on a node that back an extended resource, and those in use.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/resource_allocation.go
 (calculateDRAExtendedResourceAllocatableRequest), 1.36; from 1.35 on (pull request 134058).
@@ -27,9 +27,10 @@ _NONE = Total(0, 0)
 
 
 class DeviceTotals:
-    """Counts what the selectors of a resource's class hold for, whatever the state of pools and devices.
+    """Counts the devices that the selectors of a resource's class select, whatever the state of pools and
+    devices.
 
-    `class_for` tells the class of an extended resource.
+    `class_for` returns the class of an extended resource.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class DeviceTotals:
         self._features = features
 
     def of(self, resource: str, node: NodeView) -> Total:
-        """Nothing if no class backs the resource, or a selector of the class does not work."""
+        """Returns nothing if no class backs the resource, or a selector of the class fails."""
         device_class = self._class_for(resource)
         if device_class is None:
             return _NONE

@@ -1,4 +1,4 @@
-"""A device of a slice, with what is computed about it once: its CEL value and which selectors it meets."""
+"""A device of a slice, with results computed once: its CEL value and the selectors that it meets."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ _PREVENTING = ("NoSchedule", "NoExecute")  # effects; since 1.35 None and unknow
 
 
 class Device:
-    """Lives as long as the slice object it came from, across scheduling cycles."""
+    """A device; it lives as long as its slice object, over several scheduling cycles."""
 
     __slots__ = (
         "_capacities",
@@ -54,7 +54,7 @@ class Device:
         self._value: dict[str, Any] | None = None
         self._capacities: dict[str, Capacity] | None = None
         self._matches: dict[Selector, bool | CELError] = {}
-        self.verdicts: dict[object, bool] = {}  # of whole lists of selectors, by RequestPlan.key
+        self.verdicts: dict[object, bool] = {}  # results of lists of selectors, by RequestPlan.key
         self.per_node = bool(origin.spec.get("perDeviceNodeSelection"))
         self.fault = fault_of(spec) if self.per_node else ""
         self.counters = _consumption(spec) if features.knows_partitions else ()
@@ -67,7 +67,7 @@ class Device:
         self.usable = (
             gates.binding_conditions or not features.knows_binding or not spec.get("bindingConditions")
         )
-        # selectors, nodes, who uses it and what capacity is asked for decide about a plain device
+        # only selectors, nodes, users and requested capacity matter for a plain device
         policies = gates.consumable_capacity and any(
             each.get("requestPolicy") is not None for each in (spec.get("capacity") or {}).values()
         )
@@ -99,7 +99,7 @@ class Device:
             return error
 
     def is_on(self, labels: Mapping[str, str], node: str) -> bool:
-        """Returns whether the device is for the node, if its slice leaves that to its devices.
+        """Returns whether the device is for the node, where its slice leaves that to devices.
 
         Raises AllocationError if its selector cannot be read.
         """
@@ -108,7 +108,7 @@ class Device:
         return not self.per_node or bool(on_node(self.spec, labels, node))
 
     def attribute(self, qualified_name: str) -> Object | None:
-        """By its full name, or by the bare one if the domain is the driver's."""
+        """Returns an attribute by its full name, or by the bare one if the domain is the driver's."""
         attributes: Mapping[str, Object] = self.spec.get("attributes") or {}
         found = attributes.get(qualified_name)
         if found is not None:
@@ -118,8 +118,10 @@ class Device:
 
 
 def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | None:
-    """Returns whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node; None
-    if none of them is set."""
+    """Returns whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node.
+
+    None if none of them is set.
+    """
     if selection.get("nodeName"):
         return bool(selection["nodeName"] == node)
     if selection.get("allNodes"):
@@ -130,7 +132,7 @@ def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | N
 
 
 def fault_of(selection: Object) -> str:
-    """Returns what is wrong with the `nodeSelector` of a slice or device, if it is that which decides."""
+    """Returns the error of the `nodeSelector` of a slice or device, if that is the field that is used."""
     selector = selection.get("nodeSelector")
     if selector is None or selection.get("nodeName") or selection.get("allNodes"):
         return ""

@@ -2,7 +2,7 @@
 
 
 class AllocationError(Exception):
-    """Fatal: trying other nodes makes no sense."""
+    """An error for which other nodes need not be tried."""
 
 
 class SearchTimeout(AllocationError):  # noqa: N818 - like TimeoutError
@@ -24,4 +24,4 @@ class TooManyResults(AllocationError):  # noqa: N818 - steers the search, rarely
 
 
 class Hopeless(Exception):  # noqa: N818 - ends a search, is never seen outside
-    """There is no solution, as an easier problem shows."""
+    """There is no solution, as an easier problem proves."""

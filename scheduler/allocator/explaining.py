@@ -1,4 +1,4 @@
-"""Explains why devices are allocated or not: the checks of the search, one device at a time, in words."""
+"""Explains why devices are allocated or not: the checks of the search on each device, in words."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class DeviceVerdict(NamedTuple):
 
 
 class RequestVerdicts(NamedTuple):
-    """The verdicts on each device of the usable pools when a request looked at it."""
+    """The verdicts on each device of the usable pools for one request."""
 
     claim: str
     request: str
@@ -51,7 +51,7 @@ def explain(
     features: AllocatorFeatures,
     solution: Solution | None,
 ) -> Explanation:
-    """Explains what a search on the node meets; with its `solution` if it found one.
+    """Explains a search on the node, with its `solution` if it found one.
 
     Raises AllocationError if a slice does not say which nodes it is for.
     """
@@ -89,7 +89,8 @@ def _of_pool(pool: Pool | None, features: AllocatorFeatures) -> str:
 
 
 class _Judge:
-    """Looks at devices for one request, beside what is allocated and what the solution gives to others."""
+    """Checks devices for one request, beside allocated devices and those that the solution gives to
+    others."""
 
     def __init__(
         self,

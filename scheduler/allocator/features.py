@@ -9,7 +9,7 @@ from kubeskew.apimachinery.versions import Version
 
 
 class Implementation(IntEnum):
-    """Upstream has three allocators since 1.34; the first that knows all enabled features does the work."""
+    """Upstream has three allocators since 1.34; the first that supports all enabled features is used."""
 
     STABLE = 0
     INCUBATING = 1
@@ -49,7 +49,7 @@ class AllocatorGates:
 
     @property
     def none(self) -> bool:
-        """Returns whether no gate at all is on."""
+        """Returns whether no gate is on."""
         return not any(getattr(self, name) for name in self.__slots__)
 
     def implementation(self, minor: int) -> Implementation:

@@ -1,7 +1,7 @@
-"""One device for one request, without a search: what most pods ask of every node.
+"""Finds one device for one request without a search, the case of most pods.
 
-The answer is the search's. As long as nothing becomes free, a device that could not be had cannot be had
-later, so the next pod with the same request goes on where the last one ended.
+The answer is the search's. Until a device becomes free, one that was not available stays so; the next pod
+with the same request goes on where the last one ended.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution, Solutio
 
 
 class SearchNeededError(Exception):
-    """First fit does not suffice: what the full search would leave behind matters here."""
+    """First fit does not suffice, because the side effects of the full search matter here."""
 
 
 class FirstFit:
@@ -38,7 +38,7 @@ class FirstFit:
     def find(
         self, request: RequestPlan, pools: NodePools, node: NodeView, expired: Callable[[], bool]
     ) -> Solution | None:
-        """None if there is no such device; raises AllocationError, SearchNeededError."""
+        """Returns None if there is no such device; raises AllocationError, SearchNeededError."""
         releases = self._state.releases
         start, now = 0, releases() if releases is not None else 0
         known = pools.starts.get(request.resume_key)

@@ -18,40 +18,40 @@ Counters = Mapping[str, Mapping[str, int]]  # counter set → counter → amount
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool as one node sees it: only slices of the newest generation that are for the node."""
+    """A pool as one node sees it: the slices of the newest generation that are for the node."""
 
     id: PoolID
     devices: Sequence[Device] = ()
-    elsewhere: Sequence[Device] = ()  # what other nodes have of the pool; they use its counters, too
+    elsewhere: Sequence[Device] = ()  # devices for other nodes; they use its counters, too
     counters: Counters = field(default_factory=dict)
-    incomplete: str = ""  # how, if it is
-    invalid: str = ""  # why, if it is
-    obsolete: bool = False  # a newer generation is there, for other nodes: as if there were no such pool
+    incomplete: str = ""  # why it is incomplete
+    invalid: str = ""  # why it is invalid
+    obsolete: bool = False  # a newer generation exists only for other nodes: the pool counts as absent
 
 
 class Start(NamedTuple):
-    """The place where a search for one device ended; it holds until a device becomes free."""
+    """The place where a search for one device ended; it is valid until a device becomes free."""
 
-    releases: int  # the count of those so far
-    position: int  # of the candidate that was found: none before it can be had
-    device: Device | None  # the candidate, or that there was none
+    releases: int  # AllocatedState.releases at that time
+    position: int  # place of the candidate; none before it is available
+    device: Device | None  # None: there was no candidate
 
 
 @dataclass(frozen=True, slots=True)
 class NodePools:
     """All pools with devices for a node, in the order in which they are searched."""
 
-    labels: Mapping[str, str]  # of the node, when this was computed
+    labels: Mapping[str, str]  # labels of the node when this was computed
     pools: Sequence[Pool]
     candidates: Sequence[Device]  # of the pools that can be used
     any_invalid: bool
-    first_invalid: tuple[int, Pool] | None  # where an invalid pool would come among the candidates
+    first_invalid: tuple[int, Pool] | None  # the place of an invalid pool among the candidates
     by_id: Mapping[PoolID, Pool]
     starts: dict[object, Start] = field(default_factory=dict)
 
 
 def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, features: AllocatorFeatures) -> NodePools:
-    """Returns the node's view of `pools`, each with all its slices of all generations."""
+    """Returns the node's view of `pools`, each given with its slices of all generations."""
     seen = [
         pool for slices in pools if (pool := view(slices, node, features)) is not None and not pool.obsolete
     ]
@@ -77,7 +77,7 @@ def _first_invalid(seen: Iterable[Pool]) -> tuple[int, Pool] | None:
 
 
 def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -> Pool | None:
-    """One pool, or None if none of its slices is for the node."""
+    """Returns one pool, or None if none of its slices is for the node."""
     mine = [each for each in slices if each.is_for(node, features)]
     if not mine:
         return None

@@ -1,7 +1,6 @@
-"""Remembers what need not be tried again: a device like one that led nowhere, and a situation that was
-hopeless before.
+"""Remembers what need not be tried again: a device like one that failed, and a situation that was hopeless.
 
-Both hold only while nothing was left behind in between (`Taking.leaks`).
+Both are valid only as long as stepping back leaves nothing behind (`Taking.leaks`).
 """
 
 from collections import Counter
@@ -17,7 +16,7 @@ from kubeskew.scheduler.allocator.taking import Taking
 
 
 class Pruning:
-    """Of one search; costs nothing until the first step back."""
+    """The memory of one search; it is empty until the first step back."""
 
     def __init__(
         self, plans: Sequence[ClaimPlan], claims: Sequence[PreparedClaim], preparation: Preparation
@@ -34,14 +33,14 @@ class Pruning:
                 if not isinstance(each, AllocationError)
             }
         )
-        # Who of equal devices is taken first decides whether a constraint on all devices is ever asked.
+        # The order of equal devices decides whether a constraint on all devices is ever checked.
         strict = any(claim.constraints and wants_all(claim) for claim in claims)
         self._alone = strict or any(request.admin_access for request in self._requests)
         self._likenesses: dict[DeviceID, Hashable] = {}
         self.hopeless: set[Hashable] = set()
 
     def likeness(self, device: Device) -> Hashable:
-        """Equal for devices that no request and no constraint can tell apart."""
+        """Returns a key that is equal for devices that no request and no constraint distinguishes."""
         known = self._likenesses.get(device.id)
         if known is None:
             known = self._likenesses[device.id] = self._compare_by(device)
@@ -49,11 +48,11 @@ class Pruning:
 
     def _compare_by(self, device: Device) -> Hashable:
         if self._alone or device.shareable:
-            return device.id  # who else uses a device matters then
+            return device.id  # other users of a device matter then
         try:
             wanted = tuple([self._wants(request, device) for request in self._requests])
         except AllocationError:
-            return device.id  # to be met in its turn
+            return device.id  # found when its turn comes
         counters = frozenset(
             (name, counter, amount) for name, each in device.counters for counter, amount in each.items()
         )
@@ -68,7 +67,7 @@ class Pruning:
         )
 
     def situation(self, claim: int, index: int, taking: Taking) -> Hashable | None:
-        """Returns all that the rest of the search depends on, at the beginning of a request."""
+        """Returns all that the rest of the search depends on at the beginning of a request."""
         if self._alone:
             return None
         taken = Counter(

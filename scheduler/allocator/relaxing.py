@@ -1,7 +1,7 @@
-"""Decides whether a search can succeed at all, by an easier problem: every request finds devices of its own
-if constraints are forgotten, and counters are summed up over all their sets.
+"""Decides by an easier problem whether a search can succeed at all.
 
-Asked once, at the first step back: what fails here would be tried in all combinations otherwise.
+In it every request finds devices of its own, constraints do not count, and counters are summed up over all
+their sets. It is solved once, at the first step back: without it the search would try all combinations.
 """
 
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.pools import NodePools
 
-_Wish = list[int]  # positions of the candidates that a device of a request can be
+_Wish = list[int]  # positions of the candidates for a device of a request
 
 
 class Relaxation:
@@ -35,8 +35,11 @@ class Relaxation:
         self._preparation = preparation
 
     def is_hopeless(self) -> bool:
-        """False also where a selector fails or all devices must satisfy a constraint: such errors are to be
-        met in their turn."""
+        """Returns whether there is no solution.
+
+        False also if a selector fails, or all devices must meet a constraint: the search finds such errors in
+        their turn.
+        """
         if any(claim.constraints and wants_all(claim) for claim in self._claims):
             return False
         try:
@@ -48,7 +51,8 @@ class Relaxation:
         )
 
     def _wishes(self) -> Iterator[_Wish]:
-        """For every device that must be found, the candidates; not for admin access, which takes nothing."""
+        """Yields the candidates for every device that must be found; not for admin access, which takes
+        nothing."""
         for claim in self._claims:
             for request in claim.requests:
                 wish = [
@@ -73,7 +77,7 @@ class Relaxation:
         return {i for i, device in enumerate(self._pools.candidates) if device.shareable}
 
     def _needs_too_much(self, wishes: Sequence[_Wish]) -> bool:
-        """Returns whether the least that all wishes take of a counter is more than all sets have of it."""
+        """Returns whether all devices together need more of a counter than all sets have."""
         candidates = self._pools.candidates
         needs = [_taken(device) for device in candidates]
         left: dict[str, int] = defaultdict(int)
@@ -94,7 +98,8 @@ class Relaxation:
 
 
 def _taken(device: Device) -> dict[str, int]:
-    """By counter name; nothing for a shared device, which pays once for all its users."""
+    """Returns what a device takes, by counter; nothing for a shared device, which pays once for all its
+    users."""
     total: dict[str, int] = defaultdict(int)
     for _, amounts in device.counters if not device.shareable else ():
         for counter, amount in amounts.items():
@@ -103,10 +108,9 @@ def _taken(device: Device) -> dict[str, int]:
 
 
 def _can_all_be_granted(wishes: Sequence[_Wish], shareable: set[int]) -> bool:
-    """Returns whether every wish can have a candidate of its own.
+    """Returns whether every device can have a candidate of its own: a maximal flow between few groups.
 
-    Wishes for the same candidates are one, and so are candidates that the same wishes want: a maximal flow
-    between few groups.
+    Devices with the same candidates form a group, and so do candidates for the same devices.
     """
     demand = Counter(id(wish) for wish in wishes)
     wanted = {id(wish): wish for wish in wishes if shareable.isdisjoint(wish)}
@@ -131,7 +135,7 @@ class _Flow:
         self._given: dict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
 
     def grant(self, wish: int, number: int) -> bool:
-        """Give the wish that many candidates, taking some from other wishes that can have others instead."""
+        """Gives the wish so many candidates, taking some from wishes that can have others."""
         while number:
             given = self._push(wish, number, set())
             if not given:

@@ -1,4 +1,4 @@
-"""Claims made ready for the search: what can be known of a request before looking at a node."""
+"""Prepares claims for the search: all about a request that does not depend on the node."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _HINT = (
 
 
 class ClassLister(Protocol):
-    """The source of device classes."""
+    """Finds device classes."""
 
     def device_class(self, name: str) -> Object:
         """Returns the class; raises LookupError with the text that users see."""
@@ -41,7 +41,7 @@ class SelectorList:
     device_in_errors: bool
 
     def hold_for(self, device: Device) -> bool:
-        """Raises AllocationError if a selector does not compile or fails."""
+        """Returns whether all selectors hold; raises AllocationError if one does not compile or fails."""
         return self.refusing(device) is None
 
     def refusing(self, device: Device) -> int | None:
@@ -68,16 +68,16 @@ class RequestPlan:
 
     claim: str
     own_name: str
-    parent: str  # the request whose alternative it is, empty if it is a request itself
+    parent: str  # the request that has the alternative; empty for a request itself
     device_class: Object
     class_selectors: SelectorList
     selectors: SelectorList
     count: int | None  # None for all devices
     admin_access: bool
     tolerations: Sequence[Object]
-    capacity: Amounts  # what is asked for
-    key: object  # the same for all requests with the same selectors: devices remember verdicts under it
-    resume_key: object  # the same for all requests that can have the same devices
+    capacity: Amounts  # requested capacity
+    key: object  # equal for requests with the same selectors: devices keep verdicts under it
+    resume_key: object  # equal for requests that can have the same devices
 
     @property
     def base(self) -> str:
@@ -89,7 +89,10 @@ class RequestPlan:
         return f"{self.parent}/{self.own_name}" if self.parent else self.own_name
 
     def selects(self, device: Device) -> bool:
-        """Returns whether class and request want the device; the device remembers. Raises AllocationError."""
+        """Returns whether class and request select the device; the device keeps the answer.
+
+        Raises AllocationError.
+        """
         known = device.verdicts.get(self.key)
         if known is None:
             known = self.class_selectors.hold_for(device) and self.selectors.hold_for(device)
@@ -112,14 +115,14 @@ class Entry:
     """A request of a claim: alternatives in order of preference, or just the one that it is."""
 
     name: str
-    options: Sequence[RequestPlan]  # up to the one that gives the error
+    options: Sequence[RequestPlan]  # up to the one with the error
     prioritized: bool
-    error: AllocationError | None  # that looking at it, after `options`, gives
+    error: AllocationError | None  # the error after `options`
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """A claim; errors are kept in their place, so that the search meets them in upstream's order."""
+    """A claim; errors stay in their place, so that the search finds them in upstream's order."""
 
     claim: Object
     key: str
@@ -129,7 +132,7 @@ class ClaimPlan:
 
 
 def claim_key(claim: Object) -> str:
-    """`namespace/name`, or the name alone."""
+    """Returns `namespace/name`, or the name alone."""
     metadata = claim["metadata"]
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
@@ -152,7 +155,7 @@ def _single(entries: Sequence[Entry]) -> RequestPlan | None:
 
 
 class _Planner:
-    """The requests and constraints of one claim."""
+    """Plans the requests and constraints of one claim."""
 
     def __init__(self, key: str, classes: ClassLister, features: AllocatorFeatures) -> None:
         self._key = key
@@ -257,7 +260,7 @@ def _count(where: str, spec: Object) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _verdict_key(*selectors: tuple[Selector, ...]) -> object:
-    """One object per combination: cheaper to look up than the selectors themselves."""
+    """Returns one object per combination, cheaper to look up than the selectors themselves."""
     return _VerdictKey(selectors)
 
 

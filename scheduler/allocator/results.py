@@ -1,4 +1,4 @@
-"""A solution as the `allocation` of a claim's status."""
+"""Writes a solution as the `allocation` of a claim's status."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def allocation_result(
     features: AllocatorFeatures,
     share_id: Callable[[], str],
 ) -> Object:
-    """The AllocationResult; raises AllocationError if devices cannot be combined."""
+    """Returns the AllocationResult; raises AllocationError if devices cannot be combined."""
     devices: Object = {}
     if solution.choices:
         devices["results"] = [_device_result(choice, features, share_id) for choice in solution.choices]
@@ -91,7 +91,7 @@ def _claim_config(
 
 
 def _without_all_names(entry: Object, options: Sequence[RequestPlan]) -> Object:
-    """No names mean all."""
+    """Removes the names of requests if all are named: no names mean all."""
     named = entry.get("requests") or ()
     if not all(option.base in named or option.name in named for option in options):
         return entry
@@ -128,7 +128,7 @@ def _merge(requirements: list[Mapping[str, Any]], more: Sequence[Mapping[str, An
 
 
 def _same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """The order of values means nothing."""
+    """Returns whether values are equal in any order."""
     if (left.get("key"), left.get("operator")) != (right.get("key"), right.get("operator")):
         return False
     return set(left.get("values") or ()) == set(right.get("values") or ())

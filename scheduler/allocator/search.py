@@ -37,7 +37,7 @@ _CALLS_PER_STEP = 4  # from one device, request or claim to the next
 
 @contextmanager
 def _room_for(calls: int) -> Iterator[None]:
-    """Let that many calls be nested: a pod may have many claims. Calls within Python need no stack."""
+    """Allows that many nested calls: a pod may have many claims. Calls within Python need no stack."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + calls)
     try:
@@ -75,11 +75,11 @@ class Search:
         self._pruning: Pruning | None = None
         self._barrier = pools.first_invalid if features.invalid_pools_fail else None
         self._relaxation: Relaxation | None = None
-        if self._barrier is None:  # an error comes before the insight that there is no solution
+        if self._barrier is None:  # an error counts before the proof that there is no solution
             self._relaxation = Relaxation(self._claims, pools, state, counters, self._preparation)
 
     def run(self) -> Solution | None:
-        """None if there is no solution; raises AllocationError."""
+        """Returns None if there is no solution; raises AllocationError."""
         self._claims += [self._preparation.claim(plan) for plan in self._plans]
         if self._succeeds():
             return [
@@ -100,7 +100,7 @@ class Search:
                 return False
 
     def _is_hopeless(self) -> bool:
-        """Asked after the first step back, once."""
+        """Returns whether the easier problem has no solution; solved once, after the first step back."""
         if self._relaxation is None:
             return False
         relaxation, self._relaxation = self._relaxation, None
@@ -117,7 +117,7 @@ class Search:
             try:
                 return self._next_claim(claim + 1)
             except TooManyResults:
-                return False  # other devices for earlier claims may bring about smaller alternatives
+                return False  # other devices for earlier claims may lead to smaller alternatives
         situation = self._pruning.situation(claim, index, self._taking) if self._pruning else None
         if self._pruning and situation in self._pruning.hopeless:
             return False
@@ -137,8 +137,10 @@ class Search:
         return done
 
     def _alternatives(self, claim: int, index: int, options: Sequence[Option]) -> bool:
-        """The first alternative that leads to a solution. If all are too large, they are so with other
-        devices for the request before, too."""
+        """Tries the alternatives of a request until one leads to a solution.
+
+        If all are too large, they are so with other devices for the request before, too.
+        """
         all_too_large = True
         for option in options:
             try:
@@ -152,7 +154,8 @@ class Search:
         return False
 
     def _next_device(self, claim: int, index: int, option: Option, number: int, start: int) -> bool:
-        """`number` devices of the option are chosen; candidates before `start` have had their turn."""
+        """Chooses the rest of the option's devices, from `number` on; candidates before `start` have had
+        their turn."""
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_LOOKS == 0 and self._expired():
             raise SearchTimeout
@@ -165,7 +168,7 @@ class Search:
             raise TooManyResults
         if fixed is None:
             return self._try_candidates(claim, index, option, number, start)
-        # All devices: each must be available, and there is nothing to choose.
+        # All devices: each must be available, without a choice.
         undo = self._taking.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
         if undo is None:
             if self._features.all_devices_or_none:
@@ -208,8 +211,11 @@ class Search:
         return False
 
     def _next_start(self, position: int) -> int:
-        """The order of devices within a request makes no difference, so only later ones are tried next: since
-        1.36 by upstream, before by us where it has no side effects."""
+        """Returns the first candidate for the next device of a request.
+
+        The order of devices within a request makes no difference, so only later ones are tried. Upstream does
+        so since 1.36; before, it is done here where it has no side effects.
+        """
         if self._features.combinations or not (self._taking.leaks or self._may_leak):
             return position + 1
         return 0

@@ -1,4 +1,4 @@
-"""All slices of the cluster, kept up to date slice by slice, and what each node sees of them."""
+"""Indexes all slices of the cluster, slice by slice, with what each node sees of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -20,11 +20,11 @@ class SliceIndex:
         self._local: dict[str, dict[PoolID, int]] = {}  # node → pools with slices for it alone
         self._shared: dict[PoolID, int] = {}  # pools with slices for several nodes
         self._views: dict[str, NodePools] = {}
-        self.revision = 0  # how often a slice changed
+        self.revision = 0  # counts changes of slices
 
     @classmethod
     def of(cls, features: AllocatorFeatures, slices: Iterable[Object]) -> "SliceIndex":
-        """A list of slices that will not change; names may repeat."""
+        """Indexes a list of slices that will not change; names may repeat."""
         index = cls(features)
         for serial, each in enumerate(slices):
             index._add(each, f"{each['metadata']['name']}\0{serial}")
@@ -40,7 +40,7 @@ class SliceIndex:
         self._place(made, 1)
 
     def remove_slice(self, obj: Object) -> None:
-        """The slice is found by its name and pool, which never change."""
+        """Removes a slice, found by its name and pool, which never change."""
         spec = obj["spec"]
         slices = self._pools.get(PoolID(spec["driver"], spec["pool"]["name"]), {})
         known = slices.pop(obj["metadata"]["name"], None)
@@ -64,7 +64,7 @@ class SliceIndex:
             self._views.pop(node, None)
 
     def pools(self, node: NodeView) -> NodePools:
-        """Returns the pools that the node sees; computed again only after a change that may concern it."""
+        """Returns the pools that the node sees, computed again only after a change that may concern it."""
         known = self._views.get(node.name)
         if known is not None and known.labels is node.labels:
             return known

@@ -14,7 +14,7 @@ _GATHERING = "gather pool information"
 
 
 class PoolID(NamedTuple):
-    """Pool names belong to a driver."""
+    """Identifies a pool: its name belongs to a driver."""
 
     driver: str
     pool: str
@@ -56,11 +56,14 @@ class Slice:
 
     @property
     def pool_size(self) -> int:
-        """Returns how many slices the pool has, as this one says."""
+        """Returns the number of slices in the pool, as this slice says."""
         return int(self.spec["pool"].get("resourceSliceCount") or 0)
 
     def is_for(self, node: NodeView, features: AllocatorFeatures) -> bool:
-        """Unknown kinds of selection select nothing; raises AllocationError for one that cannot be read."""
+        """Returns whether the slice is for the node; an unknown kind of selection selects nothing.
+
+        Raises AllocationError for a selector that cannot be read.
+        """
         partitions = features.gates.partitionable_devices
         if not partitions and self.spec.get("perDeviceNodeSelection") is not None:
             return False

@@ -7,7 +7,7 @@ from kubeskew.scheduler.allocator.allocated_state import Amounts
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.requests import RequestPlan
 
-Timer = Callable[[], Callable[[], bool]]  # starts; what it gives says when the time is over
+Timer = Callable[[], Callable[[], bool]]  # begins a search; the result says whether its time is over
 
 
 def never() -> bool:
@@ -23,11 +23,11 @@ class Choice(NamedTuple):
 
     request: RequestPlan
     device: Device
-    taken: Amounts | None = None  # of a device that is shared
+    taken: Amounts | None = None  # capacity of a share
 
 
 class ClaimSolution(NamedTuple):
-    """The devices of a claim, and which alternative of each of its requests they serve."""
+    """The devices of a claim, and the alternative chosen for each of its requests."""
 
     choices: Sequence[Choice]
     options: Sequence[RequestPlan]

@@ -1,8 +1,7 @@
 """Keeps account of what a search has taken so far: devices, shares, counters and places in constraints.
 
-Upstream's gaps are kept: up to 1.36, what a device has taken of counters and constraints before it was
-refused stays taken, and a shared device that goes back keeps its counters (kubernetes issue 140436). `leaks`
-counts such events.
+Upstream's gaps are kept: up to 1.36 a refused device keeps what it has taken of counters and constraints, and
+a shared device that is given back keeps its counters (kubernetes issue 140436). `leaks` counts such events.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go (allocateDevice), 1.31 … 1.37.
 """
@@ -36,14 +35,15 @@ class Taking:
         self.choices: list[list[Choice]] = [[] for _ in range(claims)]
         self.leaks = 0
         self.counters = counters
-        self.capacity: dict[DeviceID, dict[str, Quantity]] = {}  # of devices that this search shares
+        self.capacity: dict[DeviceID, dict[str, Quantity]] = {}  # taken of shared devices by this search
         self._users: dict[DeviceID, set[int]] = {}  # device → claims
         self._state = state
         self._preparation = preparation
         self._features = features
 
     def available(self, claim: int, request: RequestPlan, device: Device) -> bool:
-        """Admin access looks past the use by others, but not past this claim's own."""
+        """Returns whether the device is free for the request; admin access ignores other claims, but not
+        its own."""
         users = self._users.get(device.id)
         if request.admin_access:
             return not users or claim not in users or not self._features.admin_once_per_claim
@@ -56,8 +56,10 @@ class Taking:
     def take(
         self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool
     ) -> Undo | None:
-        """Choose the device and give the way back; None if it cannot be had. Raises AllocationError if it
-        `must` be had but a constraint forbids it."""
+        """Takes the device and returns how to give it back; None if it is not available.
+
+        Raises AllocationError if it `must` be taken but a constraint forbids it.
+        """
         if not self.available(claim, request, device):
             return None
         paid = self._features.counters_taken_once and device.shareable and self._is_shared(device)
@@ -74,7 +76,7 @@ class Taking:
         return None
 
     def keep(self) -> None:
-        """The way back of what is not given back."""
+        """Leaves something taken on stepping back."""
         self.leaks += 1
 
     def _refuse(

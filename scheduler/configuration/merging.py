@@ -12,7 +12,8 @@ _NONE = PluginSet()
 
 
 def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
-    """Returns the default plugins without the disabled ones; what is enabled again takes its place."""
+    """Returns the default plugins without the disabled ones; one that is enabled again replaces its
+    default."""
     again = {each.name: each for each in custom.enabled}
     kept = [
         again.get(each.name, each)

@@ -1,4 +1,4 @@
-"""From the text of a configuration file to `SchedulerSettings`.
+"""Reads `SchedulerSettings` from the text of a configuration file.
 
 Source of the rules and texts: k8s.io/kubernetes/pkg/scheduler/apis/config/validation, 1.36.
 """

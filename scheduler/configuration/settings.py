@@ -11,7 +11,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.configuration.backoff import Backoff
 from kubeskew.scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
 
-# By the names of the file; the order is that in which the cycle comes to them.
+# The file's names, in the order in which the cycle runs them.
 EXTENSION_POINTS = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score",
     "reserve", "permit", "preBind", "bind", "postBind",
@@ -47,7 +47,7 @@ class ProfileSettings:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """The lease to hold; None leaves it to the flag whether to hold one."""
+    """The lease to hold; with None the flag decides whether to hold one."""
 
     elect: bool | None = None
     resource_name: str = "kube-scheduler"
@@ -57,9 +57,9 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """Everything in the file that changes what this scheduler does."""
+    """All of the file that changes what this scheduler does."""
 
     profiles: Sequence[ProfileSettings] = (ProfileSettings(),)
-    percentage_of_nodes_to_score: int = 0  # 0 adapts to the size of the cluster
+    percentage_of_nodes_to_score: int = 0  # 0: by the size of the cluster
     backoff: Backoff = field(default_factory=Backoff)
     leader_election: LeaderElection = field(default_factory=LeaderElection)

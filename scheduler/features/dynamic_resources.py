@@ -17,9 +17,9 @@ BINDING_SECONDS = 600.0  # DynamicResourcesArgs.bindingTimeout
 class DynamicResourcesFeatures:
     """Named decisions of one scheduler."""
 
-    filter_seconds: float | None  # of the search on one node; None is no limit
-    binding_seconds: float  # for binding conditions to come true
-    timeout_is_error: bool  # 1.36+: a search cut short is tried again after its backoff, whatever happens
+    filter_seconds: float | None  # seconds for the search on one node; None is no limit
+    binding_seconds: float  # seconds until binding conditions must be true
+    timeout_is_error: bool  # 1.36+: a search cut short is retried after its backoff, without an event
     knows_filter_timeout: bool
     knows_binding_timeout: bool  # the argument; 1.34 waited as long as the default says
     binding_conditions: bool
@@ -31,9 +31,9 @@ class DynamicResourcesFeatures:
     owner_capitalized: bool  # 1.36+: "for Pod x (Pod is not owner)"
     deletion_helps: bool  # 1.37+: the deletion of a claim is an event that pods wait for
     allocatable_helps: bool  # 1.34+: node events include what can be allocated (extended resources)
-    idle_reason: str  # of PostFilter, without claims to look at
+    idle_reason: str  # in PostFilter, without checking claims
     quiet_without_claims: bool  # 1.33: unless the pod has none at all
-    stuck_reason: str  # of PostFilter, when no claim can be given up
+    stuck_reason: str  # in PostFilter, if no claim can be freed
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "DynamicResourcesFeatures":
@@ -63,8 +63,8 @@ class DynamicResourcesFeatures:
         )
 
     def with_arguments(self, args: Mapping[str, Any]) -> "DynamicResourcesFeatures":
-        """Applies DynamicResourcesArgs; raises ConfigurationError. An argument that has no effect because
-        of a gate is an error, too."""
+        """Applies DynamicResourcesArgs; raises ConfigurationError, also for an argument without effect
+        because of a gate."""
         known = {"filterTimeout": self.knows_filter_timeout, "bindingTimeout": self.knows_binding_timeout}
         unknown = [name for name in args if name not in ("apiVersion", "kind") and not known.get(name)]
         if unknown:

@@ -11,7 +11,7 @@ _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.
 
 @dataclass(frozen=True, slots=True)
 class SchedulerFeatures:
-    """Named decisions; nothing else in the scheduler asks for a version or a gate."""
+    """Named decisions; nothing else in the scheduler depends on a version or a gate."""
 
     dynamic_resources: bool
     extended_resources: bool
@@ -19,15 +19,15 @@ class SchedulerFeatures:
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
-    claims_block_deletion: bool  # of their pods, before pull request 134956
-    claims_plugged_too: bool  # 1.34: what the node's device plugins have too, if the claim asks for anything
+    claims_block_deletion: bool  # from their pods, before pull request 134956
+    claims_plugged_too: bool  # 1.34: also what the node's device plugins have, if the claim requests anything
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
-    claim_metric: str  # that counts created extended resource claims (1.35+), without `_total`; "" for none
-    binding_metrics: bool  # 1.36+: how binding conditions went
-    queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
+    claim_metric: str  # metric of created extended-resource claims (1.35+), without `_total`; "" for none
+    binding_metrics: bool  # 1.36+: metrics of binding conditions
+    queueing_hints: bool  # else every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
-    pops_from_backoff: bool  # with nothing else to do, pods are tried before their backoff ends
-    disruption_condition: bool  # victims are told why they go
+    pops_from_backoff: bool  # without active pods, others are tried before their backoff ends
+    disruption_condition: bool  # victims get a condition with the reason
     preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
     preemptor_in_event: bool  # 1.27+ (from memory)
     observed_generation: bool  # conditions say which generation of the pod they are about
@@ -75,7 +75,7 @@ class SchedulerFeatures:
 
 
 def _claim_metric(minor: int) -> str:
-    """Pull requests 134523 and 138542."""
+    """Returns the metric's name (pull requests 134523 and 138542)."""
     if minor >= 37:  # shared with the controller manager
         return "dynamic_resource_allocation_resourceclaim_creates"
     return "scheduler_resourceclaim_creates" if minor >= 35 else ""

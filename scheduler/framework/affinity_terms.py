@@ -17,7 +17,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Pods of some namespaces with some labels, and the label of nodes that says what "near" is."""
+    """A term of affinity: pods by namespace and labels, and the node label that defines "near"."""
 
     namespaces: frozenset[str]
     selector: LabelSelector
@@ -27,7 +27,10 @@ class AffinityTerm:
 
     @classmethod
     def of(cls, namespace: str, term: Object, weight: int = 0) -> "AffinityTerm":
-        """`namespace` is that of the pod, meant where the term names none. A bad selector matches nothing."""
+        """Parses a term; `namespace` is the pod's, for terms that name none.
+
+        A bad selector matches nothing.
+        """
         names = frozenset(term.get("namespaces") or ())
         if not names and term.get("namespaceSelector") is None:
             names = frozenset((namespace,))
@@ -77,7 +80,7 @@ class PodAffinity:
 
     @classmethod
     def of(cls, namespace: str, affinity: Object) -> "PodAffinity":
-        """Of a pod's `spec.affinity`."""
+        """Parses a pod's `spec.affinity`."""
         near, far = affinity.get("podAffinity"), affinity.get("podAntiAffinity")
         if not near and not far:
             return NO_AFFINITY
@@ -97,7 +100,10 @@ NO_AFFINITY = PodAffinity()
 
 
 def match_all(terms: Iterable[AffinityTerm], namespace: str, labels: Mapping[str, str]) -> bool:
-    """Returns whether a pod matches every term; there must be one. Namespace selectors have been resolved."""
+    """Returns whether a pod matches every term, of which there must be one.
+
+    Namespace selectors have been resolved.
+    """
     found = False
     for term in terms:
         if not term.matches(namespace, labels, {}):

@@ -19,13 +19,13 @@ class CycleState:
         self._values: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        self.recorded = False  # whether the time of each plugin is taken in this cycle
+        self.recorded = False  # whether this cycle measures the time of each plugin
 
     def write(self, plugin: str, value: Any) -> None:
         self._values[plugin] = value
 
     def clone(self) -> "CycleState":
-        """Returns a copy to try something on: values that can be cloned are, the others are shared."""
+        """Returns a copy to try changes on: values that can be cloned are, the others are shared."""
         copy = CycleState()
         copy._values = {
             name: value.clone() if isinstance(value, Cloneable) else value

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class EventResource(StrEnum):
-    """Values are upstream's, as metrics show them."""
+    """The resource of an event; values are upstream's, as metrics show them."""
 
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnschedulablePod"
@@ -62,7 +62,7 @@ Hint = Callable[[Object, Object | None, Object | None], bool]
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names the pods that a change can concern: a hint says no for every pod that shares no topic with the
+    """Names the pods that a change can concern: its hint is no for pods that share no topic with the
     change."""
 
     of_pod: Callable[[Object], Collection[Hashable]]
@@ -75,12 +75,12 @@ class EventHint:
 
     event: ClusterEvent
     hint: Hint | None = None
-    topics: Topics | None = None  # spares asking the hint for pods that the change cannot concern
+    topics: Topics | None = None  # spares calling the hint for pods that the change cannot concern
 
 
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "UnschedulableTimeout")
 
 
 def is_same_pod(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
-    """The hint that a change of the pod itself is of use, and that of no other."""
+    """Returns whether the change is one of the pod itself: the hint for it."""
     return new is not None and new["metadata"].get("uid") == pod["metadata"].get("uid")

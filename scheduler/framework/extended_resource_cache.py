@@ -1,4 +1,4 @@
-"""Finds the DeviceClass that backs an extended resource (KEP-5004), and on which nodes it does.
+"""Finds the DeviceClass that backs an extended resource (KEP-5004), and the nodes on which it does.
 
 Two lookups, as two releases have them: 1.34, and 1.35 to 1.37.
 """
@@ -23,7 +23,7 @@ def explicit_name(device_class: Mapping[str, Any] | None) -> str:
 
 
 class ExtendedResources(Protocol):
-    """The lookup as plugins use it; classes are told to it as they change.
+    """The lookup as plugins use it; it is called with changes of classes.
 
     `tells_of_classes`: NodeResourcesFit tries pods again when a class comes or changes its name.
     """
@@ -41,7 +41,7 @@ class ExtendedResources(Protocol):
         ...
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
-        """Returns what NodeResourcesFit leaves to DRA where it is lacking, of all that a pod asks for.
+        """Returns the pod's resources that NodeResourcesFit leaves to DRA where they are lacking.
 
         `in_hints`: as queueing hints judge it.
         """
@@ -53,7 +53,8 @@ class ExtendedResources(Protocol):
 
 
 def class_may_help(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A new class matters to pods that ask for one of its names, a changed one if that is its new name."""
+    """Returns whether a class may help the pod: it requests a name of a new class, or the changed name of
+    an old one."""
     if new is None:
         return False
     if old is not None and explicit_name(old) == explicit_name(new):
@@ -99,7 +100,7 @@ class IndexedExtendedResources:
         return is_dra_extended_resource(resource)
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
-        """None at all, or what a device plugin that is gone left behind."""
+        """Returns whether the node has none, or only what a device plugin that is gone left behind."""
         return allocatable.get(resource, 0) <= 0
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
@@ -147,7 +148,8 @@ class ListedExtendedResources:
         return is_extended_resource(resource)
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
-        """Not even named: what a device plugin left behind is the plugin's (before pull request 133784)."""
+        """Returns whether the node does not name the resource; before pull request 133784, 0 counts as the
+        plugin's."""
         return resource not in allocatable
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:

@@ -1,4 +1,4 @@
-"""Filter on one node, with the pods that were promised it.
+"""Runs Filter on one node, with the pods that are nominated to it.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/runtime/framework.go, 1.36.
 """
@@ -23,12 +23,12 @@ _Steps = Sequence[tuple[str, _Ask]]
 
 
 class Filters(NamedTuple):
-    """The filters of one cycle. What the first ones answer together, nodes remember for pods of a kind."""
+    """The filters of one cycle. Nodes keep the first ones' common answer for pods of a kind."""
 
     kind: object
     first: _Steps
     others: _Steps
-    any_promised: bool  # whether some node was promised to some pod
+    any_promised: bool  # whether any pod is nominated
 
     @property
     def names(self) -> Sequence[str]:
@@ -54,7 +54,7 @@ class NodeFilter:
         return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
 
     def timed(self, filters: Filters) -> Filters:
-        """Returns the same, each asked anew, and its time taken."""
+        """Returns the same filters, but each called again and timed."""
         steps = [(name, self._timed(name, run)) for name, run in (*filters.first, *filters.others)]
         return Filters(None, (), steps, filters.any_promised)
 
@@ -71,7 +71,7 @@ class NodeFilter:
         return _run(filters, state, pod, node)
 
     def _promised(self, pod: PodInfo, node: NodeInfo) -> list[PodInfo]:
-        """Pods of the same or a higher priority that the node was promised to."""
+        """Returns the pods of the same or a higher priority that are nominated to the node."""
         return [
             each
             for each in self._nominator.pods_of(node.name)

@@ -1,4 +1,4 @@
-"""One protocol per extension point. A plugin is a class with a `name` and some of these methods."""
+"""Defines one protocol per extension point. A plugin is a class with a `name` and some of these methods."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ class PreFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """A success may nominate a node for the next attempt; "" withdraws a nomination, None leaves it."""
+    """A success may nominate a node for the next attempt; "" clears a nomination, None keeps it."""
 
     status: Status
     nominated_node: str | None = None
 
 
 class Plugin(Protocol):
-    """Every plugin."""
+    """A plugin of any kind."""
 
     @property
     def name(self) -> str: ...
@@ -39,21 +39,24 @@ class Plugin(Protocol):
 @runtime_checkable
 class PreEnqueue(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Before a pod enters the active queue; anything but success keeps it out. Must be quick."""
+        """Decides whether the pod may enter the active queue: anything but success keeps it out.
+
+        Must be quick.
+        """
         ...
 
 
 @runtime_checkable
 class QueueSort(Plugin, Protocol):
     def sort_key(self, pod: PodInfo, enqueued: float) -> tuple[Any, ...]:
-        """Pods with the smaller key are scheduled first. `enqueued` is a monotonic time."""
+        """Returns the key by which pods are scheduled, smaller first. `enqueued` is a monotonic time."""
         ...
 
 
 @runtime_checkable
 class PreFilter(Plugin, Protocol):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        """Once per attempt. Skip: its filter is not called for this pod."""
+        """Runs once per attempt. With Skip its filter is not called for this pod."""
         ...
 
 
@@ -62,11 +65,11 @@ class PreFilterExtensions(Plugin, Protocol):
     """Updates what PreFilter wrote when pods of the nodes are added or removed."""
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
-        """Change the state as if `other` ran on the node."""
+        """Updates the state as if `other` ran on the node."""
         ...
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
-        """Change the state as if `other` no longer ran on the node."""
+        """Updates the state as if `other` no longer ran on the node."""
         ...
 
 
@@ -89,21 +92,21 @@ class PostFilter(Plugin, Protocol):
     async def post_filter(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
     ) -> PostFilterResult:
-        """Runs when no node fits; a success says that a retry may work, and is the last one asked."""
+        """Runs when no node fits; a success means that a retry may work, and ends the calls."""
         ...
 
 
 @runtime_checkable
 class PreScore(Plugin, Protocol):
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        """Once per attempt with the nodes that fit. Skip: its score is not asked for."""
+        """Runs once per attempt with the nodes that fit. With Skip its score is not called."""
         ...
 
 
 @runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Rates the node; 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
+        """Returns the node's score, in 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
         ...
 
 
@@ -117,54 +120,56 @@ class SignsScore(Score, Protocol):
 @runtime_checkable
 class NormalizeScore(Plugin, Protocol):
     def normalize(self, scores: dict[str, int]) -> None:
-        """Bring this plugin's scores, by node name, into 0 … MAX_NODE_SCORE."""
+        """Brings this plugin's scores, by node name, into 0 … MAX_NODE_SCORE."""
         ...
 
 
 @runtime_checkable
 class NormalizeStatefully(Plugin, Protocol):
     def normalize_with(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> None:
-        """`normalize`, for a plugin that needs what it remembered of the cycle."""
+        """Normalizes scores like `normalize`, with the state of the cycle."""
         ...
 
 
 @runtime_checkable
 class Reserve(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Take in memory what the pod will use on the node."""
+        """Reserves in memory what the pod will use on the node."""
         ...
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Undo `reserve` and whatever followed. Also called if reserve failed or was not called; never
-        raises."""
+        """Undoes `reserve` and whatever followed.
+
+        Also called if reserve failed or was not called; never raises.
+        """
         ...
 
 
 @runtime_checkable
 class Permit(Plugin, Protocol):
     async def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Before binding; may wait."""
+        """Runs before binding; may wait."""
         ...
 
 
 @runtime_checkable
 class PreBind(Plugin, Protocol):
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Write what must be there before the pod is bound."""
+        """Writes what must be stored before the pod is bound."""
         ...
 
 
 @runtime_checkable
 class Bind(Plugin, Protocol):
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Bind the pod; Skip leaves it to the next plugin."""
+        """Binds the pod; Skip leaves it to the next plugin."""
         ...
 
 
 @runtime_checkable
 class PostBind(Plugin, Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """After a success; informational."""
+        """Runs after a success; informational."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Pods that are alike: what a node answers one of them, it answers all of them as long as it does not change.
+"""Groups pods that are alike: until a node changes, it answers all of a kind as it answered the first.
 
 Upstream has the same idea for batches of pods (SignPod, KEP-5598, 1.35).
 """
@@ -10,13 +10,13 @@ from kubeskew.scheduler.framework.node_info import NodeInfo
 
 T = TypeVar("T")
 
-_MOST_KINDS = 1000  # to be told apart at a time
-_MOST_ANSWERS = 1000  # that a node keeps
+_MOST_KINDS = 1000  # kinds at a time
+_MOST_ANSWERS = 1000  # answers that a node keeps
 
 
 class Kinds:
-    """One object for all equal signs: nodes find their answers by its identity, which is cheaper than by what
-    signs are made of."""
+    """One object for all equal signs: finding a node's answers by identity is cheaper than by the signs'
+    contents."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, object] = {}

@@ -1,4 +1,4 @@
-"""A node with the pods on it: kept current pod by pod, so that reading it costs nothing."""
+"""A node with the pods on it, updated pod by pod, so that reading it costs nothing."""
 
 from collections.abc import Hashable
 from functools import cached_property
@@ -10,7 +10,7 @@ from kubeskew.scheduler.framework.pod_info import Amounts, HostPort, PodInfo
 
 
 class NodeInfo:
-    """A node, the sum of what its pods ask for, and the host ports they take.
+    """A node, the sum of its pods' requests, and their host ports.
 
     Pods may come before their node: then `node` is None and the node takes no part in scheduling.
     """
@@ -30,7 +30,7 @@ class NodeInfo:
         self.taints: list[Object] = []
         self.unschedulable = False
         self.max_pods = 0
-        # What plugins computed about the node as it is; forgotten with every change of it or its pods.
+        # What plugins computed about the node; dropped with every change of it or its pods.
         self.memo: dict[Hashable, Any] = {}
 
     def clone(self) -> "NodeInfo":
@@ -57,8 +57,8 @@ class NodeInfo:
 
     @cached_property
     def extended_resources(self) -> frozenset[str]:
-        """Returns the resources beyond cpu, memory, storage and pods that the node says it has, even if
-        none."""
+        """Returns the resources beyond cpu, memory, storage and pods that the node names, even with the
+        amount 0."""
         return frozenset(self.allocatable) - {"cpu", "memory", "ephemeral-storage", "pods"}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Pods that were promised a node: preemption makes room for them there, and others must not take it.
+"""The pods nominated to nodes: preemption frees resources for them that others must not take.
 
 Source: k8s.io/kubernetes/pkg/scheduler/backend/queue/nominator.go, 1.36.
 """
@@ -19,7 +19,7 @@ class Nominator:
         return bool(self._nodes)
 
     def add(self, pod: PodInfo, node: str | None = None) -> None:
-        """Promise `node`; without one, what the pod's status says. "" withdraws the promise."""
+        """Nominates the pod to `node`; by default to the node in its status. "" ends the nomination."""
         if node is None:
             node = (pod.pod.get("status") or {}).get("nominatedNodeName") or ""
         self.remove(pod.uid)
@@ -28,7 +28,8 @@ class Nominator:
             self._by_node.setdefault(node, {})[pod.uid] = pod
 
     def update(self, old_node: str, pod: PodInfo) -> None:
-        """A newer version of a pod whose status named `old_node`: a promise not yet written there stays."""
+        """Replaces the pod by a newer version whose old status named `old_node`; a nomination not yet
+        written there stays."""
         now = (pod.pod.get("status") or {}).get("nominatedNodeName") or ""
         kept = self._nodes.get(pod.uid) if not now and not old_node else None
         self.add(pod, kept)

@@ -1,4 +1,4 @@
-"""A pod as the scheduler sees it: what it asks for, computed once per version of the object."""
+"""A pod as the scheduler sees it: its requests, computed once per version of the object."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
@@ -67,7 +67,7 @@ def _resources(container: Mapping[str, Any], kind: str) -> Amounts:
 
 
 def _scored(spec: Mapping[str, Any], requests: Amounts) -> Amounts:
-    """Requests for scoring: containers without any count as small ones, not as nothing."""
+    """Returns the requests for scoring: containers without any count as small ones, not as nothing."""
     cpu = memory = 0
     for container in spec.get("containers") or ():
         asked = container_requests(container)
@@ -122,12 +122,12 @@ class PodInfo:
 
     @cached_property
     def scored_size(self) -> tuple[int, int]:
-        """cpu and memory, as they count for scores: pods of one size score alike."""
+        """Returns cpu and memory as they count for scores: pods of one size score alike."""
         return self.scored_requests["cpu"], self.scored_requests["memory"]
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """cpu and memory that the pod requests."""
+        """Returns the cpu and memory that the pod requests."""
         return self.requests.get("cpu", 0), self.requests.get("memory", 0)
 
     @cached_property
@@ -140,13 +140,13 @@ class PodInfo:
 
     @cached_property
     def affinity(self) -> PodAffinity:
-        """Returns the terms of where it wants to be, or not to be, in relation to other pods."""
+        """Returns the terms of affinity and anti-affinity to other pods."""
         wanted = self.spec.get("affinity")
         return PodAffinity.of(self.namespace, wanted) if wanted else NO_AFFINITY
 
     @cached_property
     def volume_claims(self) -> tuple[str, ...]:
-        """Names of the persistent volume claims it uses, those of ephemeral volumes included."""
+        """Returns the names of its persistent volume claims, those of ephemeral volumes included."""
         return tuple(
             volume["persistentVolumeClaim"]["claimName"]
             if volume.get("persistentVolumeClaim")

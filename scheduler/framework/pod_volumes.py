@@ -5,7 +5,7 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 
 
 def uses_claim(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A claim matters to the pods that use it."""
+    """Returns whether the pod uses the changed claim."""
     changed = new or old
     if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
         return False

@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
-# What a profile tells the time of a plugin: plugin, extension point, how it ended, seconds.
+# Called with the time of a plugin: plugin, extension point, status, seconds.
 ObservePlugin = Callable[[str, str, Status, float], None]
-CountEvaluations = Callable[[str, str, int], None]  # plugin, extension point, how often it was asked
+CountEvaluations = Callable[[str, str, int], None]  # plugin, extension point, number of calls
 
 
 class ProfileError(ValueError):
-    """The plugins do not make a scheduler."""
+    """The plugins are no valid profile."""
 
 
 class Profile:
@@ -41,8 +41,8 @@ class Profile:
         points: Mapping[str, Sequence[str]] | None = None,
         percentage_of_nodes_to_score: int | None = None,
     ) -> None:
-        """`points` says which plugins act at an extension point (`preFilter`) and in which order; without
-        an entry, all that can."""
+        """`points` lists the plugins of an extension point (`preFilter`) in order; without an entry, all
+        that can act there."""
         self.name = name
         self.plugins = tuple(plugins)
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
@@ -60,7 +60,7 @@ class Profile:
         self.post_filters = self._at("postFilter", interfaces.PostFilter)
         self.pre_scores = self._at("preScore", interfaces.PreScore)
         self.scores = self._at("score", interfaces.Score)
-        # Asking for a protocol is slow: once is enough.
+        # Checking a protocol is slow: done once.
         self._scorers = [
             (
                 plugin,
@@ -111,7 +111,7 @@ class Profile:
     # -- time
 
     def _timed(self, state: CycleState, plugin: str, point: str, run: Callable[..., R], *args: Any) -> R:
-        """Call `run`; in a cycle that is recorded, tell how long it took."""
+        """Calls `run`; in a recorded cycle, measures its time."""
         if not state.recorded:
             return run(state, *args)
         began = self.monotonic()
@@ -156,7 +156,7 @@ class Profile:
     async def run_post_filters(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
     ) -> PostFilterResult:
-        """Ask in order until one helps; otherwise all their reasons together."""
+        """Calls the plugins in order until one helps; otherwise returns all their reasons."""
         reasons: list[str] = []
         nominated: str | None = None
         for plugin in self.post_filters:
@@ -278,7 +278,7 @@ class Profile:
 
 
 def _nowhere(limiting: Sequence[str]) -> Status:
-    """No node satisfies all that PreFilter plugins said about where the pod can go."""
+    """Returns the status for PreFilter results that together leave no node."""
     reason = f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}] simultaneously"
     if len(limiting) == 1:
         reason = f"node(s) didn't satisfy plugin {limiting[0]}"

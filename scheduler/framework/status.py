@@ -5,19 +5,19 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Values are upstream's, as metrics show them."""
+    """The kind of a status; values are upstream's, as metrics show them."""
 
     SUCCESS = "Success"
-    ERROR = "Error"  # something that should not happen: the attempt ends, the pod is retried
+    ERROR = "Error"  # an unexpected failure: the attempt ends, the pod is retried
     UNSCHEDULABLE = "Unschedulable"  # preemption may help
     UNRESOLVABLE = "UnschedulableAndUnresolvable"  # preemption cannot help
-    PENDING = "Pending"  # waiting for something outside; retried without backoff
+    PENDING = "Pending"  # waits for something outside; retried without backoff
     SKIP = "Skip"  # this plugin has nothing to do for the pod
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An answer, with the reasons people see; `plugin` is filled in by whoever runs the plugin."""
+    """A plugin's answer, with the reasons that people see; the caller fills in `plugin`."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Status:
 
     @property
     def is_rejected(self) -> bool:
-        """The pod does not fit, as opposed to: something went wrong."""
+        """Returns whether the pod does not fit; false for errors."""
         return self.code in _REJECTIONS
 
     @property
@@ -41,7 +41,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def of(self, plugin: str) -> "Status":
-        """Returns the same, said by `plugin` (unless it names another one already)."""
+        """Returns the status with `plugin` as its source (unless it names another one already)."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 

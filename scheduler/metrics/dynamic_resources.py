@@ -18,7 +18,7 @@ _OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "P
 
 
 class DynamicMetrics:
-    """The metrics of DynamicResources; what the release does not have is not counted."""
+    """The metrics of DynamicResources; those that the release does not have are not counted."""
 
     def __init__(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
         self._creates: Counter | None = None
@@ -57,12 +57,12 @@ class DynamicMetrics:
         )
 
     def claim_created(self, status: str) -> None:
-        """`success` or `failure`."""
+        """Counts a created claim; `status` is `success` or `failure`."""
         if self._creates is not None:
             self._creates.labels(status=status, **self._more).inc()
 
     def waited(self, claims: Iterable[Mapping[str, Any]], profile: str, status: str, seconds: float) -> None:
-        """PreBind waited for the devices of these claims: success, failure, timeout or error."""
+        """Records PreBind's wait for the devices of these claims: success, failure, timeout or error."""
         if self._waits is None:
             return
         allocations, duration = self._waits

@@ -172,19 +172,19 @@ class Metrics:
         )
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """All plugins of an extension point have run."""
+        """Records the time of all plugins of an extension point."""
         self._points[point, status, profile].observe(seconds)
 
     def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
-        """One plugin has run."""
+        """Records the time of one plugin."""
         self._plugins[plugin, point, status.code.value].observe(seconds)
 
     def count_evaluations(self, profile: str, plugin: str, point: str, number: int) -> None:
-        """A plugin has been asked so many times."""
+        """Counts calls of a plugin."""
         self._evaluated[plugin, point, profile].inc(number)
 
     def observe_preemption(self, result: str, seconds: float) -> None:
-        """The victims of a pod have been evicted in the background."""
+        """Records an eviction of a pod's victims in the background."""
         if self._background is not None:
             duration, executions = self._background
             duration.labels(result).observe(seconds)

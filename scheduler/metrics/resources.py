@@ -1,4 +1,4 @@
-"""`/metrics/resources`: what each pod asks for and may use, as the scheduler counts it.
+"""`/metrics/resources`: requests and limits of each pod, as the scheduler counts them.
 
 Source: k8s.io/kubernetes/pkg/scheduler/metrics/resources, 1.36.
 """
@@ -51,7 +51,7 @@ def resource_registry(pods: Callable[[], Iterable[Object]]) -> "CollectorRegistr
 
 
 def _is_over(pod: Object) -> bool:
-    """On a node, and done; pods without a node are always told of."""
+    """Returns whether the pod has a node and has ended; pods without a node are always shown."""
     phase = (pod.get("status") or {}).get("phase")
     return bool(pod["spec"].get("nodeName")) and phase in ("Succeeded", "Failed")
 

@@ -1,4 +1,4 @@
-"""DefaultPreemption: make room for a pod by evicting pods of lower priority.
+"""DefaultPreemption: evicts pods of lower priority so that a pod fits.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/{preemption,plugins/defaultpreemption}, 1.36.
 """
@@ -37,7 +37,7 @@ class DefaultPreemption:
         min_percent: int = candidates.MIN_PERCENT,
         min_absolute: int = candidates.MIN_ABSOLUTE,
     ) -> None:
-        """The two minima say how many nodes are tried at least before the best of them is taken."""
+        """The two minima set how many nodes are tried at least before the best of them is taken."""
         self._handle = handle
         self._async = handle.features.async_preemption
         self._minima = (min_percent, min_absolute)
@@ -119,7 +119,7 @@ class DefaultPreemption:
     def _candidates(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
     ) -> tuple[list[Candidate], dict[str, Status]]:
-        """Nodes where preemption helps; and why it does not on the others that were tried."""
+        """Returns the nodes where preemption helps, and why it does not on the others that were tried."""
         potential = [
             node
             for node in nodes

@@ -26,7 +26,7 @@ class ImageLocality:
         self._cache = handle.cache
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        """Without an image on any node, all are alike."""
+        """Skips scoring if the pod has no images: all nodes are alike."""
         images = [normalized(each) for each in _images(pod)]
         if not any(map(self._cache.nodes_with_image, images)):
             return SKIP
@@ -54,5 +54,5 @@ def _images(pod: PodInfo) -> Iterator[str]:
 
 
 def normalized(image: str) -> str:
-    """With the tag that is meant where there is none."""
+    """Returns the image with its implied tag."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

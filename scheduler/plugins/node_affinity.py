@@ -87,7 +87,7 @@ def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _node_matches(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A node matters once its new labels match."""
+    """Returns whether the node's new labels match."""
     if new is None:
         return False
     metadata = new["metadata"]

@@ -1,4 +1,4 @@
-"""NodeName: a pod that asks for a node by name goes there or nowhere."""
+"""NodeName: a pod that names a node goes only there."""
 
 from collections.abc import Hashable, Sequence
 

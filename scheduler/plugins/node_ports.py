@@ -1,4 +1,4 @@
-"""NodePorts: host ports are free on the node."""
+"""NodePorts: the pod's host ports must be free on the node."""
 
 from collections.abc import Hashable, Iterable, Sequence
 

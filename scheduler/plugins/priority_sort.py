@@ -1,4 +1,4 @@
-"""PrioritySort: the higher priority first, then who waited longer."""
+"""PrioritySort: higher priority first, then the pod that waited longer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""All in-tree plugins, and the default profile: which run, in which order, with which weight.
+"""Lists all in-tree plugins, and the default profile with its order and weights.
 
 Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/default_plugins.go, 1.36.
 """

@@ -69,7 +69,7 @@ class TaintToleration:
 
 
 def _tolerable(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A node matters once the pod tolerates its taints, which it did not before."""
+    """Returns whether the pod tolerates the node's taints now, and did not before."""
     if new is None:
         return False
     tolerations = pod["spec"].get("tolerations") or ()

@@ -1,7 +1,8 @@
-"""VolumeBinding: a pod goes where its volumes are, and claims that wait for it get theirs there.
+"""VolumeBinding: a pod goes where its volumes are; claims that wait for it get volumes there.
 
-Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding, 1.36. Storage capacity is not looked
-at: nothing is provisioned here.
+Storage capacity is not checked: nothing is provisioned here.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding, 1.36.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(slots=True)
 class _Choice:
-    """The changes to the claims if the pod went to one node."""
+    """The changes to the claims for one node."""
 
     volumes: list[tuple[Object, Object]] = field(default_factory=list)  # claim, and the volume it gets
     provisioned: list[Object] = field(default_factory=list)
@@ -64,7 +65,7 @@ class VolumeBinding:
         self._handle = handle
         self._volumes = Volumes(handle)
         self._seconds = float(args.get("bindTimeoutSeconds") or _BIND_SECONDS)
-        self._assumed: dict[str, str] = {}  # volume → uid of the claim that is going to have it
+        self._assumed: dict[str, str] = {}  # volume → uid of the claim that will get it
 
     def events_to_register(self) -> Sequence[EventHint]:
         changed = Action.ADD | Action.UPDATE
@@ -109,7 +110,7 @@ class VolumeBinding:
         return SUCCESS
 
     def _choose(self, claims: Sequence[Object], node: NodeInfo) -> _Choice | None:
-        """Returns a volume for each claim, or who provisions it; None if there is none."""
+        """Returns a volume or provisioner for each claim; None if one has neither."""
         choice = _Choice()
         taken: set[str] = set()
         for claim in claims:
@@ -178,7 +179,7 @@ class VolumeBinding:
         return SUCCESS
 
     async def _write(self, choice: _Choice, node: str) -> None:
-        """Promise the volumes to their claims, and tell provisioners where to provision."""
+        """Writes the claims into the volumes, and the node into claims for provisioners."""
         client = self._handle.client
         for claim, volume in choice.volumes:
             if (volume["spec"].get("claimRef") or {}).get("uid"):
@@ -196,7 +197,7 @@ class VolumeBinding:
                 )
 
     async def _wait(self, claims: Sequence[Object]) -> None:
-        """Until the controller has bound them; raises TimeoutError."""
+        """Waits until the controller has bound the claims; raises TimeoutError."""
         clock = self._handle.clock
         end = clock.monotonic() + self._seconds
         while True:

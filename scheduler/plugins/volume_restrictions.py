@@ -1,4 +1,4 @@
-"""VolumeRestrictions: volumes that only one pod may use, or only one on a node.
+"""VolumeRestrictions: checks volumes that only one pod may use, or only one on a node.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumerestrictions, 1.36.
 """
@@ -24,7 +24,7 @@ _DISK_TAKEN = unschedulable("node(s) had no available disk")
 _CLAIM_TAKEN = unschedulable(
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 )
-# Kinds of volumes, what makes two of them one disk, and whether readers may share it.
+# Kinds of volumes, the fields that identify a disk, and whether readers may share it.
 _DISKS: Sequence[tuple[str, tuple[str, ...], bool]] = (
     ("gcePersistentDisk", ("pdName",), True),
     ("awsElasticBlockStore", ("volumeID",), False),
@@ -110,7 +110,7 @@ def _disks(spec: Mapping[str, Any]) -> list[tuple[str, Object]]:
 
 
 def _same(kind: str, one: Object, other: Object) -> bool:
-    """Returns whether two volumes of a kind are one disk that both cannot have."""
+    """Returns whether two volumes of a kind are one disk that the two pods cannot share."""
     names, shared = next((names, shared) for each, names, shared in _DISKS if each == kind)
     if shared and one.get("readOnly") and other.get("readOnly"):
         return False

@@ -1,1 +1,1 @@
-"""Chooses the pods that leave so that one of higher priority fits, and evicts them."""
+"""Chooses victims so that a pod of higher priority fits, and evicts them."""

@@ -1,4 +1,4 @@
-"""Chooses the node that loses the least by giving room to a pod.
+"""Chooses the node where preemption costs least.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go, 1.36.
 """
@@ -10,7 +10,7 @@ from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import Status
 from kubeskew.scheduler.preemption.victims import Candidate, start_time
 
-MIN_PERCENT, MIN_ABSOLUTE = 10, 100  # DefaultPreemptionArgs: of the nodes that are tried
+MIN_PERCENT, MIN_ABSOLUTE = 10, 100  # DefaultPreemptionArgs: nodes that are tried
 
 _PRIORITY_OFFSET = 2**31  # so that a sum of priorities grows with their number
 
@@ -23,7 +23,8 @@ def enough(nodes: int, percent: int = MIN_PERCENT, absolute: int = MIN_ABSOLUTE)
 def dry_run(
     nodes: Sequence[NodeInfo], offset: int, wanted: int, attempt: Callable[[NodeInfo], Candidate | Status]
 ) -> tuple[list[Candidate], dict[str, Status]]:
-    """Candidates without violations first, until there are enough; and why the other nodes are none."""
+    """Returns candidates, those without violations first, until there are enough, and why the other nodes
+    are none."""
     clean: list[Candidate] = []
     violating: list[Candidate] = []
     statuses: dict[str, Status] = {}
@@ -39,7 +40,8 @@ def dry_run(
 
 
 def cost(candidate: Candidate) -> tuple[Any, ...]:
-    """Smaller is better: violations, the most important victim, the sum of priorities, the number."""
+    """Returns the cost, smaller is better: violations, the most important victim, the sum of priorities,
+    the number."""
     priorities = [victim.priority for victim in candidate.victims]
     return (
         candidate.violations,
@@ -56,7 +58,7 @@ def earliest_start(candidate: Candidate) -> str:
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
-    """Returns the cheapest; of equals the one whose victims started last, then the first."""
+    """Returns the cheapest candidate; among equals the one whose victims started last, then the first."""
     cheapest = min(cost(each) for each in candidates)
     equals = [each for each in candidates if cost(each) == cheapest]
     return max(equals, key=earliest_start)

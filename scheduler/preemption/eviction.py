@@ -1,4 +1,4 @@
-"""Making victims leave: told why, deleted gracefully, with an event.
+"""Evicts victims: writes a condition, deletes gracefully, records an event.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/preemption/executor.go, 1.36.
 """
@@ -24,7 +24,7 @@ FAILURES = (StatusError, *CONNECTION_ERRORS)
 
 
 def is_terminating_by_preemption(pod: Object) -> bool:
-    """Returns whether the pod is on its way out because the scheduler wanted its room."""
+    """Returns whether the pod is terminating because the scheduler preempted it."""
     if not pod["metadata"].get("deletionTimestamp"):
         return False
     found = _condition(pod)
@@ -37,7 +37,7 @@ def _condition(pod: Object) -> Object | None:
 
 
 class Evictor:
-    """Evicts victims, at once or in the background; knows for which pods that is under way."""
+    """Evicts victims, at once or in the background; knows for which pods an eviction is under way."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -57,7 +57,7 @@ class Evictor:
         return current is not None and not current["metadata"].get("deletionTimestamp")
 
     async def evict_now(self, candidate: Candidate, preemptor: PodInfo) -> None:
-        """Evict all victims, then withdraw what pods of lower priority were promised; raises FAILURES."""
+        """Evicts all victims, then clears nominations of pods of lower priority; raises FAILURES."""
         self._handle.metrics.preemption_victims.observe(len(candidate.victims))
         victims = _staying(candidate)
         results = await asyncio.gather(
@@ -69,7 +69,7 @@ class Evictor:
         await self._withdraw(preemptor, candidate.node)
 
     def evict_later(self, candidate: Candidate, preemptor: PodInfo) -> None:
-        """Evict in the background; until the last victim's turn the preemptor is not tried again."""
+        """Evicts in the background; until the last victim's turn the preemptor is not tried again."""
         self._handle.metrics.preemption_victims.observe(len(candidate.victims))
         victims = _staying(candidate)
         if not victims:
@@ -147,7 +147,8 @@ class Evictor:
     # -- promises
 
     async def _withdraw(self, preemptor: PodInfo, node: str) -> bool:
-        """Pods of lower priority that were promised the node look for another one; whether all were told."""
+        """Clears the nominations of pods of lower priority to the node; returns whether all could be
+        written."""
         told = True
         for pod in [*self._handle.nominator.pods_of(node)]:
             if pod.priority >= preemptor.priority:
@@ -161,7 +162,7 @@ class Evictor:
 
 
 async def clear_nomination(handle: Handle, pod: PodInfo) -> None:
-    """Take back the promise in the pod's status; raises FAILURES."""
+    """Removes the nomination from the pod's status; raises FAILURES."""
     if (pod.pod.get("status") or {}).get("nominatedNodeName"):
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
         await patch_pod_status(handle.client, handle.clock, pod, body)

@@ -1,4 +1,4 @@
-"""The pods that would have to leave one node.
+"""Finds the pods that would have to leave one node.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption, SelectVictimsOnNode, 1.36.
 """
@@ -21,7 +21,7 @@ _NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that would fit without these pods, the most important first."""
+    """A node that fits without these pods, the most important first."""
 
     node: str
     victims: Sequence[PodInfo]
@@ -29,7 +29,7 @@ class Candidate:
 
 
 def start_time(pod: PodInfo) -> str:
-    """Returns when the pod was started, comparable; later than everything if it was not."""
+    """Returns when the pod was started, as text to compare; later than everything if it was not."""
     return (pod.pod.get("status") or {}).get("startTime") or _NOT_STARTED
 
 
@@ -46,8 +46,8 @@ def select(
     node: NodeInfo,
     budgets: Sequence[Object],
 ) -> Candidate | Status:
-    """Returns the fewest important pods to remove from `node`, a clone (as `state` is); or why that does
-    not help."""
+    """Returns the fewest, least important pods to remove from `node`, a clone (as `state` is), or why that
+    does not help."""
     potential = [other for other in node.pods.values() if other.priority < pod.priority]
     for other in potential:
         node_filter.remove_pod(state, pod, other, node)
@@ -78,7 +78,8 @@ def select(
 def by_budget(
     pods: Iterable[PodInfo], budgets: Sequence[Object]
 ) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
-    """Those whose eviction would violate a disruption budget, and the others; each in the order given."""
+    """Returns the pods whose eviction would violate a disruption budget, and the others, both in the order
+    given."""
     left = [(budget.get("status") or {}).get("disruptionsAllowed") or 0 for budget in budgets]
     violating: list[PodInfo] = []
     others: list[PodInfo] = []
@@ -93,7 +94,7 @@ def by_budget(
 
 
 def _protects(budget: Object, pod: PodInfo) -> bool:
-    """Returns whether the budget is about the pod, and its disruption is not under way already."""
+    """Returns whether the budget covers the pod, and the pod's disruption is not under way already."""
     if not pod.labels or budget["metadata"].get("namespace") != pod.namespace:
         return False
     try:

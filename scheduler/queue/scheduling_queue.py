@@ -1,7 +1,7 @@
-"""Decides which pod is next: active, backing off after a failure, or waiting for something to change.
+"""Decides which pod is next: active, backing off after a failure, or waiting for an event.
 
-A pod that was rejected waits until an event of the kind that a rejecting plugin asked for makes it worth
-another try. Events that come while a pod is being tried are remembered and judged when it comes back.
+A rejected pod waits until an event of a kind that a rejecting plugin registered for makes another try worth
+it. Events that come while a pod is being tried are kept and judged when it comes back.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.metrics.metrics import Metrics
 from kubeskew.scheduler.queue.unschedulable_pods import Happened, Interests, QueuedPod, WaitingPods
 
-LEFTOVER_SECONDS = 300.0  # a rejected pod is tried again after this long, whatever happened
+LEFTOVER_SECONDS = 300.0  # seconds after which a rejected pod is tried again without an event
 FLUSH_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 3600.0
 
@@ -43,7 +43,7 @@ class SchedulingQueue:
     ) -> None:
         """Without hints, every event that a plugin registered for requeues the pods it rejected.
 
-        `pops_from_backoff`: while no pod is active, those that back off after a rejection have their turn.
+        `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried.
         """
         self._pops_from_backoff = pops_from_backoff
         self._clock = clock
@@ -60,7 +60,7 @@ class SchedulingQueue:
         self._waiting = WaitingPods(self._interests)  # rejected or gated
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
         self._happened: deque[Happened] = deque()
-        self._forgotten = 0  # how many events were dropped from the front of `_happened`
+        self._forgotten = 0  # number of events dropped from the front of `_happened`
         self._serial = itertools.count()
         self._changed = asyncio.Event()
         self._flushed = clock.monotonic()
@@ -68,13 +68,13 @@ class SchedulingQueue:
     # -- in
 
     def add(self, pod: PodInfo) -> None:
-        """A pod that was not in the queue before."""
+        """Adds a pod that was not in the queue before."""
         now = self._clock.monotonic()
         self.nominator.add(pod)
         self._enqueue(QueuedPod(pod, now, now), "UnscheduledPodAdd")
 
     def update(self, pod: PodInfo, old: Object, events: list[ClusterEvent]) -> None:
-        """A newer version of a pending pod; `events` says what changed in it."""
+        """Takes a newer version of a pending pod; `events` are its changes."""
         queued = self._find(pod.uid)
         if queued is not None or pod.uid in self._in_flight:
             self.nominator.update((old.get("status") or {}).get("nominatedNodeName") or "", pod)
@@ -102,15 +102,15 @@ class SchedulingQueue:
                 self._blame(queued, -1)
 
     def activate(self, uid: str) -> None:
-        """Try the pod at once, if it waits."""
+        """Has the pod tried at once, if it waits."""
         queued = self._backoff.pop(uid, None) or self._waiting.pop(uid)
         if queued is not None:
             self._enqueue(queued, "ForceActivate")
 
     def give_back(self, queued: QueuedPod, nominated: str | None = None) -> None:
-        """After a failed attempt; `rejected_by` says who rejected it, nobody means an error.
+        """Takes a pod back after a failed attempt; an empty `rejected_by` means an error.
 
-        `nominated` is the node that it is promised now, "" none; None leaves that as it is.
+        `nominated` is the node of its nomination, "" for none; None keeps the present one.
         """
         seen = self._in_flight.get(queued.uid)
         since = [] if seen is None else [*islice(self._happened, seen - self._forgotten, None)]
@@ -129,9 +129,9 @@ class SchedulingQueue:
         self.nominator.add(queued.info, nominated)
 
     def done(self, uid: str) -> None:
-        """The attempt is over: the pod is bound, gone, or about to be given back."""
+        """Ends the attempt: the pod is bound, gone, or about to be given back."""
         self._in_flight.pop(uid, None)
-        # Pods are taken out one after the other: the first in flight has seen the least.
+        # Pods are taken out in order: the first in flight has seen the fewest events.
         seen = next(iter(self._in_flight.values()), self._forgotten + len(self._happened))
         while self._forgotten < seen:
             self._happened.popleft()
@@ -140,7 +140,7 @@ class SchedulingQueue:
     # -- events
 
     def move(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
-        """Something changed: requeue the pods for which it may matter."""
+        """Requeues the pods that a change may help."""
         if not self._interests.anybody(event):
             return
         happened = Happened(event, old, new)
@@ -157,7 +157,7 @@ class SchedulingQueue:
     # -- out
 
     async def pop(self) -> QueuedPod:
-        """Returns the next pod to try; waits for one. `done` or `give_back` must follow."""
+        """Returns the next pod to try; waits for one. The caller must call `done` or `give_back`."""
         while True:
             self._flush()
             queued = self._take()
@@ -178,8 +178,8 @@ class SchedulingQueue:
         return self._early() if self._pops_from_backoff else None
 
     def _early(self) -> QueuedPod | None:
-        """Returns the rejected pod whose backoff ends first; after an error the whole backoff is waited
-        for."""
+        """Returns the rejected pod whose backoff ends first; a backoff after an error always runs to its
+        end."""
         rejected = [each for each in self._backoff.values() if not each.failed]
         if not rejected:
             return None
@@ -198,7 +198,7 @@ class SchedulingQueue:
             timer.cancel()
 
     def _until_next(self) -> float:
-        """Seconds until something leaves the backoff queue or has waited too long."""
+        """Returns the seconds until something leaves the backoff queue or has waited too long."""
         now = self._clock.monotonic()
         moments = [self._ready_at(each) for each in self._backoff.values()]
         if self._waiting:
@@ -229,7 +229,7 @@ class SchedulingQueue:
             self._enqueue(queued, event)
 
     def _enqueue(self, queued: QueuedPod, event: str) -> None:
-        """Into the active queue, unless a plugin keeps it out."""
+        """Puts the pod into the active queue, unless a plugin keeps it out."""
         if not self._admitted(queued, event):
             return
         queued.enqueued = self._clock.monotonic()
@@ -240,7 +240,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _admitted(self, queued: QueuedPod, event: str) -> bool:
-        """Returns whether every plugin lets the pod be tried; if not, it waits."""
+        """Returns whether every plugin lets the pod be tried; if not, the pod waits."""
         queued.gated_by = ""
         for plugin in self._profile(queued).pre_enqueue:
             if not plugin.pre_enqueue(queued.info).is_success:
@@ -263,7 +263,7 @@ class SchedulingQueue:
             self._metrics.incoming.labels(queue=queue, event=event).inc()
 
     def _blame(self, queued: QueuedPod, change: int) -> None:
-        """Count the pod under the plugins that rejected it."""
+        """Counts the pod under the plugins that rejected it."""
         if self._metrics is not None:
             for plugin in sorted(queued.rejected_by | queued.pending_by):
                 name = queued.info.scheduler_name
@@ -271,7 +271,7 @@ class SchedulingQueue:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Pods per queue, by upstream's names."""
+        """Returns the number of pods per queue, by upstream's names."""
         gated = sum(1 for each in self._waiting if each.gated_by)
         return {
             "active": len(self._active),

@@ -1,7 +1,7 @@
-"""The pods that wait for something to change, found by what they wait for.
+"""The pods that wait for an event, found by what they wait for.
 
-Upstream asks every waiting pod at every event. With thousands of pods whose claims are still being made, each
-claim would ask all of them; here a plugin can say in `Topics` which pods a change may concern.
+Upstream checks every waiting pod at every event. With thousands of pods whose claims are still being made,
+each claim would check all of them. Here a plugin can say in `Topics` which pods a change may concern.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class QueuedPod:
     attempts: int = 0
     failures: int = 0
     tried: float = 0.0  # when the last attempt ended
-    failed: bool = False  # whether that was an error, nobody's rejection
+    failed: bool = False  # whether that was an error, not a rejection
     rejected_by: set[str] = field(default_factory=set)
     pending_by: set[str] = field(default_factory=set)
     gated_by: str = ""
@@ -34,7 +34,7 @@ class QueuedPod:
 
     @property
     def kept_by(self) -> frozenset[str]:
-        """Returns the plugins that keep it from being tried."""
+        """Returns the plugins that keep the pod from being tried."""
         return frozenset((self.gated_by,)) if self.gated_by else frozenset(self.rejected_by | self.pending_by)
 
 
@@ -51,7 +51,7 @@ class Interests:
     """The hints of plugins that an event calls for."""
 
     def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
-        """`with_hints` False: what a plugin registered for counts, not what it says about an event."""
+        """`with_hints` False: an event that a plugin registered for always helps."""
         if not with_hints:
             hints = {name: [EventHint(each.event) for each in some] for name, some in hints.items()}
         self.hints = hints
@@ -115,7 +115,7 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def add(self, queued: QueuedPod) -> None:
-        """The pod begins to wait; or waits on, with a newer version of its object."""
+        """Adds a pod, or a newer version of one that waits already."""
         before = self._entries.get(queued.uid)
         if before is not None:
             self.pop(queued.uid)
@@ -137,7 +137,7 @@ class WaitingPods:
             self._by_topic.setdefault(topic, {})[queued.uid] = queued
 
     def pop(self, uid: str) -> QueuedPod | None:
-        """Take the pod out, if it is there."""
+        """Removes and returns the pod, if it is there."""
         queued = self._pods.pop(uid, None)
         if queued is None:
             return None
@@ -162,7 +162,7 @@ class WaitingPods:
     def _concerned(
         self, group: Mapping[str, QueuedPod], hints: Sequence[EventHint], happened: Happened
     ) -> Collection[QueuedPod]:
-        """Those of the group that the hints have to be asked about."""
+        """Returns the pods of the group for which the hints have to be called."""
         topics: dict[Hashable, None] = {}
         for hint in hints:
             told = hint.topics.of_change(happened.old, happened.new) if hint.topics is not None else None

@@ -13,7 +13,7 @@ SIGNALS = {
     "TERM": 15, "CHLD": 17, "CONT": 18, "STOP": 19,
 }  # fmt: skip
 _NAMES = {number: name for name, number in SIGNALS.items()}
-_HARMLESS = frozenset({"CHLD", "CONT", "STOP", "EXIT", "KILL"})  # signals that a container's own program gets
+_HARMLESS = frozenset({"CHLD", "CONT", "STOP", "EXIT", "KILL"})  # do not end a container's own program
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TIMED_OUT, _TIMED_OUT_IN_BUSYBOX = 124, 143
 

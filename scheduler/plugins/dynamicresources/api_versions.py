@@ -1,4 +1,5 @@
-"""The border to the API: this scheduler thinks in resource.k8s.io/v1, the server may speak an older one."""
+"""Converts objects at the API: the scheduler works with resource.k8s.io/v1, the server may serve an older
+version."""
 
 from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.conversion import convert
@@ -10,7 +11,7 @@ INTERNAL = "v1"
 
 
 class DRAEdge:
-    """Converts on the way in and out."""
+    """Converts received and sent objects."""
 
     def __init__(self, version: Version) -> None:
         self.refs = dra_refs(version)
@@ -24,7 +25,7 @@ class DRAEdge:
         return convert(said, GroupVersionKind(ref.group, INTERNAL, ref.kind))
 
     def outgoing(self, ref: Ref, obj: Object) -> Object:
-        """Returns the object as the server of `ref` takes it."""
+        """Returns the object as the server of `ref` accepts it."""
         internal = {"apiVersion": f"{ref.group}/{INTERNAL}", "kind": ref.kind}
         if self._same:
             return {**obj, **internal}

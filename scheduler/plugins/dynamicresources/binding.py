@@ -1,5 +1,7 @@
-"""The API calls of DynamicResources, with the books kept in step: after each answer the tracker knows what
-the server has, and whatever happens nothing stays in flight."""
+"""Makes the API calls of DynamicResources and keeps the claim tracker up to date.
+
+After each answer the tracker knows what the server has, and whatever happens, no allocation stays in flight.
+"""
 
 import logging
 from collections.abc import Callable
@@ -26,7 +28,7 @@ PodsOfGroup = Callable[[str, str], int]  # namespace, name → how many of its p
 
 
 class ClaimBinder:
-    """Methods raise one of FAILURES, except `undo`, which logs."""
+    """Binds the claims of pods. Methods raise one of FAILURES, except `undo`, which logs."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class ClaimBinder:
         self._metrics = metrics
 
     async def bind(self, own: PodState, pod: PodInfo) -> None:
-        """Write the allocations and reservations of all claims of the pod."""
+        """Writes the allocations and reservations of all claims of the pod."""
         for each in own.claims:
             if self._users.reservation(each.claim, pod.pod) is None:
                 await self._bind(each)
@@ -63,7 +65,7 @@ class ClaimBinder:
             self._land(each)
 
     def _land(self, each: PodClaim) -> None:
-        """The pod's own allocation of the claim is not in flight any more; another pod's may be."""
+        """Removes the pod's allocation of the claim from those in flight; another pod's may be there."""
         if each.result is not None:
             self._claims.remove_pending(each.uid)
             each.result = None
@@ -90,7 +92,7 @@ class ClaimBinder:
             created = await self._writer.create(claim)
             status = "success"
         except StatusError as error:
-            # The claim has no name by now, as upstream.
+            # As upstream, the claim has no name here any more.
             text = f"create claim for extended resources {claim['metadata']['namespace']}/: {error.message}"
             raise StatusError(error.code, error.reason, text, error.details) from error
         finally:
@@ -98,7 +100,10 @@ class ClaimBinder:
         return created
 
     async def undo(self, own: PodState, pod: PodInfo) -> None:
-        """Takes back reservations (allocations stay) and deletes the extended resource claim. Repeatable."""
+        """Removes reservations (allocations stay) and deletes the extended-resource claim.
+
+        Can be repeated.
+        """
         for each in own.claims:
             self._land(each)
             if allocation(each.claim) is not None:
@@ -128,11 +133,11 @@ class ClaimBinder:
             log.error("delete claim %s: %s", display(extended_claim.claim), error)
 
     def _group_has_pods(self, pod: PodInfo, *, beside: int) -> bool:
-        """Returns whether more pods of the pod's group than these have a node."""
+        """Returns whether more pods of the pod's group than `beside` have a node."""
         return self._pods_of_group(pod.namespace, pod_group_of(pod.pod)) > beside
 
     async def free_one(self, own: PodState, pod: PodInfo) -> Status | None:
-        """Give up one claim that keeps the pod from every node; None if there is none to give up."""
+        """Frees one claim that keeps the pod from every node; returns None if there is none."""
         if own.extended_claim is not None and own.extended_claim.exists:
             await self._writer.delete(own.extended_claim.claim)
             return unschedulable("deletion of ResourceClaim completed")
@@ -145,7 +150,8 @@ class ClaimBinder:
         return None
 
     def _can_be_freed(self, claim: Object, pod: PodInfo) -> bool:
-        """Returns whether nobody has it but the pod, or the pod's group of which nobody runs."""
+        """Returns whether nobody else uses the claim: only the pod, or its group while no other pod of it
+        runs."""
         users = reserved_for(claim)
         if len(users) != 1:
             return not users

@@ -1,5 +1,5 @@
-"""All claims as the scheduler knows them: the informer's, newer ones that it wrote itself, and allocations
-that it has decided on but not written yet."""
+"""Tracks all claims: those of the informer, newer ones that the scheduler wrote, and allocations not
+written yet."""
 
 from collections.abc import Callable, Mapping, Set
 from typing import Any
@@ -36,7 +36,7 @@ def _revision(claim: Mapping[str, Any]) -> int:
 
 
 class ClaimTracker:
-    """Claims of the v1 shape, and which devices are in use; `shares` is DRAConsumableCapacity."""
+    """Tracks claims in the v1 shape, and the devices in use; `shares` is DRAConsumableCapacity."""
 
     def __init__(self, *, shares: bool = False) -> None:
         self._claims: dict[Key, Object] = {}
@@ -80,7 +80,7 @@ class ClaimTracker:
         old = self._claims.get(key)
         same = old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid")
         if old is not None and same and _revision(claim) <= _revision(old):
-            return  # what we wrote ourselves is newer, or this is its echo
+            return  # our own write is newer, or this is its event
         self._store(key, claim)
         self.listener(_UPDATED if same else _ADDED, old if same else None, claim)
 
@@ -96,24 +96,24 @@ class ClaimTracker:
     # -- our own decisions
 
     def assume(self, claim: Object) -> None:
-        """The answer to a write of ours: known at once, without waiting for the informer.
+        """Takes the answer to a write without waiting for the informer.
 
-        The answer may come after the news that the claim has been deleted since.
+        It may come after the event that the claim was deleted.
         """
         if claim["metadata"].get("uid", "") not in self._gone:
             self.set_claim(claim)
 
     def forget(self, claim: Object) -> None:
-        """We deleted it."""
+        """Forgets a claim that the scheduler deleted."""
         self.remove_claim(claim)
 
     def add_pending(self, uid: str, result: Mapping[str, Any]) -> None:
-        """The claim is going to have this allocation: its devices are taken from now on."""
+        """Notes the allocation that the claim will get: its devices are in use from now on."""
         self._pending[uid] = self._devices(result)
         self._take(self._pending[uid])
 
     def remove_pending(self, uid: str) -> bool:
-        """The allocation is written, or given up; whether there was one."""
+        """Removes an allocation that is written or given up; returns whether it was there."""
         devices = self._pending.pop(uid, None)
         self._release(devices or [])
         return devices is not None
@@ -121,7 +121,7 @@ class ClaimTracker:
     # -- books
 
     def _store(self, key: Key, claim: Object) -> None:
-        self._take(self._devices(allocation(claim)))  # first, so that what it keeps is never free
+        self._take(self._devices(allocation(claim)))  # first, so that devices that stay in use are never free
         self._drop(key)
         self._claims[key] = claim
         owner = controller_of(claim) if is_extended_resource_claim(claim) else None

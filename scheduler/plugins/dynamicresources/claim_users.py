@@ -14,7 +14,7 @@ GetGroup = Callable[[str, str], Object | None]  # namespace, name
 
 
 class ClaimUsers:
-    """Questions about claims and the pods that use them."""
+    """Answers for which pods claims are made and reserved."""
 
     def __init__(self, get_group: GetGroup | None, *, capitalized: bool) -> None:
         """`get_group` is None with DRAWorkloadResourceClaims off; `capitalized` says how errors name pods."""
@@ -34,11 +34,11 @@ class ClaimUsers:
         )
 
     def reservation(self, claim: Mapping[str, Any], pod: Object) -> Object | None:
-        """Returns the entry that lets the pod use the claim: its own one, or that of its group."""
+        """Returns the consumer that lets the pod use the claim: itself, or its group."""
         return reservation(claim, pod, groups=self._get_group is not None)
 
     def consumer(self, claim: Mapping[str, Any], pod: Object) -> Object:
-        """Returns the entry to write for the pod.
+        """Returns the consumer to write for the pod.
 
         A claim that the pod's group names, too, is reserved for the group; raises ClaimNotUsable if there is
         no such group.

@@ -1,4 +1,5 @@
-"""Writes claims for the scheduler: allocations, reservations, the extended resource claim its deletion."""
+"""Writes claims for the scheduler: allocations, reservations, and the extended-resource claim with its
+deletion."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -18,14 +19,14 @@ _RETRY_SECONDS = 0.01
 
 
 class ClaimError(Exception):
-    """A write that makes no sense any more; the text is for people."""
+    """A write that no longer makes sense; the text is for people."""
 
 
 class ClaimWriter:
     """Claims have the v1 shape on this side. Methods raise StatusError, ClaimError or a connection error."""
 
     def __init__(self, client: APIClient, edge: DRAEdge, clock: Clock, *, stamps: bool) -> None:
-        """`stamps`: allocations say since when they are there, for binding conditions."""
+        """`stamps`: allocations have a timestamp, for binding conditions."""
         self._client = client
         self._edge = edge
         self._ref = edge.refs.claims
@@ -33,7 +34,7 @@ class ClaimWriter:
         self._stamps = stamps
 
     async def create(self, claim: Object) -> Object:
-        """Returns the extended resource claim, named by the server."""
+        """Creates the extended-resource claim, which the server names, and returns it."""
         metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
         new = {"metadata": metadata, "spec": claim["spec"]}
         created = await self._client.create(
@@ -48,9 +49,9 @@ class ClaimWriter:
         consumer: Object,
         seen: Callable[[Object], None],
     ) -> Object:
-        """Write the allocation (if there is one to write) and the reservation for `consumer`.
+        """Writes the allocation (if there is one to write) and the reservation for `consumer`.
 
-        `seen` is told every version of the claim that the server has accepted on the way.
+        `seen` is called with every version of the claim that the server has accepted on the way.
         """
 
         async def attempt(current: Object) -> Object:
@@ -94,7 +95,7 @@ class ClaimWriter:
             status["allocation"] = {**allocated, "allocationTimestamp": timestamp(self._clock.now())}
 
     async def unreserve(self, claim: Object, uid: str) -> Object:
-        """Take back the reservation for the pod or group with that uid; the allocation stays."""
+        """Removes the reservation for the pod or group with that uid; the allocation stays."""
         metadata = claim["metadata"]
         body = {
             "metadata": {"uid": metadata["uid"]},
@@ -111,7 +112,7 @@ class ClaimWriter:
         return await self._update({**claim, "status": status}, "status")
 
     async def delete(self, claim: Object) -> None:
-        """Remove the finalizer by an update, which is written even without one, then the claim."""
+        """Removes the finalizer by an update, even if there is none, then deletes the claim."""
         what = f"resourceclaim {display(claim)}"
 
         async def attempt(current: Object) -> Object:
@@ -129,7 +130,7 @@ class ClaimWriter:
         )
 
     async def announce(self, pod: PodInfo, claim: Object, mappings: Sequence[Object]) -> None:
-        """Tell the kubelet, in the pod's status, which claim and requests its resources come from."""
+        """Writes to the pod's status which claim and requests its resources come from, for the kubelet."""
         where = f"pod {pod.key} ExtendedResourceClaimStatus"
         if not mappings:
             raise ClaimError(f"nil or empty request mappings, no update of {where}")
@@ -141,7 +142,7 @@ class ClaimWriter:
             raise _explained(f"update {where}", error) from error
 
     def _answer(self, claim: Object) -> Object:
-        """Returns the answer as informers know it: the server keeps the managers of fields for itself."""
+        """Returns the answer as informers have it, without managedFields."""
         claim["metadata"].pop("managedFields", None)
         return self._edge.incoming(self._ref, claim)
 
@@ -152,7 +153,7 @@ class ClaimWriter:
     async def _retrying(
         self, claim: Object, attempt: Callable[[Object], Awaitable[Object]], reading: str
     ) -> Object:
-        """Again with the newest version after a conflict; `reading` says in errors what getting it is."""
+        """Repeats with the newest version after a conflict; `reading` is how errors name the read."""
         current = claim
         for number in range(_TRIES):
             try:

@@ -19,7 +19,7 @@ class DeviceClasses:
         return self._classes.get(name)
 
     def device_class(self, name: str) -> Object:
-        """Raises LookupError with the text that users see."""
+        """Returns the class; raises LookupError with the text that users see."""
         found = self._classes.get(name)
         if found is None:
             raise LookupError(f'deviceclass.resource.k8s.io "{name}" not found')

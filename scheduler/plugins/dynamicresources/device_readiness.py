@@ -1,4 +1,4 @@
-"""PreBind's wait for devices with binding conditions (KEP-5007)."""
+"""Waits in PreBind for devices with binding conditions (KEP-5007)."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ class DeviceWait:
         ]
 
     async def wait(self, own: PodState, pod: PodInfo, node: str) -> None:
-        """Raises BindingError, or ClaimError for a claim that is gone."""
+        """Waits; raises BindingError, or ClaimError for a claim that is gone."""
         if not self._features.binding_conditions:
             return
         if all(next(conditional(each.claim), None) is None for each in _bound(own)):
@@ -78,7 +78,7 @@ class DeviceWait:
                 raise self._readiness.expired()
 
     def _is_ready(self, own: PodState) -> bool:
-        """Returns whether the claims are ready, as the informer knows them now."""
+        """Returns whether the claims are ready, by the informer's state."""
         for each in _bound(own):
             metadata = each.claim["metadata"]
             claim = self._claims.get(metadata.get("namespace", ""), metadata["name"])

@@ -1,5 +1,4 @@
-"""Everything that dynamic resources need besides their plugin: books of claims, classes and slices, kept
-current by informers."""
+"""Keeps what the DynamicResources plugin needs, by informers: claims, classes and slices."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -40,7 +39,7 @@ _SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "Reso
 
 
 class DynamicState:
-    """The books, and the plugin made from them. Everything is in the v1 shape."""
+    """The state of claims, classes and slices, and the plugins made from it. All is in the v1 shape."""
 
     def __init__(self, world: World, features: SchedulerFeatures) -> None:
         self._world = world
@@ -63,7 +62,7 @@ class DynamicState:
         )
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
-        """Returns the plugin of one profile; raises ConfigurationError for arguments that cannot be."""
+        """Returns the plugin of one profile; raises ConfigurationError for invalid arguments."""
         features = self._features.dynamic.with_arguments(args)
         allocator = Allocator(
             self._allocator_features, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
@@ -87,7 +86,7 @@ class DynamicState:
         )
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
-        """Follow claims, classes and slices; tell the queue what changed."""
+        """Follows claims, classes and slices; reports changes to the queue."""
         self._queue = queue
         self.claims.listener = queue.move
         refs = self._edge.refs
@@ -139,7 +138,7 @@ class DynamicState:
         self._report(self._taints.set_rule(rule))
 
     def _report(self, changed: Sequence[tuple[Object, Object]]) -> None:
-        """A rule makes other slices of slices: to the queue that is an update of theirs."""
+        """Reports slices that a rule changed to the queue, as updates."""
         for old, new in changed:
             self._queue.move(_SLICE_UPDATED, old, new)
 

@@ -1,5 +1,4 @@
-"""Makes the extended resource claim: one ResourceClaim that requests the devices behind a pod's extended
-resources.
+"""Makes the extended-resource claim: one ResourceClaim for the devices behind a pod's extended resources.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/extended, 1.34 … 1.36.
 """
@@ -19,8 +18,7 @@ IN_MEMORY_NAME = "<extended-resources>"
 
 
 def new_claim(pod: PodInfo, uid: str, *, blocks_deletion: bool) -> Object:
-    """Returns a claim that exists in memory only, until it is known for which node; `uid` is a temporary
-    one."""
+    """Returns a claim that exists in memory only until its node is chosen; `uid` is a temporary one."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "metadata": {
@@ -48,10 +46,11 @@ class _Container:
     index: int
     name: str
     requests: Mapping[str, int]
-    brief: bool  # an init container that is over before the next one starts
+    brief: bool  # an init container that ends before the next one starts
 
     def request_name(self, resource: str) -> str:
-        """Numbered among all resources that the container asks for, cpu and memory included."""
+        """Returns a name numbered among all resources that the container requests, cpu and memory
+        included."""
         return f"container-{self.index}-request-{sorted(self.requests).index(resource)}"
 
 
@@ -91,7 +90,7 @@ def _containers(spec: Mapping[str, Any]) -> list[_Container]:
 
 
 def per_container(spec: Mapping[str, Any], resources: Iterable[str], class_for: ClassFor) -> ClaimRequests:
-    """1.34: every container has requests of its own (KEP-5004, alpha)."""
+    """Makes separate requests for each container, as 1.34 (KEP-5004, alpha)."""
     draft = _Draft(class_for)
     for container in _containers(spec):
         for resource in sorted(resources):
@@ -102,9 +101,11 @@ def per_container(spec: Mapping[str, Any], resources: Iterable[str], class_for: 
 
 
 def with_reuse(spec: Mapping[str, Any], resources: Iterable[str], class_for: ClassFor) -> ClaimRequests:
-    """1.35 and later: short-lived init containers use what later containers will have; only what the
-    hungriest of them needs beyond that becomes one request, for all of them. Mappings come by resource, those
-    of short-lived containers last."""
+    """Makes requests as 1.35 and later: init containers that end use the devices of later containers.
+
+    Only the largest excess of one of them becomes a request, for all of them. Mappings are sorted by
+    resource, those of these init containers last.
+    """
     draft = _Draft(class_for)
     for resource in sorted(resources):
         _share(draft, _containers(spec), resource)
@@ -120,7 +121,7 @@ def _share(draft: _Draft, containers: Sequence[_Container], resource: str) -> No
             draft.map(container, resource, name)
             lasting.append((container, name, count))
     short: list[tuple[_Container, int]] = []
-    brief: list[tuple[_Container, str]] = []  # "": the request that all of them share
+    brief: list[tuple[_Container, str]] = []  # "": the request that all these init containers share
     for container in containers:
         missing = container.requests.get(resource, 0) if container.brief else 0
         for later, name, count in lasting:

@@ -1,4 +1,4 @@
-"""Decides whether a pod needs an extended resource claim, and plans the claim for each node."""
+"""Decides whether a pod needs an extended-resource claim, and plans the claim for each node."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ _Requests = Callable[[Mapping[str, Any], Iterable[str], ClassFor], ClaimRequests
 
 
 class ExtendedResourceClaims:
-    """Makes and plans extended resource claims; `extended` says which class backs which resource."""
+    """Makes and plans extended-resource claims; `extended` finds the class behind a resource."""
 
     def __init__(
         self, features: SchedulerFeatures, claims: ClaimTracker, extended: ExtendedResources, entropy: Entropy
@@ -39,8 +39,8 @@ class ExtendedResourceClaims:
         )
 
     def of_pod(self, pod: PodInfo) -> ExtendedResourceClaim | None:
-        """Returns a leftover one, or a new one in memory; None if no class backs anything that the pod
-        asks for."""
+        """Returns a leftover claim, or a new one in memory; None if no class backs any of the pod's
+        resources."""
         resources = tuple(
             (name, self._extended.class_for(name) is not None)
             for name, asked in sorted(pod.requests.items())
@@ -59,9 +59,9 @@ class ExtendedResourceClaims:
     def on_node(
         self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo, node: NodeInfo
     ) -> ExtendedResourcePlan | Status | None:
-        """Returns the claim as the node needs it; None if device plugins there have all that is asked for.
+        """Returns the claim as the node needs it; None if device plugins there have all resources.
 
-        A pod that has other claims too gets one without requests then, as upstream, and cannot be bound.
+        As upstream, a pod that has other claims too then gets one without requests, and cannot be bound.
         """
         if extended_claim.exists:
             return unresolvable("cannot schedule extended resource claim")
@@ -83,8 +83,8 @@ class ExtendedResourceClaims:
         )
 
     def _backed(self, extended_claim: ExtendedResourceClaim, node: NodeInfo) -> tuple[str, ...] | Status:
-        """Returns the resources that the extended resource claim asks for: those that the node has from
-        DRA alone."""
+        """Returns the resources in the extended-resource claim for a node: those that it has from DRA
+        alone."""
         backed: list[str] = []
         for resource, has_class in extended_claim.resources:
             if not has_class:

@@ -1,4 +1,4 @@
-"""The queueing hints of DynamicResources: which events may help a pod that it rejected."""
+"""The queueing hints of DynamicResources: the events that may help a pod that it rejected."""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -26,7 +26,7 @@ def hints(
     node = Action.ADD | Action.UPDATE_NODE_LABEL
     if features.allocatable_helps:
         node |= Action.UPDATE_NODE_ALLOCATABLE
-    if not with_hints:  # nodes that come with a taint are not told of as new then
+    if not with_hints:  # nodes that come with a taint are then not reported as new
         node |= Action.UPDATE_NODE_TAINT
     claim = changed | Action.DELETE if features.deletion_helps else changed
     return (
@@ -73,7 +73,7 @@ def _after_claim_change(pod_claims: PodClaims) -> Hint:
 
 
 def _are_usable(pod: Object, pod_claims: PodClaims) -> bool:
-    """Returns whether free devices are all that the pod may lack."""
+    """Returns whether the pod may lack nothing but free devices."""
     try:
         pod_claims(pod)
     except ClaimNotUsable:
@@ -86,7 +86,7 @@ def _frees_devices(old: Object | None, new: Object | None) -> bool:
 
 
 def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] | None:
-    """Returns the claim's name, and for whom it was made; free devices concern everybody."""
+    """Returns the claim's name and its owner; None if it frees devices, which concerns every pod."""
     changed = new or old
     if changed is None or _frees_devices(old, new):
         return None

@@ -1,4 +1,4 @@
-"""Devices for a pod's claims on one node."""
+"""Allocates devices for a pod's claims on one node."""
 
 from collections.abc import Callable, Set
 from math import inf
@@ -16,14 +16,14 @@ from kubeskew.scheduler.turns import give_way
 
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of("DynamicResources")
 
-_Known = tuple[object, DeviceID | None]  # the situation in which it was found, and what was
+_Known = tuple[object, DeviceID | None]  # the allocator's situation then, and the result
 
 
 class DeviceChooser:
-    """Asks the allocator, and remembers.
+    """Runs the allocator, and remembers its answers.
 
-    What a node gives to a pod that wants one plain device, it gives to every pod of the kind, until somebody
-    has the device or something changes: NodeInfo.memo knows it, and only Reserve asks the allocator again.
+    A node that fits a pod with one plain device fits every pod of the kind, until the device is taken or
+    something changes. NodeInfo.memo keeps that; only Reserve runs the allocator again.
     """
 
     def __init__(
@@ -37,8 +37,7 @@ class DeviceChooser:
         self._kinds = Kinds()
 
     def kind(self, own: PodState) -> object | None:
-        """Returns what all pods have in common that want one such device and nothing else; None for all
-        others."""
+        """Returns the kind of a pod that wants one such device and nothing else; None for other pods."""
         usual = own.usual_extended_plan
         plans = own.plans if usual is None else [usual.plan]
         single = plans[0].single if len(plans) == 1 else None
@@ -56,7 +55,7 @@ class DeviceChooser:
         return None if known[1] in self._taken else SUCCESS
 
     def choose(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
-        """For Filter: whether there are devices for all claims together."""
+        """Returns, for Filter, whether there are devices for all claims together."""
         status = self._search(own, extended_plan, node)
         if own.kind is not None and extended_plan is own.usual_extended_plan:
             self._remember(own, node, status)
@@ -73,7 +72,7 @@ class DeviceChooser:
                 node.memo[own.kind] = (own.situation, device.id)
 
     def chosen(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
-        """For Reserve: the same as `choose`, and the choice is in the state afterwards."""
+        """Chooses, for Reserve, as `choose` did, and keeps the choice in the state."""
         return SUCCESS if node.name in own.choices else self._search(own, extended_plan, node)
 
     def _search(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:

@@ -182,7 +182,7 @@ class DynamicResources:
     # -- which node
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        """Without alternatives all nodes are alike."""
+        """Skips scoring unless a claim has alternatives: else all nodes are alike."""
         own: PodState | None = state.read(NAME)
         if own is None or not self._features.scores_alternatives:
             return SKIP

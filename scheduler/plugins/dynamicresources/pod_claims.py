@@ -34,7 +34,7 @@ class PodClaims:
         self._users = users
 
     def of(self, pod: Object) -> list[Object]:
-        """Raises ClaimNotUsable."""
+        """Returns the pod's claims; raises ClaimNotUsable."""
         namespace = pod["metadata"].get("namespace", "")
         found = []
         for name, must_be_owned in claim_names(pod):
@@ -49,7 +49,7 @@ class PodClaims:
         return found
 
     def to_schedule(self, pod: Object) -> list[PodClaim]:
-        """Raises ClaimNotUsable."""
+        """Returns the pod's claims for one attempt; raises ClaimNotUsable."""
         return [PodClaim(claim, self._users.consumer(claim, pod)) for claim in self.of(pod)]
 
     def usable(self, claim: Object, pod: Object) -> Status:

@@ -32,19 +32,19 @@ class PodClaim:
 
 @dataclass(slots=True)
 class ExtendedResourceClaim:
-    """The claim for extended resources: in memory until PreBind, or left over from an earlier attempt."""
+    """The extended-resource claim: in memory until PreBind, or left over from an earlier attempt."""
 
     claim: Object
-    exists: bool  # on the server
-    resources: tuple[tuple[str, bool], ...]  # that the pod asks for, and whether a class backs them
-    pending_uid: str = ""  # under which its allocation is in flight
+    exists: bool  # exists on the server
+    resources: tuple[tuple[str, bool], ...]  # the pod's resources, and whether a class backs them
+    pending_uid: str = ""  # the key of its allocation in flight
     result: Object | None = None
     mappings: Sequence[Object] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendedResourcePlan:
-    """The extended resource claim as it is on nodes where the same resources come from DRA."""
+    """The extended-resource claim as it is on nodes where DRA backs the same resources."""
 
     claim: Object
     requests: ClaimRequests
@@ -65,12 +65,12 @@ class PodState:
     claims: list[PodClaim]
     extended_claim: ExtendedResourceClaim | None
     allocator: Allocator
-    plans: list[ClaimPlan]  # of the claims that need an allocation
+    plans: list[ClaimPlan]  # plans of the claims that need an allocation
     usual_extended_plan: ExtendedResourcePlan | None = (
         None  # on nodes where DRA alone has all that classes back
     )
-    kind: object | None = None  # of pods that want the same one device: nodes remember their answer under it
-    situation: object = None  # as long as it is the same, that answer holds
+    kind: object | None = None  # kind of pods that want the same one device: nodes keep their answer under it
+    situation: object = None  # that answer is valid while this is the same
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     extended_plans: dict[tuple[str, ...], ExtendedResourcePlan] = field(default_factory=dict)  # by resources
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector

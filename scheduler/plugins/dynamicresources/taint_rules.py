@@ -1,6 +1,7 @@
-"""DeviceTaintRules: taints that an administrator gives to devices, beside those of their slices.
+"""DeviceTaintRules: taints that an administrator puts on devices, beside those of their slices.
 
-A rule without a selector taints every device here, whatever the API says of it (mended after 1.37: 141648).
+As upstream until it was mended after 1.37 (141648), a rule without a selector taints every device, whatever
+the API says of it.
 
 Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.37.
 """
@@ -63,7 +64,7 @@ class TaintRules:
         return all(self._matches(each, driver, device) for each in selectors)
 
     def _matches(self, selector: Object, driver: str, device: Object) -> bool:
-        """A selector that fails selects nothing."""
+        """Returns whether the selector selects the device; one that fails selects nothing."""
         from kubeskew.apimachinery.cel.devices import compile_selector, device_value
 
         try:
@@ -74,7 +75,7 @@ class TaintRules:
 
 
 class TaintedSlices:
-    """Slices on their way into an index, with the taints that rules add."""
+    """Adds the taints of rules to slices before they are indexed."""
 
     def __init__(self, index: SliceIndex, rules: TaintRules) -> None:
         self._index = index
@@ -91,7 +92,7 @@ class TaintedSlices:
         self._index.remove_slice(obj)
 
     def set_rule(self, rule: Object) -> Sequence[tuple[Object, Object]]:
-        """Returns the slices that are different now: (before, after)."""
+        """Returns the slices that a new rule changes: (before, after)."""
         self._rules.set_rule(rule)
         return self.refresh(always=True)
 
@@ -100,7 +101,7 @@ class TaintedSlices:
         return self.refresh(always=True)
 
     def refresh(self, *, always: bool = False) -> Sequence[tuple[Object, Object]]:
-        """Apply the rules again, if there are any; a class that they name may have changed."""
+        """Applies the rules again, if there are any, because a class that they name may have changed."""
         changed: list[tuple[Object, Object]] = []
         if not (always or self._rules):
             return changed

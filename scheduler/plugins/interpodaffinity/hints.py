@@ -1,4 +1,4 @@
-"""The queueing hints of InterPodAffinity: which events may help a pod that it rejected.
+"""The queueing hints of InterPodAffinity: the events that may help a pod that it rejected.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, 1.36.
 """
@@ -22,7 +22,8 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 def hints(resolve: Resolve, labels_of: NamespaceLabels) -> Sequence[EventHint]:
-    """`resolve` turns namespace selectors into namespaces, `labels_of` gives a namespace's labels."""
+    """Returns the hints; `resolve` turns namespace selectors into namespaces, `labels_of` returns a
+    namespace's labels."""
     pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
     nodes = Action.ADD | Action.UPDATE_NODE_LABEL
     return (
@@ -65,7 +66,7 @@ def _is_over(pod: Object) -> bool:
 
 
 def _after_node(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A node matters if it has the labels that the terms are about, and did not have them so before."""
+    """Returns whether the node has the labels of the pod's terms, and did not have them so before."""
     if new is None:
         return False
     affinity = PodInfo(pod).affinity

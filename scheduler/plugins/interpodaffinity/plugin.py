@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods that want to be near others, or away from them.
+"""InterPodAffinity: keeps pods near others, or away from them.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity, 1.36.
 """
@@ -48,7 +48,7 @@ class _Filtering:
         )
 
     def count(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
-        """Count `other` in (or out, with -1), on a node with these labels."""
+        """Counts `other` in (or out, with -1), on a node with these labels."""
         self.count_unwanted(pod, other, labels, change)
         if self.near and match_all(self.near, other.namespace, other.labels):
             for term in self.near:
@@ -58,14 +58,14 @@ class _Filtering:
                 _add(self.avoided, term, labels, change)
 
     def count_unwanted(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
-        """The same of what `other` requires of its neighbours."""
+        """Counts `other` like `count`, by what it requires of its neighbours."""
         for term in other.affinity.required_anti:
             if term.matches(pod.namespace, pod.labels, self.namespace_labels):
                 _add(self.unwanted, term, labels, change)
 
 
 def _count_own(own: _Filtering, nodes: Sequence[NodeInfo]) -> None:
-    """Counts how the pods of all nodes match the pod's own terms; nodes remember that until they change."""
+    """Counts how the pods of all nodes match the pod's own terms; nodes keep that until they change."""
     near = (NAME, "all", *(term.key for term in own.near))
     far = [(NAME, term.key) for term in own.far]
     for node in nodes:
@@ -113,7 +113,7 @@ class InterPodAffinity:
     # -- namespaces
 
     def _resolved(self, terms: Iterable[AffinityTerm]) -> Sequence[AffinityTerm]:
-        """Terms whose namespace selectors have become lists of namespaces."""
+        """Returns the terms with lists of namespaces in place of namespace selectors."""
         return [self._with_namespaces(term) for term in terms]
 
     def _with_namespaces(self, term: AffinityTerm) -> AffinityTerm:
@@ -223,7 +223,8 @@ class InterPodAffinity:
 
 
 def _is_near(own: _Filtering, pod: PodInfo, labels: _Labels) -> bool:
-    """Every required term is matched where the node is, or the pod is the first of those that it wants."""
+    """Returns whether every required term is matched at the node, or the pod is the first that it matches
+    itself."""
     exist = True
     for term in own.near:
         value = labels.get(term.topology_key)

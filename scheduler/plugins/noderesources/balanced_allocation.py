@@ -29,7 +29,7 @@ class NodeResourcesBalancedAllocation:
         self._only_size = self._resources == _SIZE
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        """A pod that asks for nothing of it is placed by others (best effort)."""
+        """Skips pods that request none of the resources (best effort)."""
         return SUCCESS if any(pod.requests.get(name) for name in self._resources) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
@@ -42,7 +42,7 @@ class NodeResourcesBalancedAllocation:
 def balance(
     pod: PodInfo, node: NodeInfo, resources: Sequence[str] = _SIZE, totals: DeviceTotals | None = None
 ) -> int:
-    """The more alike the shares in use are, the better: 1 less their standard deviation."""
+    """Returns a score, higher for more even use: 1 minus the standard deviation of the shares in use."""
     shares = []
     for name in resources:
         asked = pod.requests.get(name, 0)

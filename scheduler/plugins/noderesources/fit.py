@@ -1,6 +1,6 @@
-"""NodeResourcesFit: the node has what the pod asks for; and how full it should get.
+"""NodeResourcesFit: checks that the node has what the pod requests, and scores how full it would be.
 
-Extended resources that a DRA driver backs on a node are left to DynamicResources.
+It leaves extended resources that a DRA driver backs on a node to DynamicResources.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -36,8 +36,8 @@ class NodeResourcesFit:
     ) -> None:
         """`extended` is None if DRA backs no extended resources (gate off); `totals` count them for scores.
 
-        `args` are NodeResourcesFitArgs. `always_resolvable`: a node too small for the pod counts as one
-        that preemption may help.
+        `args` are NodeResourcesFitArgs. `always_resolvable`: a node too small for the pod counts as one that
+        preemption may help.
         """
         self._extended = extended
         self._totals = totals
@@ -80,7 +80,7 @@ class NodeResourcesFit:
         return self._extended is not None and self._extended.is_lacking(allocatable, name)
 
     def _missing(self, wanted: _Amounts, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
-        """Everything that is missing; not resolvable if even an empty node would not have it."""
+        """Returns all that is missing, and whether an empty node would have it."""
         reasons: list[str] = []
         resolvable = True
         if len(node.pods) + 1 > node.max_pods:
@@ -105,7 +105,8 @@ class NodeResourcesFit:
         return pod.scored_size if self._scores_only_size else None
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """The empty node would take the pod, and it is new or has more than before of what the pod wants."""
+        """Returns whether the empty node would take the pod, and is new or has more of its resources than
+        before."""
         if new is None:
             return False
         wanted = {name: amount for name, amount in pod_requests(pod["spec"]).items() if amount}

@@ -28,7 +28,7 @@ class Strategy:
 
     @classmethod
     def of(cls, args: Mapping[str, Any]) -> "Strategy":
-        """Of `scoringStrategy` in NodeResourcesFitArgs."""
+        """Reads `scoringStrategy` of NodeResourcesFitArgs."""
         found = args.get("scoringStrategy") or {}
         shape = (found.get("requestedToCapacityRatio") or {}).get("shape") or ()
         return cls(
@@ -42,7 +42,7 @@ class Strategy:
         for name, weight in self.resources:
             asked = pod.scored_requests.get(name, 0)
             if name not in _BASIC and not asked:
-                continue  # a resource that the pod does not ask for says nothing about the node
+                continue  # a resource that the pod does not request does not count
             has, used = supply(node, name, node.scored, totals)
             if has <= 0:
                 continue
@@ -77,13 +77,12 @@ def supply(
 
 
 def weighted(resources: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, int], ...]:
-    """`resources` of a configuration: names with their weights."""
+    """Returns names with weights of a configuration's `resources`."""
     return tuple((each["name"], each.get("weight") or 1) for each in resources or _DEFAULT_RESOURCES)
 
 
 def _on(shape: Sequence[tuple[int, int]], at: int) -> int:
-    """Returns the broken line through the points of the shape, flat at both ends; divisions cut towards
-    zero."""
+    """Returns the value at a point of the shape's broken line, flat at both ends; divisions truncate."""
     for index, (x, y) in enumerate(shape):
         if at <= x:
             if index == 0:

@@ -1,4 +1,4 @@
-"""Topology spread constraints: parsed, defaulted, and which nodes they are about.
+"""Topology spread constraints: parses them, adds defaults, and finds the nodes that they concern.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugin.go, 1.36.
 """
@@ -33,7 +33,7 @@ class Constraint:
     topology_key: str
     max_skew: int
     selector: LabelSelector
-    key: str  # under which nodes remember how many of their pods are selected
+    key: str  # key of the counts that nodes keep
     min_domains: int = 1
     honors_affinity: bool = True
     honors_taints: bool = False
@@ -47,13 +47,14 @@ class Constraint:
         return not self.honors_taints or untolerated(node.taints, tolerations) is None
 
     def takes_all_nodes(self, pod: PodInfo) -> bool:
-        """Returns whether `is_about` is true of every node."""
+        """Returns whether `is_about` is true for every node."""
         spec = pod.spec
         restricted = spec.get("nodeSelector") or node_affinity.required(spec) is not None
         return not self.honors_taints and not (self.honors_affinity and restricted)
 
     def counter(self, namespace: str) -> Callable[[NodeInfo], int]:
-        """Tells how many pods of the namespace on a node are selected; those on their way out are not."""
+        """Returns a function that counts the selected pods of the namespace on a node, without terminating
+        ones."""
         key = (self.key, namespace)
 
         def count(node: NodeInfo) -> int:

@@ -1,4 +1,4 @@
-"""PodTopologySpread: spread the pods that belong together evenly over zones, nodes, or other domains.
+"""PodTopologySpread: spreads pods that belong together evenly over zones, nodes, or other domains.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread, 1.36.
 """
@@ -133,7 +133,7 @@ class PodTopologySpread:
         constraints = self._constraints.of(pod, SOFT)
         if not constraints:
             return SKIP
-        # The system's defaults are for clusters whose nodes may lack zones.
+        # The system's defaults are meant for clusters whose nodes may lack zones.
         strict = bool(pod.spec.get("topologySpreadConstraints")) or not self._constraints.system_defaulted
         counts: list[dict[str, int]] = [{} for _ in constraints]
         ignored: set[str] = set()
@@ -142,7 +142,7 @@ class PodTopologySpread:
                 ignored.add(node.name)
                 continue
             for constraint, values in zip(constraints, counts, strict=True):
-                if constraint.topology_key != HOSTNAME:  # of a host, Score counts
+                if constraint.topology_key != HOSTNAME:  # Score counts pods per host
                     values.setdefault(node.labels.get(constraint.topology_key, ""), 0)
         weights = [
             math.log((len(nodes) - len(ignored) if each.topology_key == HOSTNAME else len(values)) + 2)
@@ -159,7 +159,7 @@ class PodTopologySpread:
     def _fill(
         self, pod: PodInfo, constraints: Sequence[Constraint], counts: list[dict[str, int]], *, strict: bool
     ) -> None:
-        """Count the selected pods of all nodes, in the domains of the nodes that fit."""
+        """Counts the selected pods of all nodes, in the domains of the nodes that fit."""
         wanted = [
             (each, each.topology_key, values, each.counter(pod.namespace), each.takes_all_nodes(pod))
             for each, values in zip(constraints, counts, strict=True)
@@ -176,7 +176,7 @@ class PodTopologySpread:
                     values[value] += count(node)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Counts the pods that it is near to already; less is better."""
+        """Returns the number of pods in the node's domains; less is better."""
         own: _Scoring = state.read(_SCORING)
         if node.name in own.ignored:
             return 0
@@ -203,7 +203,7 @@ class PodTopologySpread:
     # -- events
 
     def _after_pod(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """Pods matter that come to be selected, or no longer are."""
+        """Returns whether a pod came to be selected, or no longer is."""
         changed = new or old
         if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
             return False
@@ -217,7 +217,7 @@ class PodTopologySpread:
         return is_selected(old) != is_selected(None if gone else new)
 
     def _after_own_change(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """The pod itself matters once it is selected otherwise than before."""
+        """Returns whether the pod itself is selected otherwise than before."""
         if new is None or new["metadata"].get("uid") != pod["metadata"].get("uid"):
             return False
         was, now = PodInfo(old or pod), PodInfo(new)
@@ -227,7 +227,7 @@ class PodTopologySpread:
         )
 
     def _after_node(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """Nodes matter that have all the keys, with other values than before or newly so."""
+        """Returns whether the node has all the keys, with other values than before or newly so."""
         constraints = self._constraints.of(PodInfo(pod), HARD)
         was, now = _labels(old), _labels(new)
         had, has = has_all_keys(was, constraints), has_all_keys(now, constraints)
