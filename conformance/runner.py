@@ -15,7 +15,16 @@ from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.record import record
 from kubeskew.conformance.evidence.stretches import stretches
 from kubeskew.conformance.kinds import Kinds
-from kubeskew.conformance.operations import checks, cluster, commands, disturbance, logs, measuring, objects
+from kubeskew.conformance.operations import (
+    checks,
+    cluster,
+    commands,
+    disturbance,
+    logs,
+    measuring,
+    objects,
+    preparing,
+)
 from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
 from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.scenario import Cell, Step
@@ -30,7 +39,7 @@ RUN: Mapping[str, Perform] = {
     "error": checks.error,
     "wait": checks.wait,
     "undisturbed": disturbance.undisturbed,
-    "prepared": disturbance.prepared,
+    "prepared": preparing.prepared,
     "observe": measuring.observe,
     "metric": measuring.metric,
     "podLogs": logs.pod_logs,

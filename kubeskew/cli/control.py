@@ -12,12 +12,14 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.history import events_since, evidence
+from kubeskew.cli.node_records import node_records
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 
 class LocalControl:
@@ -68,14 +70,20 @@ class LocalControl:
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         await self._cluster.switch(name, nodes, switches)
 
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
-        found: dict[str, Sequence[str]] = {}
+    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
+        found: dict[str, Sequence[PreparedClaim]] = {}
         async with self._cluster.probes() as probes:
             for process in self._directory.load().of_kind("kubelet"):
                 for node, drivers in (await probes.prepared(process)).items():
-                    claims = [claim for each in drivers.values() for claim in each]
-                    found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
+                    found[node] = [
+                        PreparedClaim(node, driver, **claim)
+                        for driver, claims in drivers.items()
+                        for claim in claims
+                    ]
         return found
+
+    async def node_records(self) -> NodeRecords:
+        return node_records(self._directory)
 
     async def metrics(self, component: str, path: str) -> str:
         process = self._directory.load().components().get(component)
@@ -136,8 +144,12 @@ class KubeconfigControl:
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         raise self._refusal("driver")
 
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
+    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
         return {}
+
+    async def node_records(self) -> NodeRecords:
+        """A foreign cluster's nodes tell nothing beside the API."""
+        return NodeRecords()
 
     async def metrics(self, component: str, path: str) -> str:
         raise self._refusal("metric")
