@@ -52,6 +52,11 @@ def gate(*names: str) -> Any:
     return decided(lambda gates: all(gates.enabled(name) for name in names))
 
 
+def preview(name: str) -> Any:
+    """Makes a field that is true in the preview release of that design, which is of a minor of its own."""
+    return decided(lambda gates: gates.version.preview == name)
+
+
 def of_minor(values: Mapping[int, T]) -> Any:
     """Makes a field with the value of the newest minor in the table that is not newer than the server's."""
     return decided(lambda gates: values[max(first for first in values if first <= gates.version.minor)])
@@ -98,6 +103,14 @@ class PodFeatures:
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
     status_condition_path: bool = since(34)  # conditions are told at status, before at metadata
     status_user_path: bool = since(34)  # a container status' user is told at `user`, before at the status
+
+    # --- claims of pods
+    # Where their sources stand: until 1.30 one level below the claim.
+    nested_claim_sources: bool = decided(
+        lambda gates: gates.version.minor <= 30 and not gates.version.preview
+    )
+    inline_claim_templates: bool = preview("kep3063")  # instead of the name of a template
+    final_claim_names: bool = until(27)  # claims of templates are named after pod and claim
 
     # --- defaults and preparation
     # Host ports of templates: 1.28 left them alone; the gate brought the default back (from memory).
@@ -284,6 +297,7 @@ class AccountFeatures:
     certificate_ids: bool = since(32)  # users of certificates have a credential id
     request_header_uid: bool = gate("RemoteRequestHeaderUID")  # extension servers are told its header
     node_selectors: bool = gate("AuthorizeNodeWithSelectors")
+    claims_by_relation: bool = since(28)  # nodes get the resource claims of their pods only (116254)
     credential_provider_tokens: bool = gate("KubeletServiceAccountTokenForCredentialProviders")
     enforcing_deprecated: bool = since(32)  # annotation kubernetes.io/enforce-mountable-secrets
 
