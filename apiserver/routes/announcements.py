@@ -17,7 +17,8 @@ from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.user import MASTERS_GROUP, User
 
-_FIELDS = ("component", "what", "version", "gates")
+_FIELDS = ("component", "what", "version", "gates", "detail")
+_DETAIL_MAX = 1_000  # characters
 _MAX_BYTES = 64 * 1024  # every gate of a release set by hand takes 10 KiB
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,511}")  # a kind, a slash, the name of a node or driver
 _WHAT = re.compile(r"[a-z][a-z-]{0,62}")
@@ -26,7 +27,7 @@ _GATES = re.compile(r"(?:[A-Za-z0-9]+=(?:true|false)(?:,|$))*")
 
 
 async def announce(request: Request, services: RouteServices) -> Response:
-    """Put {component, what, version, gates} on the time line.
+    """Put {component, what, version, gates, detail} on the time line.
 
     Only an administrator, or the component itself, may.
     """
@@ -37,10 +38,10 @@ async def announce(request: Request, services: RouteServices) -> Response:
     if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):
         raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
     _check_fields(body)
-    component, what, version, gates = (body.get(name, "") for name in _FIELDS)
+    component, what, version, gates, detail = (body.get(name, "") for name in _FIELDS)
     _check_announcer(request.user, component)
     now = services.world.clock.now()
-    await services.log.record(ComponentEvent(0, component, what, version, gates, now))
+    await services.log.record(ComponentEvent(0, component, what, version, gates, now, detail))
     return Response(201, dumps({"status": "Success"}) + b"\n")
 
 
@@ -52,6 +53,8 @@ def _check_fields(body: Mapping[str, Any]) -> None:
         )
     if not _WHAT.fullmatch(body.get("what", "")):
         raise errors.bad_request("what must be a word, such as started or stopped")
+    if len(detail := body.get("detail", "")) > _DETAIL_MAX or not detail.isprintable():
+        raise errors.bad_request(f"detail must be one line of at most {_DETAIL_MAX} characters")
     version = body.get("version", "")
     try:
         if not _VERSION.fullmatch(version):
@@ -81,6 +84,7 @@ async def timeline(request: Request, services: RouteServices) -> Response:
             "what": event.what,
             "version": event.version,
             "gates": event.gates,
+            "detail": event.detail,
             "time": micro_timestamp(event.time),
         }
         for event in events

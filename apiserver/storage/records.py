@@ -90,14 +90,15 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComponentEvent:
-    """A component's start, stop, kill, version change or gate flip, after `revision` of the log."""
+    """A component's start, stop, kill, version change, gate flip or fault, after `revision` of the log."""
 
     revision: int
     component: str
-    what: str  # started, stopped, killed, failed
+    what: str  # started, stopped, killed, failed, crashed, fault-set, fault-fired, fault-cleared
     version: str
     gates: str  # as the flag: A=true,B=false
     time: datetime
+    detail: str = ""  # of a fault: its id, and what it did to which call
 
 
 @dataclass(frozen=True, slots=True)

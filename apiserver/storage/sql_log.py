@@ -283,4 +283,5 @@ def record(session: Session, event: ComponentEvent) -> None:
         version=event.version,
         gates=event.gates,
         time=microseconds(event.time),
+        detail=event.detail,
     )

@@ -24,6 +24,7 @@ MICROSECOND = timedelta(microseconds=1)
 ROWS_MAX = 32  # of one insert; sqlite3 keeps 128 prepared statements, and each number of rows is one
 
 Row = tuple[Any, ...]
+_TIMELINE = ("revision", "component", "what", "version", "gates", "time", "detail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +215,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "compacted": sa.select(meta.c.value).where(meta.c.name == "compacted"),
     "put_meta": _put_meta(),
     "superseded": _superseded(),
-    "record": sa.insert(timeline).values(
-        {name: sa.bindparam(name) for name in ("revision", "component", "what", "version", "gates", "time")}
-    ),
+    "record": sa.insert(timeline).values({name: sa.bindparam(name) for name in _TIMELINE}),
     "insert_timeline": sa.insert(timeline),
     "timeline": sa.select(timeline)
     .where(timeline.c.revision >= sa.bindparam("since"), timeline.c.seq > sa.bindparam("seq"))
@@ -309,4 +308,4 @@ def entry_row(entry: Entry) -> Row:
 
 def component_event_of(row: Sequence[Any]) -> ComponentEvent:
     """Returns the component's event that a row of `timeline` holds."""
-    return ComponentEvent(row[1], row[2], row[3], row[4], row[5], moment_of(row[6]))
+    return ComponentEvent(row[1], row[2], row[3], row[4], row[5], moment_of(row[6]), row[7])

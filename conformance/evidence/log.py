@@ -21,7 +21,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ComponentChange:
-    """A component started, stopped, was killed or failed."""
+    """A component started, stopped, was killed or failed; or a fault of it was set, fired, was cleared."""
 
     revision: int
     time: str
@@ -29,6 +29,9 @@ class ComponentChange:
     what: str
     version: str
     gates: str  # as the flag: A=true,B=false
+    detail: str = ""  # of a fault
 
+
+FAULT = "fault-"  # begins the names of what happens to faults, during which the component goes on
 
 Logged = Write | ComponentChange

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kubeskew.conformance.evidence.log import ComponentChange, Logged
+from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged
 
 STARTED = "started"
 
@@ -25,7 +25,7 @@ def stretches(log: Iterable[Logged]) -> list[Stretch]:
     found: list[Stretch] = []
     running: dict[str, Stretch] = {}
     for entry in log:
-        if not isinstance(entry, ComponentChange):
+        if not isinstance(entry, ComponentChange) or entry.what.startswith(FAULT):
             continue
         before = running.pop(entry.component, None)
         if before is not None:

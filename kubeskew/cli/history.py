@@ -15,8 +15,6 @@ from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 
 Row = dict[str, Any]
 
-_NODE_USER = "system:node:"
-
 
 async def events_since(
     url: str, since: int, resource: str | None = None, *, follow: Clock | None = None
@@ -38,7 +36,7 @@ def _logged(moment: Moment) -> Logged:
     if isinstance(moment, ComponentEvent):
         return ComponentChange(
             *(moment.revision, _time(moment.time), moment.component),
-            *(moment.what, moment.version, moment.gates),
+            *(moment.what, moment.version, moment.gates, moment.detail),
         )
     key = moment.key
     return Write(
@@ -62,11 +60,8 @@ def _value(event: Event) -> Object:
 
 
 def _writer(event: Event) -> str:
-    """Returns component and version; of a kubelet, for which node it wrote: `kubelet/node-1 1.35`."""
     author = event.author
-    node = author.user.removeprefix(_NODE_USER) if author.user.startswith(_NODE_USER) else ""
-    component = f"kubelet/{node}" if node and author.component == "kubelet" else author.component
-    return f"{component} {author.component_version}".rstrip()
+    return f"{author.component} {author.component_version}".rstrip()
 
 
 def _row(event: Event) -> Row:
@@ -86,12 +81,13 @@ def _row(event: Event) -> Row:
 
 def _component_row(event: ComponentEvent) -> Row:
     gates = f" {event.gates}" if event.gates else ""
+    detail = f": {event.detail}" if event.detail else ""
     return {
         "revision": event.revision,
         "time": _time(event.time),
         "verb": event.what,
         "object": f"component {event.component}",
-        "by": f"{event.component} {event.version}{gates}",
+        "by": f"{event.component} {event.version}{gates}{detail}",
         "user": "",
         "server": "",
         "request": "",

@@ -27,7 +27,8 @@ async def record(url: str, clock: Clock, event: Mapping[str, str]) -> None:
     from kubeskew.apiserver.storage.sql_log import SQLLog
 
     entry = ComponentEvent(
-        0, event["component"], event["what"], event["version"], event["gates"], clock.now()
+        *(0, event["component"], event["what"], event["version"], event["gates"], clock.now()),
+        event.get("detail", ""),
     )
     try:
         log = await SQLLog.open(url, clock)
