@@ -5,12 +5,9 @@ around them. The API server shares `World` and the types of flags, but not `run_
 """
 
 import asyncio
-import contextlib
 import functools
-import gc
 import logging
 import os
-import resource
 import signal
 import sys
 import time
@@ -24,19 +21,28 @@ import click
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.running import (
+    allow_open_files,
+    call_all,
+    run_loop,
+    settle_memory,
+    stop_on_signals,
+    until_stopped,
+)
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from kubeskew.apimachinery.client.component_faults import ComponentFaults
     from kubeskew.apimachinery.client.rest import APIClient
+    from kubeskew.apimachinery.faults.process import ProcessFaults
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
 ANNOUNCE_RETRY_SECONDS = 0.2
-STOP_SECONDS = 8.0  # how long a component may take to stop; the sender of the signal waits a little longer
 _ANNOUNCE_SECONDS = 2.0  # how long an announcement waits for the server
 
 log = logging.getLogger(__name__)
@@ -63,6 +69,7 @@ class ComponentOptions:
     secure_port: int
     leader_elect: bool
     verbosity: int
+    faults_dir: Path | None = None
 
 
 class Check(NamedTuple):
@@ -113,6 +120,9 @@ class ComponentContext:
     stop: asyncio.Event
     options: ComponentOptions
     identity: str  # of the leader election: unique per process
+    reloads: list[Callable[[], None]] = field(default_factory=list)  # called on SIGHUP
+    process_faults: "ProcessFaults | None" = None
+    faults: "ComponentFaults | None" = None  # of the component that the process is
 
     async def announce(self, component: str, what: str, client: "APIClient | None" = None) -> None:
         """Writes a component's start or stop to the server's log; a server that does not answer misses it.
@@ -176,6 +186,12 @@ version_option = click.option(
 gates_option = click.option(
     "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
 )
+faults_option = click.option(
+    "--faults-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Where the plan of faults is (see `kubeskew fault --help`); read again on SIGHUP.",
+)
 verbosity_option = click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
 
 
@@ -206,6 +222,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="Act only while holding the lease.",
     )
+    @faults_option
     @verbosity_option
     @functools.wraps(command)
     def wrapped(
@@ -215,6 +232,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         bind_address: str,
         secure_port: int,
         leader_elect: bool,
+        faults_dir: Path | None,
         verbosity: int,
         **rest: Any,
     ) -> R:
@@ -226,6 +244,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
             secure_port=secure_port,
             leader_elect=leader_elect,
             verbosity=verbosity,
+            faults_dir=faults_dir,
         )
         return command(options=options, **rest)
 
@@ -268,81 +287,8 @@ def run_component(
     `kube-NAME`.
     """
     set_up_logging(options.verbosity)
-    _allow_open_files()
+    allow_open_files()
     run_loop(_run(name, options, main, announce, agent or _agent(name)))
-
-
-def _allow_open_files() -> None:
-    """Raises the limit of open files as far as the system allows, as Go programs do: a kubelet needs seven
-    per node."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # the limit cannot be raised further
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def run_loop(main: Awaitable[None]) -> None:
-    """Run one coroutine on a uvloop event loop."""
-    import uvloop
-
-    async def awaited() -> None:
-        await main
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(awaited())
-
-
-def settle_memory() -> None:
-    """Exempts all objects made so far from garbage collection.
-
-    They are trees of plain values, freed without it; looking for cycles took a tenth of a pod's create.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
-
-
-def end_on_signals() -> None:
-    """Has SIGTERM and SIGINT end the process at once, while it holds nothing that needs a clean end."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, os._exit, 128 + number)
-
-
-def stop_on_signals(stop: asyncio.Event) -> None:
-    """Has SIGTERM and SIGINT set `stop`; a second signal ends the process at once."""
-    loop = asyncio.get_running_loop()
-
-    def received(number: int) -> None:
-        if stop.is_set():
-            os._exit(128 + number)
-        log.info("received %s, shutting down", signal.Signals(number).name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, received, number)
-
-
-async def until_stopped(work: Awaitable[None], stop: asyncio.Event) -> None:
-    """Awaits `work`, which returns once `stop` is set; cancels it after STOP_SECONDS.
-
-    So neither a server that accepts connections and never answers nor a start that waits for something can
-    prevent the stop.
-    """
-    working = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            await asyncio.wait({working}, timeout=STOP_SECONDS)
-        if not working.done():
-            log.warning("not stopped after %.0f s: giving up what is under way", STOP_SECONDS)
-            working.cancel()
-            await asyncio.wait({working})
-            return
-        working.result()
-    finally:
-        stopping.cancel()
-        working.cancel()
 
 
 def _agent(name: str) -> str:
@@ -364,12 +310,26 @@ async def _run(
 
     stop = asyncio.Event()
     stop_on_signals(stop)
+    reloads: list[Callable[[], None]] = []
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call_all, reloads)
     world = World(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
     agent = user_agent(agent_name, options.emulated_version)
+    process_faults = faults = None
     try:
-        client = APIClient.from_kubeconfig(options.kubeconfig, agent)
+        if options.faults_dir is not None:
+            from kubeskew.apimachinery.client.component_faults import ComponentFaults, posting_at_once
+            from kubeskew.apimachinery.faults.process import ProcessFaults
+
+            process_faults = ProcessFaults(options.faults_dir, world.clock)
+            reloads.append(process_faults.reload)
+            if announce:
+                last_words = posting_at_once(options.kubeconfig, agent)
+                faults = ComponentFaults(process_faults, name, world, last_words)
+        client = APIClient.from_kubeconfig(options.kubeconfig, agent, wrap=faults.wrap if faults else None)
     except KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from error
+    if faults is not None:
+        faults.attach(client)
     health = Health(CollectorRegistry())
     ctx = ComponentContext(
         name=name,
@@ -379,6 +339,9 @@ async def _run(
         stop=stop,
         options=options,
         identity=f"{os.uname().nodename}_{world.entropy.uid()}",
+        reloads=reloads,
+        process_faults=process_faults,
+        faults=faults,
     )
     async with serve_health(health, options.bind_address, options.secure_port):
         try:

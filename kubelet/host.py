@@ -3,10 +3,10 @@
 import asyncio
 import functools
 import logging
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from kubeskew.apimachinery.client.component_faults import ComponentFaults, end_process, posting_at_once
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.objects import Object
@@ -48,6 +48,9 @@ class Host:
         self._metrics = KubeletMetrics(ctx.health.registry)
         self._agents: dict[str, NodeAgent] = {}
         self._clients: dict[str, APIClient] = {}  # clients of nodes with credentials of their own
+        self._faults: dict[str, ComponentFaults] = {}
+        self._crashed: dict[str, NodeConfig] = {}  # nodes that a fault has ended, until their entry changes
+        self._deaths: list[asyncio.Task[None]] = []
         self._turns = Turns(_ARRIVING_MAX, _ARRIVING_SECONDS)
         self._reload = asyncio.Event()
         self._server: ServerSettings | None = None
@@ -63,7 +66,7 @@ class Host:
         ctx.health.add_page("/containers", self.containers)
         ctx.health.add_page("/prepared", self.prepared)
         ctx.health.add_page("/plugins", self.plugins)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
+        ctx.reloads.append(self._reload.set)
         await self.apply(load_nodes(self._nodes_file))
         counting = asyncio.create_task(self._count(), name="kubelet metrics")
         try:
@@ -77,14 +80,20 @@ class Host:
         """Runs agents for these nodes, and no others; restarts a node whose entry changed."""
         wanted = {node.name: node for node in nodes if not node.killed}
         killed = {node.name for node in nodes if node.killed}
+        while self._deaths:
+            await self._deaths.pop()
+        for name in [name for name, node in self._crashed.items() if wanted.get(name) != node]:
+            del self._crashed[name]
+            await self._forget(name)
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
         await asyncio.gather(*(self._leave(agent, killed) for agent in leaving))
-        for node in [node for name, node in wanted.items() if name not in self._agents]:
+        for node in [node for name, node in wanted.items() if name not in {*self._agents, *self._crashed}]:
             self._arrive(node)
 
     def states(self) -> Mapping[str, Object]:
-        """Returns `{ready, since}` by node."""
-        return {name: agent.state() for name, agent in self._agents.items()}
+        """Returns `{ready, since}` by node, with `crashed` where a fault has ended it."""
+        crashed: dict[str, Object] = {name: {"ready": False, "crashed": True} for name in self._crashed}
+        return crashed | {name: agent.state() for name, agent in self._agents.items()}
 
     def containers(self) -> Mapping[str, list[Object]]:
         """Returns the containers by node."""
@@ -106,18 +115,53 @@ class Host:
             await agent.stop()
             await self._ctx.announce(f"kubelet/{name}", "stopped", self._clients.get(name))
         del self._agents[name]
-        client = self._clients.pop(name, None)
+        await self._forget(name)
+        log.info("node %s left", name)
+
+    async def _forget(self, name: str) -> None:
+        """Close what a node that is gone had for itself."""
+        faults, client = self._faults.pop(name, None), self._clients.pop(name, None)
+        if faults is not None:
+            faults.close()
         if client is not None:
             await client.close()
-        log.info("node %s left", name)
+
+    def _faults_of(self, node: NodeConfig, kubeconfig: Path, agent: str) -> ComponentFaults | None:
+        """Returns the faults of a node, if this process has any."""
+        process = self._ctx.process_faults
+        if process is None:
+            return None
+        last_words, end = posting_at_once(kubeconfig, agent), functools.partial(self._crash, node)
+        faults = ComponentFaults(process, f"kubelet/{node.name}", self._ctx.world, last_words, end)
+        self._faults[node.name] = faults
+        return faults
+
+    def _crash(self, node: NodeConfig) -> None:
+        """End a node as SIGKILL does; with it the process, if it has no other."""
+        if len(self._agents) == 1:
+            end_process()
+        self._crashed[node.name] = node
+        client = self._clients.pop(node.name)  # its faults stay: they answer for it
+        self._deaths.append(asyncio.create_task(self._bury(self._agents.pop(node.name), client)))
+
+    async def _bury(self, agent: NodeAgent, client: APIClient) -> None:
+        await agent.kill()
+        await client.close()
+        log.info("node %s crashed", agent.config.name)
 
     def _arrive(self, node: NodeConfig) -> None:
         ctx, client = self._ctx, self._ctx.client
         if node.kubeconfig is not None:
             agent_name = user_agent("kubelet", ctx.world.version)
+            faults = self._faults_of(node, node.kubeconfig, agent_name)
             client = self._clients[node.name] = APIClient.from_kubeconfig(
-                node.kubeconfig, agent_name, max_requests=_REQUESTS_PER_NODE
+                node.kubeconfig,
+                agent_name,
+                max_requests=_REQUESTS_PER_NODE,
+                wrap=faults.wrap if faults is not None else None,
             )
+            if faults is not None:
+                faults.attach(client)
         registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started", client)
         port = ctx.options.secure_port
         agent = NodeAgent(

@@ -6,7 +6,7 @@ when the connection was reset, because servers restart often here.
 """
 
 import platform
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -70,16 +70,20 @@ class APIClient:
         clock: Clock | None = None,
         context: str = "",
         max_requests: int = MAX_REQUESTS,
+        wrap: Callable[[Transport], Transport] | None = None,
     ) -> "APIClient":
         """Connects over HTTPS as the kubeconfig's context says; raises KubeconfigError.
 
-        At most `max_requests` are under way at a time, watches not counted.
+        At most `max_requests` are under way at a time, watches not counted. `wrap` may put something in
+        front of the transport.
         """
         config = load_kubeconfig(path, context)
         headers = {"User-Agent": user_agent}
         if config.token:
             headers["Authorization"] = f"Bearer {config.token}"
-        transport = HTTPTransport(config.server, config.ssl_context(), max_requests=max_requests)
+        transport: Transport = HTTPTransport(config.server, config.ssl_context(), max_requests=max_requests)
+        if wrap is not None:
+            transport = wrap(transport)
         return cls(transport, clock=clock, headers=headers)
 
     async def close(self) -> None:

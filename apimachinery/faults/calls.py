@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 import orjson
 
+COMMITS = ("create", "update", "delete")  # as the log names them
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 VERBS = ("get", "list", "watch", *WRITES)
 
@@ -13,7 +14,7 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class Call(NamedTuple):
-    """A request for a resource, or an event of a watch if `event` names its type."""
+    """A request for a resource, an event of a watch if `event` names its type, or a commit."""
 
     verb: str
     resource: str  # plural
@@ -23,11 +24,14 @@ class Call(NamedTuple):
     name: str = ""
     user: str = ""
     event: str = ""  # ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+    commit: bool = False  # an API server writes to its store, whatever asked for it
 
     @property
     def kind(self) -> str:
         """Returns verb and resource: `update resourceclaims/status`."""
         resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        if self.commit:
+            return f"commit: {self.verb} {resource}"
         return f"{self.event} event of {resource}" if self.event else f"{self.verb} {resource}"
 
     def __str__(self) -> str:

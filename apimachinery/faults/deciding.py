@@ -52,6 +52,7 @@ class Decider:
         self.faults = [*faults]
         self.seen: Counter[str] = Counter() if seen is None else seen  # calls by verb and resource
         self.hears_events = any(fault.where.event for fault, _ in self.faults)
+        self.counted: list[tuple[Fault, Progress]] = []  # of the last call, where the number of calls matters
         self._outages = [pair for pair in self.faults if pair[0].effect.kind is Kind.OUTAGE]
 
     def begin(self, now: float) -> list[Firing]:
@@ -70,10 +71,13 @@ class Decider:
         self.seen[call.kind] += 1
         firings: list[Firing] = []
         ended = False
+        self.counted = []
         for fault, progress in self.faults:
             if fault.at_once or not fault.where.selects(call):
                 continue
             progress.matched += 1
+            if fault.when.counts:
+                self.counted.append((fault, progress))
             ends = fault.effect.kind in _ENDING
             if _is_due(fault, progress, now) and not (ends and ended):
                 ended = ended or ends

@@ -1,10 +1,9 @@
 """Faults as data: on which calls, at which of them, and what then goes wrong."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kubeskew.apimachinery.faults.calls import Call
+from kubeskew.apimachinery.faults.calls import COMMITS, WRITES, Call
 
 ANY = "*"
 # Written as time passes, not because of anything: only who names them, or `*`, means them.
@@ -38,10 +37,13 @@ class Selector:
     name: str = ""
     user: str = ""
     event: str = ""  # the type of an event, or *; without, requests are meant
+    commit: bool = False  # of an API server: its writes to the store
 
     def selects(self, call: Call) -> bool:
         """Checks whether the call is meant."""
-        if bool(self.event) != bool(call.event) or (self.verbs and call.verb not in self.verbs):
+        if (bool(self.event), self.commit) != (bool(call.event), call.commit):
+            return False
+        if self.verbs and call.verb not in self.verbs:
             return False
         if self.event not in ("", ANY, call.event):
             return False
@@ -61,7 +63,7 @@ class Selector:
         return all(not want or want == have for want, have in wanted)
 
     def __str__(self) -> str:
-        verbs = "/".join(self.verbs) or "any verb"
+        verbs = "any write" if self.verbs in (WRITES, COMMITS) else "/".join(self.verbs) or "any verb"
         resource = self.resource if self.resource not in ("", ANY) else "any resource"
         text = f"{verbs} {resource}{f'/{self.subresource}' if self.subresource else ''}"
         if self.event:
@@ -151,17 +153,3 @@ def _ordinal(when: Timing) -> str:
     if when.probability != 1.0:
         parts.append(f"with probability {when.probability:g}")
     return f"{', '.join(parts)}: " if parts else "each: "
-
-
-@dataclass(frozen=True, slots=True)
-class FaultPlan:
-    """All faults of a cluster at one time; `revision` grows with each change of it."""
-
-    revision: int = 0
-    faults: tuple[Fault, ...] = ()
-    generations: tuple[int, ...] = ()  # the revision at which each was set
-
-    def of(self, component: str) -> Sequence[tuple[Fault, int]]:
-        """Returns the faults of a component, each with the revision at which it was set."""
-        both = zip(self.faults, self.generations, strict=True)
-        return [(fault, generation) for fault, generation in both if fault.component == component]

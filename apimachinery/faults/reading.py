@@ -36,7 +36,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kubeskew.apimachinery.faults.calls import VERBS, WRITES
+from kubeskew.apimachinery.faults.calls import COMMITS, VERBS, WRITES
 from kubeskew.apimachinery.faults.fault import ANY, Effect, Fault, Kind, Selector, Timing
 from kubeskew.apimachinery.faults.names import missing_resource, near
 from kubeskew.apimachinery.faults.reading_effects import EFFECTS, read_effect
@@ -110,14 +110,16 @@ def _selector(body: Mapping[str, Any], effect: Effect) -> Selector:
         return Selector(_RENEWING, "leases", "coordination.k8s.io")
     event = _event(body, effect)
     resource, group, subresource = _resource(body)
+    commits = effect.kind is Kind.CRASH and str(body.get("component")).startswith("apiserver")
     return Selector(
-        _verbs(body, event, effect),
+        _verbs(body, event, effect, commits=commits),
         *(resource, group, subresource or text(body, "subresource")),
         *(text(body, "namespace"), text(body, "name"), text(body, "user"), event),
+        commit=commits,
     )
 
 
-def _verbs(body: Mapping[str, Any], event: str, effect: Effect) -> tuple[str, ...]:
+def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool) -> tuple[str, ...]:
     given = body.get("verb")
     verbs = tuple(given if isinstance(given, list) else [] if given is None else [given])
     for verb in verbs:
@@ -130,9 +132,11 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect) -> tuple[str, ..
             raise FaultError("verb: only a watch has events; leave verb or event out")
         return ("watch",)
     if effect.kind is Kind.CRASH:
-        if wrong := [verb for verb in verbs if verb not in (*WRITES, ANY)]:
-            raise FaultError(f"verb: a component crashes at a write, and {wrong[0]} is none")
-        return WRITES if ANY in verbs or not verbs else verbs
+        writes = COMMITS if commits else WRITES
+        if wrong := [verb for verb in verbs if verb not in (*writes, ANY)]:
+            why = "the log knows create, update and delete" if commits else "a component crashes at a write"
+            raise FaultError(f"verb: {why}, and {wrong[0]} is none of these")
+        return writes if ANY in verbs or not verbs else verbs
     return () if ANY in verbs else verbs
 
 

@@ -6,6 +6,7 @@ cmd/kube-controller-manager/app, 1.36.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
@@ -41,6 +42,8 @@ _ACCOUNTS = {
     "serviceaccount-controller": "service-account-controller",
     "taint-eviction-controller": "node-controller",
 }
+Wrap = Callable[[Transport, str], Transport]
+
 # Upstream gives these the manager's own credentials.
 _OWN = frozenset({"serviceaccount-token-controller"})
 
@@ -54,11 +57,15 @@ def account_of(controller: str) -> str | None:
 class AccountClients:
     """Makes the client of each controller. `root` is the manager's own, which asks for tokens."""
 
-    def __init__(self, root: APIClient, config: Kubeconfig, clock: Clock, agent: str) -> None:
+    def __init__(
+        self, root: APIClient, config: Kubeconfig, clock: Clock, agent: str, wrap: Wrap | None = None
+    ) -> None:
+        """`wrap` may put something in front of the transport of an account, whose user name it is told."""
         bare = replace(config, certificate=b"", key=b"", token="")
         self._root = root
         self._clock = clock
         self._agent = agent
+        self._wrap = wrap
         self._transport = HTTPTransport(bare.server, bare.ssl_context())
         self._clients: dict[str, APIClient] = {}
 
@@ -69,8 +76,11 @@ class AccountClients:
             return self._root
         client = self._clients.get(account)
         if client is None:
-            transport = AccountTransport(self._root, self._transport, self._clock, account)
-            agent = f"{self._agent}/system:serviceaccount:{NAMESPACE}:{account}"
+            user = f"system:serviceaccount:{NAMESPACE}:{account}"
+            transport: Transport = AccountTransport(self._root, self._transport, self._clock, account)
+            if self._wrap is not None:
+                transport = self._wrap(transport, user)
+            agent = f"{self._agent}/{user}"
             client = APIClient(transport, clock=self._clock, headers={"User-Agent": agent})
             self._clients[account] = client
         return client

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import server_versions
-from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
 from kubeskew.kubelet.drivers.offering import health_of, pools_of
@@ -39,8 +37,7 @@ class NodeDriver:
         data = node.data or node.directories.plugins / driver
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi)
         self.services = DriverServices(
-            *(ctx.world.clock, self.claims, host.get_claim, self._health, node.switches),
-            CallLog(data, ctx.world.clock),
+            ctx.world.clock, self.claims, host.get_claim, self._health, node.switches
         )
         self._driver, self._library = driver, ctx.options.emulated_version
         self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets
@@ -114,7 +111,7 @@ class DriverHost:
         health = self._ctx.health
         health.add_check("pools", self._unready)
         health.add_page("/driver", self.state)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
+        self._ctx.reloads.append(self._reload.set)
         await self.apply(self._read())
         publishing = asyncio.create_task(self._publish(), name="publishing")
         following = follow(self._reload, lambda: self.apply(self._read()))

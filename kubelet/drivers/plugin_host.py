@@ -1,7 +1,6 @@
 """A device plugin on all its nodes, in one process."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +26,7 @@ class PluginHost:
         health = self._ctx.health
         health.add_check("file", lambda: True)  # nodes may be down; the page /driver shows each
         health.add_page("/driver", self.state)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
+        self._ctx.reloads.append(self._reload.set)
         await self.apply(self._read())
         following = follow(self._reload, lambda: self.apply(self._read()))
         reloading = asyncio.create_task(following, name="device plugin file")

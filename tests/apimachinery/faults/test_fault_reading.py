@@ -51,7 +51,7 @@ SCHEDULER = {"component": "scheduler"}
         pytest.param(
             {"crash": "after", "nth": 3, "namespace": "default", "resource": "pods"},
             "scheduler-pods-crash",
-            "scheduler: create/update/patch/delete/deletecollection pods default, call 3: crash after",
+            "scheduler: any write pods default, call 3: crash after",
             id="crash",
         ),
         pytest.param({"outage": "5s"}, "scheduler-outage", "scheduler: API server unreachable", id="outage"),

@@ -1,0 +1,146 @@
+"""The faults of one component that is a client: around its transports, and on the log's time line.
+
+The component announces what fires as it announces its start. Before a crash it does so at once and waits for
+the answer, while nothing else of the process runs; so the crash comes exactly where it is meant to.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import orjson
+
+from kubeskew.apimachinery.client.faulty import FaultyTransport
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.transport import Transport
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
+from kubeskew.apimachinery.faults.process import ProcessFaults
+from kubeskew.apimachinery.objects import Object
+
+if TYPE_CHECKING:
+    from kubeskew.apimachinery.component import World
+
+PATH = "/kubeskew/v1/components"
+_RETRY_SECONDS = 0.2
+_LAST_SECONDS = 1.0  # a server that takes longer misses the last words
+
+log = logging.getLogger(__name__)
+
+LastWords = Callable[[Sequence[Object]], None]
+
+
+def end_process() -> None:
+    """End this process as SIGKILL does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ComponentFaults:
+    """The faults of `component`. `wrap` its transports, then `attach` the client that speaks for it.
+
+    `last_words` posts announcements without giving way to anything else; `end` is the death itself.
+    """
+
+    def __init__(
+        self,
+        process: ProcessFaults,
+        component: str,
+        world: "World",
+        last_words: LastWords,
+        end: Callable[[], None] = end_process,
+    ) -> None:
+        self._process = process
+        self._component = component
+        self._world = world
+        self._last_words = last_words
+        self._end = end
+        self._client: APIClient | None = None
+        self._waiting: deque[Object] = deque()
+        self._posting: asyncio.Task[None] | None = None
+        self.injector = process.injector(component, self._crash, self._record)
+
+    def wrap(self, transport: Transport, user: str = "") -> Transport:
+        """Returns the transport with the faults in front of it."""
+        return FaultyTransport(transport, self.injector, user)
+
+    def attach(self, client: APIClient) -> None:
+        """Have a client announce what fires."""
+        self._client = client
+        self._post_waiting()
+
+    def close(self) -> None:
+        """Do without the component, which has left the process."""
+        self._process.forget(self._component)
+        if self._posting is not None:
+            self._posting.cancel()
+
+    def _announcement(self, what: str, detail: str) -> Object:
+        world = self._world
+        return {
+            "component": self._component,
+            "what": what,
+            "version": str(world.version),
+            "gates": world.gates.flag(),
+            "detail": detail,
+        }
+
+    def _record(self, what: str, detail: str) -> None:
+        log.warning("%s: %s", what, detail)
+        self._waiting.append(self._announcement(what, detail))
+        self._post_waiting()
+
+    def _post_waiting(self) -> None:
+        done = self._posting is None or self._posting.done()
+        if self._client is not None and self._waiting and done:
+            self._posting = asyncio.create_task(self._post(self._client), name="announce faults")
+
+    async def _post(self, client: APIClient) -> None:
+        while self._waiting:
+            try:
+                await client.request("POST", PATH, body=self._waiting[0])
+            except StatusError as error:
+                log.warning("cannot announce a fault: %s", error)
+            except CONNECTION_ERRORS:
+                await self._world.clock.sleep(_RETRY_SECONDS)
+                continue
+            self._waiting.popleft()
+
+    async def _crash(self, detail: str) -> None:
+        log.warning("%s: %s", FIRED, detail)
+        words = [*self._waiting, self._announcement(FIRED, detail), self._announcement(CRASHED, detail)]
+        self._last_words(words)
+        self._end()
+
+
+def posting_at_once(kubeconfig: Path, agent: str) -> LastWords:
+    """Returns what posts announcements to a kubeconfig's server and blocks the process until it is done."""
+
+    def post(announcements: Sequence[Object]) -> None:
+        import http.client
+
+        config = load_kubeconfig(kubeconfig)
+        address = urlsplit(config.server)
+        host, port = address.hostname or "", address.port
+        context = config.ssl_context()
+        headers = {"User-Agent": agent, "Content-Type": "application/json"}
+        if config.token:
+            headers["Authorization"] = f"Bearer {config.token}"
+        try:
+            if context is None:
+                connection = http.client.HTTPConnection(host, port, timeout=_LAST_SECONDS)
+            else:
+                connection = http.client.HTTPSConnection(host, port, timeout=_LAST_SECONDS, context=context)
+            for announcement in announcements:
+                connection.request("POST", PATH, orjson.dumps(announcement), headers)
+                connection.getresponse().read()
+        except (OSError, http.client.HTTPException) as error:
+            log.warning("cannot announce a crash: %s", error)
+
+    return post
