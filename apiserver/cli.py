@@ -10,15 +10,14 @@ import click
 
 from kubeskew.apimachinery.component import (
     World,
-    end_on_signals,
+    faults_option,
     gates_option,
     parse_gates,
-    run_loop,
     set_up_logging,
-    stop_on_signals,
     verbosity_option,
     version_option,
 )
+from kubeskew.apimachinery.running import end_on_signals, run_loop, stop_on_signals
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.serviceaccount import ISSUER
@@ -29,7 +28,7 @@ _FILES = frozenset(
         "cert_dir", "tls_cert_file", "tls_private_key_file", "client_ca_file", "token_auth_file",
         "service_account_signing_key_file", "kubelet_certificate_authority",
         "kubelet_client_certificate", "kubelet_client_key",
-        "requestheader_client_ca_file", "proxy_client_cert_file", "proxy_client_key_file",
+        "requestheader_client_ca_file", "proxy_client_cert_file", "proxy_client_key_file", "faults_dir",
     }
 )  # fmt: skip
 _REQUEST_HEADERS = {  # options of authentication by headers, and what they are
@@ -159,6 +158,7 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--kubelet-client-certificate", type=_FILE, default=None, help="Shown to kubelets.")
 @click.option("--kubelet-client-key", type=_FILE, default=None, help="Its key.")
 @_front_proxy_options
+@faults_option
 @verbosity_option
 def apiserver(emulated_version: Version, gates: str, runtime_config: str, **given: Any) -> None:
     """Run an API server in the foreground.

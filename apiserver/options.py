@@ -47,6 +47,7 @@ class ServerOptions:
     max_mutating_requests_inflight: int = 200
     shutdown_delay_seconds: float = 0.0
     shutdown_grace_seconds: float = 5.0
+    faults_dir: str = ""
     verbosity: int = 0
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()

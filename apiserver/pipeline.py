@@ -1,5 +1,7 @@
 """Builds the way of a request through the server. The order below is the documentation."""
 
+from collections.abc import Callable
+
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.authentication import Authenticator
 from kubeskew.apiserver.authorization import Authorizer
@@ -30,6 +32,7 @@ def build(
     max_writes: int,
     constrained_impersonation: bool = False,
     fairness: Fairness | None = None,
+    faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
     handler = statuses.answering(handler)  # its errors are answers from here on
@@ -39,6 +42,8 @@ def build(
     else:
         handler = with_max_in_flight(handler, max_reads, max_writes)
     handler = with_impersonation(handler, authorizer, constrained=constrained_impersonation)
+    if faults is not None:
+        handler = faults(handler)
     handler = with_audit(handler, metrics, clock)
     handler = with_authentication(handler, authenticator)
     handler = with_warnings(handler)

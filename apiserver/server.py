@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.component import World, settle_memory
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.running import settle_memory
 from kubeskew.apiserver import bootstrap, hooks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
 from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
@@ -24,6 +26,7 @@ from kubeskew.apiserver.authentication.request_headers import RequestHeaderAuthe
 from kubeskew.apiserver.authentication.tokens import TokenFile
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
@@ -57,6 +60,9 @@ class APIServer:
         webhooks = WebhookClient(resolver, world.clock)
         keys = _account_keys(options)
         self.options = options
+        self.faults: ServerFaults | None = None
+        if options.faults_dir:
+            self.faults = ServerFaults(Path(options.faults_dir), options.name, world, event_log)
         self.services = Services(
             name=options.name,
             world=world,
@@ -110,6 +116,7 @@ class APIServer:
             max_writes=options.max_mutating_requests_inflight,
             constrained_impersonation=services.features.requests.constrained_impersonation,
             fairness=self._fairness(),
+            faults=self.faults.filter if self.faults is not None else None,
         )
 
     def _fairness(self) -> Fairness | None:
@@ -141,6 +148,8 @@ class APIServer:
         options, world = self.options, self.services.world
         await self._listen()
         await self.bootstrap()
+        if self.faults is not None:
+            self.faults.begin(self.front.sit_out)
         await self._record("started")
         log.info("%s %s serving on %s:%d", options.name, world.version, options.bind_address, self.port)
 
@@ -194,6 +203,8 @@ class APIServer:
     async def end(self) -> None:
         """End watches and duties: all the stopping that a server needs that is only called in process."""
         self.services.lifetime.stop()
+        if self.faults is not None:
+            await self.faults.stop()
         await self.services.background.stop()
         await self.services.webhooks.close()
 
@@ -282,6 +293,9 @@ async def serve(
         opened()
         with serving_pair(options, world.clock.now()) as options:
             server = APIServer(options, world, store, event_log)
+            if server.faults is not None:
+                store.commit = server.faults.commit
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.faults.reload)
             started = await _starts(server, stop)
         if started:
             settle_memory()

@@ -13,9 +13,8 @@ from kubeskew.apiserver.apiextensions.columns import AGE, column_of
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
-from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.storage.interfaces import Watch
-from kubeskew.apiserver.structuralschema import Structural, to_schema
+from kubeskew.apiserver.structuralschema import Rules, Structural, to_schema
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 STORED_AS = f"{PLURAL}.{GROUP}"
@@ -28,9 +27,7 @@ _TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "wa
 class Definition:
     """Holds a stored definition, with names as accepted."""
 
-    def __init__(
-        self, obj: Object, revision: int, created: int, metadata: Schema, features: SchemaFeatures
-    ) -> None:
+    def __init__(self, obj: Object, revision: int, created: int, metadata: Schema, rules: Rules) -> None:
         self.obj = obj
         self.revision = revision  # at which the definition was read
         self.created = created
@@ -44,7 +41,7 @@ class Definition:
         self.versions: dict[str, Object] = {one["name"]: one for one in self.spec.get("versions") or []}
         self.storage = next((name for name, one in self.versions.items() if one.get("storage")), "")
         self._metadata = metadata
-        self._features = features
+        self._rules = rules
         self._resources: dict[str, CustomResource] = {}
         self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
 
@@ -110,7 +107,7 @@ class Definition:
 
     def _build(self, version: Object) -> CustomResource:
         names, name = self.names or self.spec["names"], version["name"]
-        structural = Structural.of((version.get("schema") or {}).get("openAPIV3Schema"), self._features)
+        structural = Structural.of((version.get("schema") or {}).get("openAPIV3Schema"), self._rules)
         subresources = version.get("subresources") or {}
         columns, paths = _columns(version.get("additionalPrinterColumns") or [AGE])
         return CustomResource(

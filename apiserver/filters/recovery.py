@@ -3,7 +3,7 @@
 import logging
 
 from kubeskew.apiserver.http import statuses
-from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -14,6 +14,8 @@ def with_panic_recovery(handler: Handler) -> Handler:
     async def recover(request: Request) -> Response:
         try:
             return await handler(request)
+        except ConnectionDroppedError:
+            raise
         except Exception:
             log.exception("%s %r", request.method, request.path)
             return statuses.panic(request)

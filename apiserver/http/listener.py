@@ -2,7 +2,9 @@
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from email.utils import format_datetime
+from functools import partial
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.http.connection import Connection
@@ -20,18 +22,34 @@ class Front:
         self._clock = clock
         self._connections: dict[Connection, None] = {}
         self._listener: asyncio.Server | None = None
+        self._again: Callable[[], Awaitable[asyncio.Server]] | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
         self._empty = asyncio.Event()
 
     async def listen(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
         """Accept connections; port 0 is any. Returns the port. Raises OSError."""
-        loop = asyncio.get_running_loop()
         self._date()
-        self._listener = await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
+        self._listener = await self._accept(address, port, context)
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
         bound: int = self._listener.sockets[0].getsockname()[1]
+        self._again = partial(self._accept, address, bound, context)
         return bound
+
+    async def _accept(self, address: str, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
+
+    async def sit_out(self, outage: Awaitable[None]) -> None:
+        """Refuse connections and end all there are, until the outage is over. Raises OSError."""
+        if self._listener is None or self._again is None:
+            return
+        self._listener.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+        await outage
+        if not self._closing:
+            self._listener = await self._again()
 
     def _connect(self) -> Connection:
         return Connection(self._handler, self.limits, self._connections, self._lost)

@@ -27,6 +27,10 @@ class BodyTooLargeError(Exception):
     """The body is larger than the reader was asked to read."""
 
 
+class ConnectionDroppedError(ConnectionError):
+    """The connection is to end without an answer."""
+
+
 class BodyBrokenError(Exception):
     """The body ended before its end, or is not framed as it should be."""
 

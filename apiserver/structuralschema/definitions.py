@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema import costs, formats, go_struct, openapi_rules
 from kubeskew.apiserver.structuralschema.default_rules import check_defaults
-from kubeskew.apiserver.structuralschema.model import NEWEST, Structural
+from kubeskew.apiserver.structuralschema.model import Structural
 from kubeskew.apiserver.structuralschema.paths import child
 from kubeskew.apiserver.structuralschema.rule_compiling import RuleCompiler
+from kubeskew.apiserver.structuralschema.rules import NEWEST, Rules
 from kubeskew.apiserver.structuralschema.scalars import types_of
 from kubeskew.apiserver.structuralschema.structurality import validate_structure
 
@@ -29,9 +29,7 @@ _NO_STRUCTURE: Final = (
 )  # fmt: skip
 
 
-def validate_definition(
-    crd: Object, old: Object | None = None, features: SchemaFeatures = NEWEST
-) -> list[FieldError]:
+def validate_definition(crd: Object, old: Object | None = None, rules: Rules = NEWEST) -> list[FieldError]:
     """Returns faults of everything that concerns schemas.
 
     Where all versions say the same they are found at `spec.validation.openAPIV3Schema`, as upstream keeps it
@@ -42,7 +40,7 @@ def validate_definition(
     if schemas and schemas[0] is not None and all(each == schemas[0] for each in schemas):
         with_status = any(_has_status(version) for version in versions)
         unchanged = old is not None and any(_schema(version) == schemas[0] for version in _versions(old))
-        return _check(schemas[0], "spec.validation", with_status, old, unchanged, features)
+        return _check(schemas[0], "spec.validation", with_status, old, unchanged, rules)
     errors: list[FieldError] = []
     for position, version in enumerate(versions):
         if schemas[position] is None:
@@ -53,7 +51,7 @@ def validate_definition(
             for before in (_versions(old) if old is not None else ())
         )
         path = f"spec.versions[{position}].schema"
-        errors += _check(schemas[position], path, _has_status(version), old, unchanged, features)
+        errors += _check(schemas[position], path, _has_status(version), old, unchanged, rules)
     return errors
 
 
@@ -70,7 +68,7 @@ def _has_status(version: Object) -> bool:
 
 
 def _check(
-    props: Object, path: str, with_status: bool, old: Object | None, unchanged: bool, features: SchemaFeatures
+    props: Object, path: str, with_status: bool, old: Object | None, unchanged: bool, rules: Rules
 ) -> list[FieldError]:
     at = child(path, "openAPIV3Schema")
     errors = [*_root(props, at, with_status)]
@@ -78,11 +76,11 @@ def _check(
     context: costs.Context | None = None
     if broken is None:
         structure = validate_structure(props, at)
-        structure = structure or check_defaults(Structural.of(props, features), at)
+        structure = structure or check_defaults(Structural.of(props, rules), at)
         errors += structure
         if not structure:
             context = costs.Context(props, costs.Total(), root=True)
-    compiler = RuleCompiler(features, known=_expressions(old), charges=not unchanged)
+    compiler = RuleCompiler(rules, known=_expressions(old), charges=not unchanged)
     errors += openapi_rules.check(props, at, compiler, context, root=True).all()
     if broken is not None and not errors:
         errors.append(invalid(at, "", broken))
@@ -178,11 +176,11 @@ def _total(total: costs.Total, at: str) -> Iterator[FieldError]:
     yield forbidden(at, costs.excess(name, total.cost, costs.DEFINITION_LIMIT))
 
 
-def warnings(crd: Object, features: SchemaFeatures = NEWEST) -> list[str]:
+def warnings(crd: Object, rules: Rules = NEWEST) -> list[str]:
     """Returns the warnings that writing the definition gives for its schemas: formats that are
     not checked.
     """
-    if not features.format_warnings:
+    if not rules.format_warnings:
         return []
     found: dict[str, None] = {}
 
@@ -190,7 +188,7 @@ def warnings(crd: Object, features: SchemaFeatures = NEWEST) -> list[str]:
         if not isinstance(props, dict):
             return
         name, types = props.get("format") or "", types_of(props)
-        if name and not formats.is_known(name, types[0] if len(types) == 1 else "", features):
+        if name and not formats.is_known(name, types[0] if len(types) == 1 else "", rules):
             found[f'unrecognized format "{name}"'] = None
         for below in _below(props):
             collect(below)

@@ -1,0 +1,172 @@
+"""Puts faults on purpose into what the server answers, into its commits, and into whether it is there at all.
+
+What fires goes to the log's time line, as the starts of components do.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.faults.calls import Call
+from kubeskew.apimachinery.faults.fault import Fault
+from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
+from kubeskew.apimachinery.faults.process import ProcessFaults
+from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.records import Change, ComponentEvent, Event
+
+Append = Callable[[Change], Awaitable[Event]]
+SitOut = Callable[[Awaitable[None]], Awaitable[None]]  # be away until this returns
+
+log = logging.getLogger(__name__)
+
+
+def end_process() -> None:
+    """End this process as SIGKILL does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ServerFaults:
+    """The faults of one server: `filter` its requests, have `commit` append to the log.
+
+    `sit_out` is what an outage does to the sockets; a server that is called in process has none.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        world: World,
+        event_log: Log,
+        end: Callable[[], None] = end_process,
+    ) -> None:
+        self.sit_out: SitOut | None = None
+        self._name = name
+        self._world = world
+        self._log = event_log
+        self._end = end
+        self._waiting: deque[ComponentEvent] = deque()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._process = ProcessFaults(directory, world.clock)
+        self._injector = self._process.injector(name, self._crash, self._record)
+        self._injector.cuts[self._leave] = None
+
+    def begin(self, sit_out: SitOut) -> None:
+        """Have sockets that an outage closes, from now on."""
+        self.sit_out = sit_out
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the plan again."""
+        self._process.reload()
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # -- requests
+
+    def filter(self, handler: Handler) -> Handler:
+        """Returns `handler` behind the faults; while there are none, all but watches go straight to it."""
+        injector = self._injector
+
+        def inject(request: Request) -> Awaitable[Response]:
+            if injector.decider is None and request.info.verb != "watch":
+                return handler(request)
+            return self._inject(request, handler)
+
+        return inject
+
+    async def _inject(self, request: Request, handler: Handler) -> Response:
+        info = request.info
+        call = None
+        if info.is_resource:
+            call = Call(
+                *(info.verb, info.resource, info.group, info.subresource, info.namespace, info.name),
+                request.user.name,
+            )
+        try:
+            response = await self._injector.inject(call, lambda: handler(request), _discard)
+        except StatusError as error:
+            return statuses.response(request, error)
+        except ConnectionError as error:
+            raise ConnectionDroppedError(str(error)) from None
+        if call is not None and call.verb == "watch" and isinstance(response.body, AsyncIterator):
+            response.body = self._injector.lines(call, response.body, end=b"\n")
+        return response
+
+    # -- commits
+
+    async def commit(self, change: Change, append: Append) -> Event:
+        """Append a change to the log, unless the server dies before or after it."""
+        if self._injector.decider is None:
+            return await append(change)
+        key = change.key
+        resource, _, group = key.resource.partition(".")
+        call = Call(
+            *(change.verb.value, resource, group, "", key.namespace, key.name, change.author.user),
+            commit=True,
+        )
+        return await self._injector.inject(call, lambda: append(change), _forget)
+
+    # -- outages
+
+    def _leave(self) -> None:
+        outage, task = self._injector.outage(), self._tasks.get("outage")
+        if outage is not None and self.sit_out is not None and (task is None or task.done()):
+            self._tasks["outage"] = asyncio.create_task(self._stay_away(outage, self.sit_out), name="outage")
+
+    async def _stay_away(self, outage: Fault, sit_out: SitOut) -> None:
+        await sit_out(self._injector.over(outage))
+
+    # -- the time line
+
+    def _event(self, what: str, detail: str) -> ComponentEvent:
+        world = self._world
+        return ComponentEvent(
+            0, self._name, what, str(world.version), world.gates.flag(), world.clock.now(), detail
+        )
+
+    def _record(self, what: str, detail: str) -> None:
+        log.warning("%s: %s", what, detail)
+        self._waiting.append(self._event(what, detail))
+        task = self._tasks.get("records")
+        if task is None or task.done():
+            self._tasks["records"] = asyncio.create_task(self._write_records(), name="records of faults")
+
+    async def _write_records(self) -> None:
+        while self._waiting:
+            try:
+                await self._log.record(self._waiting[0])
+            except StorageError as error:
+                log.warning("cannot record a fault: %s", error)
+            self._waiting.popleft()
+
+    async def _crash(self, detail: str) -> None:
+        log.warning("%s: %s", FIRED, detail)
+        try:
+            for event in [*self._waiting, self._event(FIRED, detail), self._event(CRASHED, detail)]:
+                await self._log.record(event)
+        except StorageError as error:
+            log.warning("cannot record a crash: %s", error)
+        self._end()
+
+
+async def _discard(response: Response) -> None:
+    close = getattr(response.body, "aclose", None)
+    if close is not None:
+        await close()
+
+
+async def _forget(_event: Event) -> None:
+    """A commit stays."""
