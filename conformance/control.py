@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.conformance.evidence.log import Logged
-from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 
 class ClusterControl(Protocol):
@@ -42,12 +42,24 @@ class ClusterControl(Protocol):
         """Change what goes wrong in a driver, on these nodes or on all of its own."""
         ...
 
-    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
-        """By node, the claims whose devices its kubelet holds prepared; no node that does not answer."""
+    async def set_fault(self, body: Mapping[str, Any]) -> str:
+        """Have something go wrong in a component; returns the fault's id."""
         ...
 
-    async def node_records(self) -> NodeRecords:
-        """Everything that drivers and runtimes of the nodes have recorded."""
+    async def clear_faults(self, name: str) -> Sequence[FaultReport]:
+        """Take a fault away, or `all`; returns how far they had come."""
+        ...
+
+    async def await_fault(self, name: str, seconds: float) -> FaultReport:
+        """Returns how far a fault has come once it has fired, or after so long."""
+        ...
+
+    async def faults(self) -> Sequence[FaultReport]:
+        """Returns how far every fault has come."""
+        ...
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        """By node, `namespace/name` of the claims whose devices its kubelet holds prepared."""
         ...
 
     async def metrics(self, component: str, path: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.faults.reading import KEYS as FAULT_KEYS
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.suggestions import did_you_mean
 from kubeskew.kubelet.drivers.switches import SWITCHES
@@ -51,13 +52,10 @@ OPERATIONS: Mapping[str, Shape] = {
     "restart": _shape("component", of_cluster=True),
     "kill": _shape("component", of_cluster=True),
     "driver": _shape("name", f"node nodes {' '.join(SWITCHES)}", of_cluster=True),
+    "fault": _shape("", " ".join((*FAULT_KEYS, "clear", "await", "expectFired", "timeout")), of_cluster=True),
     "metric": _shape("component name", "labels value atLeast atMost path outputs timeout", of_cluster=True),
     "undisturbed": _shape("", "name namespace labels count", of_cluster=True),
-    "prepared": _shape(
-        "",
-        "node driver claim labels pod namespace devices cdiDeviceIDs count absent outputs timeout",
-        of_cluster=True,
-    ),
+    "prepared": _shape("node count", "timeout", of_cluster=True),
 }
 NOT_YET = ("fork",)
 

@@ -30,6 +30,7 @@ from kubeskew.conformance.grammar import (
     check_keys,
 )
 from kubeskew.conformance.marks import check_marks, exemptions, expected_failures
+from kubeskew.conformance.operations import faults
 from kubeskew.conformance.parameters import baseline, parameter
 from kubeskew.conformance.scenario import Operation, Repeat, Scenario, Step
 from kubeskew.conformance.suggestions import did_you_mean
@@ -181,6 +182,8 @@ def _operation(value: Any, where: str) -> Operation:
     if not isinstance(body, dict):
         raise ScenarioError(f"{where}.{kind}: expected a mapping")
     check_body(kind, body, f"{where}.{kind}")
+    if kind == "fault":
+        faults.check(body, f"{where}.fault")
     _named(body, "outputs", OUTPUT_KEYS, f"{where}.{kind}.outputs")
     for index, entry in enumerate(body.get("expect") or []):
         check_keys(entry, EXPECT_KEYS, f"{where}.{kind}.expect[{index}]")

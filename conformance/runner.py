@@ -20,10 +20,10 @@ from kubeskew.conformance.operations import (
     cluster,
     commands,
     disturbance,
+    faults,
     logs,
     measuring,
     objects,
-    preparing,
 )
 from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
 from kubeskew.conformance.results import CellResult, StepResult
@@ -39,7 +39,7 @@ RUN: Mapping[str, Perform] = {
     "error": checks.error,
     "wait": checks.wait,
     "undisturbed": disturbance.undisturbed,
-    "prepared": preparing.prepared,
+    "prepared": disturbance.prepared,
     "observe": measuring.observe,
     "metric": measuring.metric,
     "podLogs": logs.pod_logs,
@@ -51,6 +51,7 @@ RUN: Mapping[str, Perform] = {
     "restart": cluster.restart,
     "kill": cluster.kill,
     "driver": cluster.driver,
+    "fault": faults.fault,
 }
 
 Progress = Callable[[str], None]
@@ -135,11 +136,20 @@ async def _run_steps(
             result.steps.append(outcome)
             if outcome.stops and result.verdict(outcome).red:
                 after = f"the step {step.name!r} failed"
+        if not after:
+            await _expect_faults(ctx, result)
         for step, outcome in reversed(done):
             if not outcome.not_run:
                 await perform_block(ctx, step.cleanup, "cleanup", outcome, RUN)
     finally:
         await client.close()
+
+
+async def _expect_faults(ctx: CellContext, result: CellResult) -> None:
+    """Fail the steps whose faults never fired."""
+    for report in await faults.unfired(ctx):
+        (step,) = (step for step in result.steps if report.fault.id in step.faults)
+        step.operations.append(faults.failure(report))
 
 
 async def _create_namespace(ctx: CellContext) -> None:

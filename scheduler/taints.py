@@ -3,17 +3,19 @@
 Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.taints import tolerates
+
+Object = Mapping[str, Any]
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 def untolerated(
-    taints: Iterable[ObjectView], tolerations: Iterable[ObjectView], effects: Iterable[str] = HARD_EFFECTS
-) -> ObjectView | None:
+    taints: Iterable[Object], tolerations: Iterable[Object], effects: Iterable[str] = HARD_EFFECTS
+) -> Object | None:
     """Returns the first taint with one of the effects that no toleration covers."""
     covering = list(tolerations)
     wanted = set(effects)

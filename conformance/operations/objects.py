@@ -1,8 +1,7 @@
 """`apply`, `create`, `patch`, `delete`: operations that write objects."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import Ref
@@ -126,7 +125,7 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         raise StepError(f"{target['kind']} to be gone", f"still there: {names}")
 
 
-def describe(obj: Mapping[str, Any]) -> str:
+def describe(obj: Object) -> str:
     """`Pod scenario/demo-1`."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName", "")

@@ -9,17 +9,17 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.history import events_since, evidence
-from kubeskew.cli.node_records import node_records
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.faults import ClusterFaults
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged
-from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 
 class LocalControl:
@@ -31,6 +31,7 @@ class LocalControl:
         # short, because sockets below it have paths of at most 108 bytes
         self._directory = StateDir(Path(tempfile.mkdtemp(prefix="kubeskew-")))
         self._cluster = Cluster(self._directory, clock, progress, processes)
+        self._faults = ClusterFaults(self._cluster)
         self._keep = keep
         self._reader: LogReader | None = None  # is asked for the revision before and after every step
 
@@ -70,20 +71,26 @@ class LocalControl:
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         await self._cluster.switch(name, nodes, switches)
 
-    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
-        found: dict[str, Sequence[PreparedClaim]] = {}
+    async def set_fault(self, body: Mapping[str, Any]) -> str:
+        return await self._faults.set(body)
+
+    async def clear_faults(self, name: str) -> Sequence[FaultReport]:
+        return await self._faults.clear(name)
+
+    async def await_fault(self, name: str, seconds: float) -> FaultReport:
+        return await self._faults.fired(name, seconds)
+
+    async def faults(self) -> Sequence[FaultReport]:
+        return await self._faults.current()
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        found: dict[str, Sequence[str]] = {}
         async with self._cluster.probes() as probes:
             for process in self._directory.load().of_kind("kubelet"):
                 for node, drivers in (await probes.prepared(process)).items():
-                    found[node] = [
-                        PreparedClaim(node, driver, **claim)
-                        for driver, claims in drivers.items()
-                        for claim in claims
-                    ]
+                    claims = [claim for each in drivers.values() for claim in each]
+                    found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
         return found
-
-    async def node_records(self) -> NodeRecords:
-        return node_records(self._directory)
 
     async def metrics(self, component: str, path: str) -> str:
         process = self._directory.load().components().get(component)
@@ -144,12 +151,20 @@ class KubeconfigControl:
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         raise self._refusal("driver")
 
-    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
-        return {}
+    async def set_fault(self, body: Mapping[str, Any]) -> str:
+        raise self._refusal("fault")
 
-    async def node_records(self) -> NodeRecords:
-        """A foreign cluster's nodes tell nothing beside the API."""
-        return NodeRecords()
+    async def clear_faults(self, name: str) -> Sequence[FaultReport]:
+        raise self._refusal("fault")
+
+    async def await_fault(self, name: str, seconds: float) -> FaultReport:
+        raise self._refusal("fault")
+
+    async def faults(self) -> Sequence[FaultReport]:
+        return []
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        return {}
 
     async def metrics(self, component: str, path: str) -> str:
         raise self._refusal("metric")

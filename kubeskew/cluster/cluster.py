@@ -53,8 +53,8 @@ class Cluster:
     ) -> None:
         self.directory = directory
         self._clock = clock
-        self._progress = progress
-        self._processes = processes
+        self.progress = progress
+        self.processes = processes
         self._connect = connect
         self._ports = HeldPorts(random.SystemRandom())
 
@@ -68,24 +68,22 @@ class Cluster:
         with self.directory.locked(), self._ports:
             if self.directory.exists():
                 state = self.directory.load()
-                self._progress("picking up the cluster that is there")
+                self.progress("picking up the cluster that is there")
                 self._revive_nodes(state)
             else:
                 state = creation.create(self.directory, spec, self._ports, self._clock.now())
             runtime_dir.ensure(state)
             self.directory.save(state)
-            stopped = [p for p in state.processes.values() if not self._runs(p)]
+            stopped = [p for p in state.processes.values() if not self.runs(p)]
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
             for process in stopped:
-                self._progress(f"starting {process.name} {process.version}")
+                self.progress(f"starting {process.name} {process.version}")
             await self._start(state, *stopped)
             async with self.probes() as probes:
                 try:
-                    ready = wait_ready(
-                        self.directory, probes, state, state.processes.values(), self._progress
-                    )
+                    ready = wait_ready(self.directory, probes, state, state.processes.values(), self.progress)
                     await asyncio.gather(driver_accounts.introduce(probes, state), ready)
-                    await wait_cluster(self.directory, probes, state, self._progress)
+                    await wait_cluster(self.directory, probes, state, self.progress)
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
@@ -100,7 +98,7 @@ class Cluster:
     async def down(self, *, purge: bool = False) -> None:
         """Stop everything, API servers last; `purge` removes what is in the state directory too."""
         if not (purge and self.directory.half_made()):
-            with self._changing() as state:
+            with self.changing() as state:
                 servers = state.of_kind("apiserver")
                 others = [p for p in state.processes.values() if p not in servers]
                 try:
@@ -116,13 +114,13 @@ class Cluster:
 
     def probes(self) -> Probes:
         """Returns what asks the cluster's processes; a context."""
-        return Probes(self._connect(self.directory), self._processes)
+        return Probes(self._connect(self.directory), self.processes)
 
-    def _runs(self, process: Process) -> bool:
-        return self._processes.alive(process.pid, process.birth)
+    def runs(self, process: Process) -> bool:
+        return self.processes.alive(process.pid, process.birth)
 
     @contextmanager
-    def _changing(self) -> Iterator[State]:
+    def changing(self) -> Iterator[State]:
         """The record, to be changed while nobody else does. Raises UserError if there is no cluster."""
         self.directory.load()
         with self.directory.locked(), self._ports:
@@ -135,11 +133,11 @@ class Cluster:
 
         Those that are at the version already stay as they are.
         """
-        with self._changing() as state:
+        with self.changing() as state:
             components = state.components()
             chosen = [name for name in versioned(state, names) if components[name].version != str(to)]
             if not chosen:
-                self._progress(f"{', '.join(names) or 'every component'}: at {to} already")
+                self.progress(f"{', '.join(names) or 'every component'}: at {to} already")
                 return
             if not force:
                 check_direction(state, chosen, to, downgrade=downgrade)
@@ -150,7 +148,7 @@ class Cluster:
 
     async def set_gates(self, gates: Mapping[str, bool | None], names: Sequence[str]) -> None:
         """Set gates of the named components (all if none), or unset them (None); they restart with them."""
-        with self._changing() as state:
+        with self.changing() as state:
             targets = {}
             for name in skew.upgrade_order(versioned(state, names)):
                 process = state.components()[name]
@@ -159,13 +157,13 @@ class Cluster:
                 if target.gates != process.gates:
                     targets[name] = target
             if not targets:
-                self._progress(f"{', '.join(names) or 'every component'}: has these gates already")
+                self.progress(f"{', '.join(names) or 'every component'}: has these gates already")
                 return
             await self._change(state, targets, force=True)
 
     async def restart(self, name: str) -> None:
         """Stop a component gracefully, if it runs, and start it again as it was."""
-        with self._changing() as state:
+        with self.changing() as state:
             targets = {}
             for each in select(state, [name]):
                 process = state.components()[each]
@@ -174,32 +172,32 @@ class Cluster:
 
     async def kill(self, name: str) -> None:
         """End a component with SIGKILL; it stays down until it is restarted."""
-        with self._changing() as state:
+        with self.changing() as state:
             chosen = select(state, [name])
             running = [each for each in chosen if each in self._up(state)]
             for process in {p.name: p for n, p in state.components().items() if n in chosen}.values():
                 await self._kill(state, process, [n.partition("/")[2] for n in chosen])
             for each in running:
-                self._progress(f"{each}: killed")
-                await self._announce(state, each, "killed")
+                self.progress(f"{each}: killed")
+                await self.announce(state, each, "killed")
             if not running:
-                self._progress(f"{name} does not run")
+                self.progress(f"{name} does not run")
 
     async def switch(self, driver: str, nodes: Sequence[str], changes: Mapping[str, Any]) -> None:
         """Change what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
-        with self._changing() as state:
+        with self.changing() as state:
             (name,) = select(state, [drivers.component(driver)])
             process = state.processes[name]
             drivers.switch(state, driver, nodes, changes)
-            self._progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
-            drivers.tell(self.directory, state, self._processes)
-            if self._runs(process):
+            self.progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
+            drivers.tell(self.directory, state, self.processes)
+            if self.runs(process):
                 async with self.probes() as probes:
-                    await wait_ready(self.directory, probes, state, [process], self._progress)
+                    await wait_ready(self.directory, probes, state, [process], self.progress)
 
     def _up(self, state: State) -> set[str]:
         """The components that run."""
-        alive = {p.name for p in state.processes.values() if self._runs(p)}
+        alive = {p.name for p in state.processes.values() if self.runs(p)}
         killed = {f"kubelet/{node}" for node in state.killed_nodes}
         return {n for n, p in state.components().items() if p.name in alive and n not in killed}
 
@@ -213,7 +211,7 @@ class Cluster:
             return
         process.wanted = False
         self.directory.save(state)
-        await self._processes.stop(process.pid, process.birth, kill=True)
+        await self.processes.stop(process.pid, process.birth, kill=True)
 
     async def _change(self, state: State, targets: Mapping[str, Target], *, force: bool) -> None:
         """Bring components to their targets in the given order; all steps are checked before the first."""
@@ -221,7 +219,7 @@ class Cluster:
             check_gates(name, target)
         if not force:
             check_steps(state, targets)
-        self._processes.prepare([skew.kind_of(name) for name in targets], environment(os.environ))
+        self.processes.prepare([skew.kind_of(name) for name in targets], environment(os.environ))
         kubelets = {n.partition("/")[2]: t for n, t in targets.items() if skew.kind_of(n) == "kubelet"}
         async with self.probes() as probes:
             for name in targets:
@@ -230,22 +228,22 @@ class Cluster:
                 elif kubelets:
                     await self._move_nodes(state, kubelets, probes)
                     kubelets = {}
-            await wait_cluster(self.directory, probes, state, self._progress)
+            await wait_cluster(self.directory, probes, state, self.progress)
 
     async def _replace(self, state: State, process: Process, target: Target, probes: Probes) -> None:
         """Stop one process and start it as `target`."""
-        self._progress(f"{process.name}: {describe(process, target)}")
+        self.progress(f"{process.name}: {describe(process, target)}")
         await self._stop(state, process)
         self._ports.keep(process.port)
         process.version, process.gates = str(target.version), dict(target.gates)
         await self._start(state, process)
-        await wait_ready(self.directory, probes, state, [process], self._progress)
+        await wait_ready(self.directory, probes, state, [process], self.progress)
 
     async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
         """Take nodes out of their kubelet processes, then host each in one at its target."""
         for process in [p for p in state.of_kind("kubelet") if set(p.nodes) & set(targets)]:
             leaving = [node for node in process.nodes if node in targets]
-            self._progress(f"kubelet {', '.join(leaving)}: {describe(process, targets[leaving[0]])}")
+            self.progress(f"kubelet {', '.join(leaving)}: {describe(process, targets[leaving[0]])}")
             if len(leaving) == len(process.nodes):
                 await self._stop(state, process)
                 del state.processes[process.name]
@@ -255,17 +253,17 @@ class Cluster:
         changed = {creation.host(state, self._ports, node, target).name for node, target in targets.items()}
         moved = [state.processes[name] for name in sorted(changed)]
         for process in moved:
-            if self._runs(process):
+            if self.runs(process):
                 self._reload_nodes(state, process)
-        await self._start(state, *(process for process in moved if not self._runs(process)))
+        await self._start(state, *(process for process in moved if not self.runs(process)))
         self.directory.save(state)
-        await wait_ready(self.directory, probes, state, moved, self._progress)
+        await wait_ready(self.directory, probes, state, moved, self.progress)
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
         """Take nodes out of a kubelet process that goes on with others."""
-        unheard = [f"kubelet/{n}" for n in leaving] if not self._runs(state.of_kind("apiserver")[0]) else []
+        unheard = [f"kubelet/{n}" for n in leaving] if not self.runs(state.of_kind("apiserver")[0]) else []
         for name in [each for each in unheard if each in self._up(state)]:
-            await self._announce(state, name, "stopped")
+            await self.announce(state, name, "stopped")
         process.nodes = [node for node in process.nodes if node not in leaving]
         self._reload_nodes(state, process)
         await self._await_unhosted(process, leaving)
@@ -273,7 +271,7 @@ class Cluster:
     def _reload_nodes(self, state: State, process: Process) -> None:
         launching.write_nodes_file(self.directory, state, process)
         self.directory.save(state)
-        self._processes.send(process.pid, process.birth, signal.SIGHUP)
+        self.processes.send(process.pid, process.birth, signal.SIGHUP)
 
     async def _await_unhosted(self, process: Process, nodes: Iterable[str]) -> None:
         async with self.probes() as probes:
@@ -296,7 +294,7 @@ class Cluster:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start_one(self, state: State, process: Process) -> None:
-        await launching.start(self.directory, state, process, self._processes)
+        await launching.start(self.directory, state, process, self.processes)
         self.directory.save(state)
 
     def _find_port(self, state: State, process: Process) -> None:
@@ -310,32 +308,34 @@ class Cluster:
 
     async def _stop(self, state: State, *stopping: Process) -> None:
         """Stop gracefully, and put on the time line what the processes cannot say there themselves."""
-        running = [process for process in stopping if self._runs(process)]
+        running = [process for process in stopping if self.runs(process)]
         components = [(n, p) for n, p in state.components().items() if p in running]
         unheard = [n for n, p in components if not self._is_heard(state, p) and n in self._up(state)]
-        gently = await asyncio.gather(*(self._processes.stop(p.pid, p.birth) for p in running))
+        gently = await asyncio.gather(*(self.processes.stop(p.pid, p.birth) for p in running))
         killed = [process for process, gentle in zip(running, gently, strict=True) if not gentle]
         for process in killed:
-            self._progress(f"{process.name} did not stop in {STOP_SECONDS:.0f} s and was killed")
+            self.progress(f"{process.name} did not stop in {STOP_SECONDS:.0f} s and was killed")
         for name, process in components:
             if process in killed or name in unheard:
-                await self._announce(state, name, "killed" if process in killed else "stopped")
+                await self.announce(state, name, "killed" if process in killed else "stopped")
 
     def _is_heard(self, state: State, process: Process) -> bool:
         """Returns whether the process can tell an API server that it stops; a server writes to the log
         itself."""
-        return process.kind == "apiserver" or self._runs(state.of_kind("apiserver")[0])
+        return process.kind == "apiserver" or self.runs(state.of_kind("apiserver")[0])
 
-    async def _announce(self, state: State, name: str, what: str) -> None:
+    async def announce(self, state: State, name: str, what: str, detail: str = "") -> None:
+        """Puts on the time line what happened to a component; says so if that is not possible."""
         process = state.components()[name]
         event = {
             "component": name,
             "what": what,
             "version": process.version,
             "gates": process.feature_gates.flag(),
+            "detail": detail,
         }
         try:
             async with self.probes() as probes:
                 await announce(probes, state, self.directory.storage_url, self._clock, event)
         except ClusterError as error:  # what was done is done
-            self._progress(f"{name}: {what}, but {error}")
+            self.progress(f"{name}: {what}, but {error}")

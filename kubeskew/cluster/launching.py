@@ -22,6 +22,7 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
         write_nodes_file(directory, state, process)
     elif process.kind == "driver":
         drivers.write_file(directory, state, process)
+    directory.faults.mkdir(mode=0o700, exist_ok=True)
     process.pid, process.birth = await processes.start(
         arguments(directory, state, process), directory.log(process.name), environment(os.environ)
     )
@@ -46,12 +47,13 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
     write_secret(directory.nodes_file(process.name), json.dumps({"nodes": nodes}, indent=1))
 
 
-def _common(process: Process) -> list[str]:
+def _common(directory: StateDir, process: Process) -> list[str]:
     gates = FeatureGates(Version.parse(process.version), process.gates).flag()
     return [
         *("--emulated-version", process.version),
         *(("--feature-gates", gates) if gates else ()),
         *("--secure-port", str(process.port)),
+        *("--faults-dir", str(directory.faults)),
     ]
 
 
@@ -72,7 +74,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *("--service-account-signing-key-file", str(directory.account_key)),
         *("--service-cluster-ip-range", SERVICE_RANGE),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
-        *_common(process),
+        *_common(directory, process),
     ]
 
 
@@ -129,7 +131,12 @@ def _controller_manager(directory: StateDir, _state: State, process: Process) ->
 
 
 def _with_kubeconfig(user: str, directory: StateDir, process: Process) -> list[str]:
-    return [process.kind, "--kubeconfig", str(directory.component_kubeconfig(user)), *_common(process)]
+    return [
+        process.kind,
+        "--kubeconfig",
+        str(directory.component_kubeconfig(user)),
+        *_common(directory, process),
+    ]
 
 
 def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
@@ -140,7 +147,7 @@ def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
         *("--root-dir", str(directory.kubelet_root())),
         *(("--runtime-dir", state.runtime_dir) if state.runtime_dir else ()),
         *_kubelet_server(directory),
-        *_common(process),
+        *_common(directory, process),
     ]
 
 
@@ -151,7 +158,7 @@ def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
         *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
         *("--kubeconfig", str(directory.component_kubeconfig(drivers.user(name)))),
         *("--driver-file", str(directory.nodes_file(process.name))),
-        *_common(process),
+        *_common(directory, process),
     ]
 
 

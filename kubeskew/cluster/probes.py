@@ -85,7 +85,8 @@ class Probes:
         return json.loads(text)
 
     async def missing(self, process: Process, killed: Collection[str] = ()) -> Missing:
-        """Returns what `process` still lacks to be ready; nobody waits for the `killed` nodes."""
+        """Returns what `process` still lacks to be ready; nobody waits for nodes that are
+        `killed`, or that a fault has ended."""
         if process.kind == "apiserver":
             return await self._apiserver_missing(process)
         status, text = await self.request("GET", f"http://127.0.0.1:{process.port}/readyz")
@@ -122,7 +123,8 @@ class Probes:
 
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
         hosted = await self.hosted(process) or {}
-        waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
+        waited = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("crashed")]
+        waiting = [n for n in waited if not hosted.get(n, {}).get("ready")]
         return f"nodes not ready: {named(waiting)}" if waiting else ""
 
     async def default_account_missing(self, server: Process) -> Missing:

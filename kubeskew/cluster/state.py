@@ -17,7 +17,7 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
 
 FORMAT = 1
-_TREES = ("kubeconfigs", "logs", "nodes", "kubelet")
+_TREES = ("faults", "kubeconfigs", "logs", "nodes", "kubelet")
 
 
 @dataclass(slots=True)
@@ -124,6 +124,11 @@ class StateDir:
 
     def kubelet_root(self) -> Path:
         return self.path / "kubelet"
+
+    @property
+    def faults(self) -> Path:
+        """Returns the directory of the plan of faults and of the components' journals."""
+        return self.path / "faults"
 
     def exists(self) -> bool:
         return self.record.exists()

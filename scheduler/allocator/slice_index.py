@@ -1,12 +1,14 @@
 """Indexes all slices of the cluster, slice by slice, with what each node sees of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.allocator.devices import Device, on_node
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Pool, node_pools, view
 from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
+
+Object = Mapping[str, Any]
 
 
 class SliceIndex:
@@ -21,23 +23,23 @@ class SliceIndex:
         self.revision = 0  # counts changes of slices
 
     @classmethod
-    def of(cls, features: AllocatorFeatures, slices: Iterable[ObjectView]) -> "SliceIndex":
+    def of(cls, features: AllocatorFeatures, slices: Iterable[Object]) -> "SliceIndex":
         """Indexes a list of slices that will not change; names may repeat."""
         index = cls(features)
         for serial, each in enumerate(slices):
             index._add(each, f"{each['metadata']['name']}\0{serial}")
         return index
 
-    def set_slice(self, obj: ObjectView) -> None:
+    def set_slice(self, obj: Object) -> None:
         self.remove_slice(obj)
         self._add(obj, obj["metadata"]["name"])
 
-    def _add(self, obj: ObjectView, key: str) -> None:
+    def _add(self, obj: Object, key: str) -> None:
         made = Slice(obj["metadata"]["name"], obj["spec"], self._features)
         self._pools.setdefault(made.pool, {})[key] = made
         self._place(made, 1)
 
-    def remove_slice(self, obj: ObjectView) -> None:
+    def remove_slice(self, obj: Object) -> None:
         """Removes a slice, found by its name and pool, which never change."""
         spec = obj["spec"]
         slices = self._pools.get(PoolID(spec["driver"], spec["pool"]["name"]), {})
@@ -85,7 +87,7 @@ class SliceIndex:
                 elif on_node(each.spec, node.labels, node.name):
                     yield from each.devices
 
-    def slices(self) -> Iterator[ObjectView]:
+    def slices(self) -> Iterator[Object]:
         """Yields the specs of all slices."""
         for pool in self._pools.values():
             for each in pool.values():

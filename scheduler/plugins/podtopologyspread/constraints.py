@@ -5,10 +5,10 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread/comm
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 from kubeskew.apimachinery.labels import NOTHING, LabelSelector, Requirement, SelectorError
-from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework import node_affinity
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -16,9 +16,11 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.taints import untolerated
 
+Object = Mapping[str, Any]
+
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"
-SYSTEM_DEFAULTS: Sequence[ObjectView] = (
+SYSTEM_DEFAULTS: Sequence[Object] = (
     {"topologyKey": HOSTNAME, "whenUnsatisfiable": SOFT, "maxSkew": 3},
     {"topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": SOFT, "maxSkew": 5},
 )
@@ -82,7 +84,7 @@ def has_all_keys(labels: Mapping[str, str], constraints: Iterable[Constraint]) -
 class Constraints:
     """Finds a pod's constraints: its own, or the default ones if it has none."""
 
-    def __init__(self, handle: Handle, args: ObjectView) -> None:
+    def __init__(self, handle: Handle, args: Object) -> None:
         """`args` are PodTopologySpreadArgs."""
         self._features: SchedulerFeatures = handle.features
         self.system_defaulted = (args.get("defaultingType") or "System") == "System"
@@ -105,7 +107,7 @@ class Constraints:
             return ()
         return [self._made(each, selector) for each in defaults]
 
-    def _own(self, pod: PodInfo, constraint: ObjectView) -> Constraint:
+    def _own(self, pod: PodInfo, constraint: Object) -> Constraint:
         try:
             selector = LabelSelector.from_object(constraint.get("labelSelector"))
         except SelectorError:
@@ -117,7 +119,7 @@ class Constraints:
                 selector = LabelSelector((*selector.requirements, *more.requirements))
         return self._made(constraint, selector)
 
-    def _made(self, constraint: ObjectView, selector: LabelSelector) -> Constraint:
+    def _made(self, constraint: Object, selector: LabelSelector) -> Constraint:
         features = self._features
         policies = features.node_inclusion_policy
         return Constraint(
@@ -153,5 +155,5 @@ class Constraints:
         return LabelSelector((*LabelSelector.from_labels(same).requirements, *more))
 
 
-def _is(found: ObjectView, owner: ObjectView) -> bool:
+def _is(found: Object, owner: Object) -> bool:
     return bool(found["metadata"].get("uid") == owner.get("uid"))

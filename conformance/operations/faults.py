@@ -1,0 +1,100 @@
+"""`fault`: has something go wrong in a component, and wants it to have gone wrong.
+
+    fault: {component: scheduler, verb: update, resource: resourceclaims/status, nth: 1, answer: 409}
+    fault: {await: scheduler-update-resourceclaims-status-409, timeout: 10s}
+    fault: {expectFired: ID}        at once
+    fault: {clear: ID}              or all
+
+A fault that never fired has shown nothing: unless it is `optional`, the step that set it fails at the end of
+the cell. The keys of a fault stand in apimachinery/faults/reading.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeskew.apimachinery.faults.names import near
+from kubeskew.apimachinery.faults.reading import check_keys, read
+from kubeskew.apimachinery.faults.reading_values import FaultError
+from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.conformance.bindings import bind, expression
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.results import OperationResult
+from kubeskew.conformance.scenario import Operation
+
+CLEAR, AWAIT, EXPECT = "clear", "await", "expectFired"
+TIMEOUT = "timeout"
+
+
+def check(body: Mapping[str, Any], where: str) -> None:
+    """Checks a `fault` before anything is started. Raises ScenarioError.
+
+    What depends on the cell's parameters is checked when they are known.
+    """
+    verbs = [key for key in (CLEAR, AWAIT, EXPECT) if key in body]
+    try:
+        if verbs:
+            _check_reference(body, verbs)
+        else:
+            check_keys(body)
+            if not any(_is_open(value) for value in body.values()):
+                read(body)
+    except FaultError as error:
+        raise ScenarioError(f"{where}: {error}") from error
+
+
+def _check_reference(body: Mapping[str, Any], verbs: list[str]) -> None:
+    known = [verbs[0], TIMEOUT] if verbs[0] == AWAIT else [verbs[0]]
+    if unknown := [key for key in body if key not in known]:
+        raise FaultError(f"{unknown[0]}: cannot stand beside {verbs[0]}{near(unknown[0], known)}")
+    if not isinstance(body[verbs[0]], str):
+        raise FaultError(f"{verbs[0]}: expected the id of a fault, found {body[verbs[0]]!r}")
+
+
+def _is_open(value: Any) -> bool:
+    """Decides whether a value has an expression in it."""
+    if isinstance(value, Mapping):
+        return any(map(_is_open, value.values()))
+    if isinstance(value, list):
+        return any(map(_is_open, value))
+    return expression(value) is not None
+
+
+async def fault(ctx: CellContext, operation: Operation) -> None:
+    """Set, clear or await a fault."""
+    body = bind(dict(operation.body), ctx.bindings)
+    check(body, f"{operation.where}.fault")
+    if CLEAR in body:
+        cleared = await ctx.control.clear_faults(body[CLEAR])
+        for report in cleared:
+            ctx.faults.pop(report.fault.id, None)
+        for report in cleared:
+            if report.missed:
+                raise StepError(f"fault {report.fault.id} to fire before it is cleared", report.missing())
+    elif AWAIT in body or EXPECT in body:
+        limit = ctx.timeout("assert") if TIMEOUT not in body else seconds(body[TIMEOUT], operation.where)
+        name = body.get(AWAIT) or body[EXPECT]
+        report = await ctx.control.await_fault(name, limit if AWAIT in body else 0.0)
+        if not report.fired:
+            raise StepError(f"fault {name} to fire", report.missing())
+    else:
+        await ctx.remember_pods()
+        ctx.faults[await ctx.control.set_fault(body)] = operation.where
+
+
+async def unfired(ctx: CellContext) -> list[FaultReport]:
+    """Returns the faults of the cell that have not fired though they should have."""
+    if not ctx.faults:
+        return []
+    return [
+        report for report in await ctx.control.faults() if report.fault.id in ctx.faults and report.missed
+    ]
+
+
+def failure(report: FaultReport) -> OperationResult:
+    """Returns what the step that set a fault has to say if it never fired."""
+    name = report.fault.id
+    outcome = OperationResult(f"fault {name} fired", "fault", 0.0, block="end", about=report.fault.component)
+    outcome.expected, outcome.found = f"fault {name} to fire", report.missing()
+    return outcome

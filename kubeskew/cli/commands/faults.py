@@ -1,0 +1,197 @@
+"""`kubeskew fault`: has something go wrong in a component of the cluster, and says what came of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kubeskew.apimachinery.faults.reading import ALL
+from kubeskew.apimachinery.faults.reading_effects import CODES
+from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.cli.commands.options import change, output_option, print_json, print_table, state_dir_option
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import StateDir
+
+COLUMNS = ["ID", "COMPONENT", "FAULT", "CALLS", "FIRED", "STATE"]
+_SET = "set"
+
+Command = Callable[..., Any]
+
+
+class FaultGroup(click.Group):
+    """Takes a component in the place of a command for `set`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = [_SET, *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=FaultGroup, subcommand_metavar="COMPONENT [OPTIONS] | list | await ID | clear ID")
+def fault() -> None:
+    """Have something go wrong in a component: its calls are answered with errors, lost or delayed, it crashes
+    at its n-th write, the API server is away.
+
+    A fault stays over restarts of its component until it has fired as often as it says, or is cleared.
+    `kubeskew events` shows when it was set and what it did. `kubeskew fault set --help` has all options.
+
+    \b
+    kubeskew fault scheduler --verb update --resource resourceclaims/status --nth 1 --answer 409
+    kubeskew fault scheduler --verb create --resource pods/binding --drop answer --id lost-binding
+    kubeskew fault controller-manager --resource resourceclaims --crash after --nth 2
+    kubeskew fault kubelet/node-1 --resource pods --stale 5s
+    kubeskew fault apiserver --user kubernetes-admin --delay 200ms
+    kubeskew fault apiserver --outage 5s
+    kubeskew fault list
+    kubeskew fault await lost-binding
+    kubeskew fault clear all
+    """
+
+
+def _selecting(command: Command) -> Command:
+    """Add the options that say which calls, and at which of them."""
+    options: dict[str, dict[str, Any]] = {
+        "--verb": {
+            "multiple": True,
+            "help": "get, list, watch, create, update, patch, delete, …; repeatable.",
+        },
+        "--resource": {
+            "help": "Plural, plural.group or plural/subresource; without, all but leases, events."
+        },
+        "--subresource": {"help": "Such as status; * is any."},
+        "--namespace": {"help": "Of the object."},
+        "--name": {"help": "Of the object."},
+        "--user": {"help": "Of a request to the API server; of the controller manager, a controller's."},
+        "--event": {"help": "An event of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or *."},
+        "--nth": {"type": int, "help": "At this of the calls, alone unless there is --times or --for."},
+        "--every": {"type": int, "help": "At each of so many calls."},
+        "--probability": {"type": float, "help": "At some of the calls, chosen by --seed."},
+        "--seed": {"type": int, "help": "Chooses which, the same ones each time."},
+        "--times": {"type": int, "help": "At most so often."},
+        "--for": {"help": "For so long after it has fired first, such as 5s."},
+    }
+    for flag, settings in options.items():
+        command = click.option(flag, **settings)(command)
+    return command
+
+
+def _effects(command: Command) -> Command:
+    """Add the options that say what goes wrong."""
+    options: dict[str, dict[str, Any]] = {
+        "--answer": {"type": int, "help": f"The call is answered with {', '.join(map(str, CODES))}."},
+        "--message": {"help": "In the place of the answer's usual message."},
+        "--retry-after": {"type": int, "help": "Seconds that the answer says (1 for a 429)."},
+        "--drop": {"help": "request: nobody hears it. answer: it is done. connection: of a watch."},
+        "--delay": {"help": "How much later, such as 200ms or 10ms..2s."},
+        "--stale": {"help": "How long events of a watch are held back, such as 5s; true: until cleared."},
+        "--crash": {"help": "before or after the write; of an API server, the commit."},
+        "--outage": {"help": "How long, such as 5s; true: until cleared; hang: no answer at all."},
+        "--lost-lease": {"is_flag": True, "default": None, "help": "It cannot renew, and loses its lease."},
+        "--id": {"help": "By which it is awaited and cleared."},
+    }
+    for flag, settings in options.items():
+        command = click.option(flag, **settings)(command)
+    return command
+
+
+@fault.command(_SET)
+@state_dir_option
+@click.argument("component")
+@_selecting
+@_effects
+def set_fault(directory: StateDir, component: str, **given: Any) -> None:
+    """Set a fault of a component; prints its id. `kubeskew fault COMPONENT …` is the same.
+
+    \b
+    kubeskew fault scheduler --verb patch --resource pods/status --probability 0.1 --seed 7 --answer 500
+    kubeskew fault controller-manager --verb watch --resource resourceclaims --event '*' --answer 410 --nth 1
+    kubeskew fault scheduler --lost-lease --for 12s
+    """
+    from kubeskew.cluster.faults import ClusterFaults
+
+    body = {"component": component, **_body(given)}
+    click.echo(change(directory, lambda cluster: ClusterFaults(cluster).set(body)))
+
+
+def _body(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns the flags as a scenario would have them."""
+    body = {name: value for name, value in given.items() if value not in (None, ())}
+    if "verb" in body:
+        body["verb"] = list(body["verb"])
+    for flag, key in {"retry_after": "retryAfter", "lost_lease": "lostLease"}.items():
+        if flag in body:
+            body[key] = body.pop(flag)
+    for key in ("stale", "outage"):
+        if body.get(key) == "true":
+            body[key] = True
+    if ".." in str(body.get("delay")):
+        low, _, high = body["delay"].partition("..")
+        body["delay"] = {"min": low, "max": high}
+    return body
+
+
+@fault.command("list")
+@state_dir_option
+@output_option
+def list_faults(directory: StateDir, output: str) -> None:
+    """List the faults, the calls that each selected, and how often it fired.
+
+    \b
+    kubeskew fault list
+    kubeskew fault list -o json
+    """
+    from kubeskew.cluster.faults import ClusterFaults
+
+    _print(change(directory, lambda cluster: ClusterFaults(cluster).current()), output)
+
+
+@fault.command("clear")
+@state_dir_option
+@output_option
+@click.argument("name", metavar="ID|all")
+def clear(directory: StateDir, output: str, name: str) -> None:
+    """Take a fault away, or all of them; prints how far each had come.
+
+    \b
+    kubeskew fault clear lost-binding
+    kubeskew fault clear all -o json
+    """
+    from kubeskew.cluster.faults import ClusterFaults
+
+    _print(change(directory, lambda cluster: ClusterFaults(cluster).clear(name)), output)
+
+
+@fault.command("await")
+@state_dir_option
+@output_option
+@click.option("--timeout", default="30s", show_default=True, help="How long to wait.")
+@click.argument("name", metavar="ID")
+def await_fault(directory: StateDir, output: str, timeout: str, name: str) -> None:
+    """Wait until a fault has fired; exit 1 if it has not, with the calls that there were instead.
+
+    \b
+    kubeskew fault await lost-binding --timeout 10s
+    """
+    from kubeskew.cluster.faults import ClusterFaults
+
+    if name == ALL:
+        raise UserError("await: name one fault")
+    try:
+        seconds = parse_duration(timeout)
+    except ValueError as error:
+        raise UserError(f"--timeout: {error}") from error
+    report = change(directory, lambda cluster: ClusterFaults(cluster).fired(name, seconds))
+    if not report.fired:
+        raise ClusterError(report.missing())
+    _print([report], output)
+
+
+def _print(reports: list[FaultReport], output: str) -> None:
+    rows = [report.as_json() for report in reports]
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(COLUMNS, rows)

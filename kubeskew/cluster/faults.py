@@ -1,0 +1,171 @@
+"""The faults of the local cluster: their plan in the state directory, and what the components say of them.
+
+Components read the plan when they start and on SIGHUP, and answer in their journals; so a fault can be set,
+cleared and looked at while no API server answers, and of a component that is dead.
+"""
+
+import asyncio
+import json
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kubeskew.apimachinery.faults.deciding import Progress
+from kubeskew.apimachinery.faults.fault import Kind
+from kubeskew.apimachinery.faults.journal import PLAN, Entry, Plan, journal_path, load_plan, read_account
+from kubeskew.apimachinery.faults.names import near
+from kubeskew.apimachinery.faults.reading import ALL, read
+from kubeskew.apimachinery.faults.reading_values import FaultError
+from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.secret_files import write_secret
+from kubeskew.cluster.state import Process, State, StateDir
+
+_APPLIED_SECONDS = 5.0
+POLL_SECONDS = 0.02
+
+
+class ClusterFaults:
+    """Sets, clears and awaits the faults of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._directory = cluster.directory
+
+    async def set(self, body: Mapping[str, Any]) -> str:
+        """Put a fault into a component, whose id is returned; it is in effect then. Raises UserError."""
+        with self._cluster.changing() as state:
+            plan, entry = added(state, load(self._directory), body)
+            fault = entry.fault
+            self._cluster.progress(f"{fault.component}: fault {fault.id} set")
+            await self._cluster.announce(state, fault.component, "fault-set", f"{fault.id}: {fault}")
+            await publish(self._directory, state, self._cluster.processes, plan, [fault.component])
+            return fault.id
+
+    async def clear(self, name: str) -> list[FaultReport]:
+        """Take a fault away, or `all`; returns how far they had come. Raises UserError."""
+        with self._cluster.changing() as state:
+            plan, gone = without(load(self._directory), name)
+            components = [entry.fault.component for entry in gone]
+            await publish(self._directory, state, self._cluster.processes, plan, components)
+            cleared = reports(self._directory, gone)
+            for report in cleared:
+                detail = f"{report.fault.id}: fired {report.fired} times in {report.matched} calls"
+                self._cluster.progress(f"{report.fault.component}: fault {detail}")
+                await self._cluster.announce(state, report.fault.component, "fault-cleared", detail)
+            return cleared
+
+    async def current(self) -> list[FaultReport]:
+        """Returns all faults, how far they have come, and what their components have called until now."""
+        with self._cluster.changing() as state:
+            plan = load(self._directory)
+            if not plan.entries:
+                return []
+            plan = replace(plan, revision=plan.revision + 1)  # the journals say then what was called
+            components = [entry.fault.component for entry in plan.entries]
+            await publish(self._directory, state, self._cluster.processes, plan, components)
+            return reports(self._directory, plan.entries)
+
+    async def fired(self, name: str, seconds: float) -> FaultReport:
+        """Returns how far a fault has come once it has fired, or after so long; after a crash, once the
+        component is down."""
+        state, plan = self._directory.load(), load(self._directory)
+        _, [entry] = without(plan, name)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            (report,) = reports(self._directory, [entry])
+            fell = report.fired and (
+                entry.fault.effect.kind is not Kind.CRASH or await self._is_down(state, entry.fault.component)
+            )
+            if fell:
+                return report
+            if loop.time() > deadline:
+                return next(found for found in await self.current() if found.fault.id == name)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _is_down(self, state: State, component: str) -> bool:
+        process = state.components()[component]
+        if not self._cluster.runs(process):
+            return True
+        if process.kind != "kubelet":
+            return False
+        async with self._cluster.probes() as probes:
+            hosted = await probes.hosted(process) or {}
+        return bool(hosted.get(component.partition("/")[2], {}).get("crashed"))
+
+
+def load(directory: StateDir) -> Plan:
+    """Returns the plan. Raises ClusterError."""
+    path = directory.faults
+    try:
+        return load_plan(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ClusterError(f"cannot read {path / PLAN}: {error}; remove the file") from error
+
+
+def added(state: State, plan: Plan, body: Mapping[str, Any]) -> tuple[Plan, Entry]:
+    """Returns the plan with one more fault. Raises UserError for one that cannot be used."""
+    try:
+        fault = read(body, [entry.fault.id for entry in plan.entries])
+    except FaultError as error:
+        raise UserError(f"fault: {error}") from error
+    known = state.components()
+    if fault.component not in known:
+        hint = near(fault.component, known) or f"; there are {', '.join(known)}"
+        raise UserError(f"fault: there is no component {fault.component}{hint}")
+    entry = Entry(plan.revision + 1, fault, {**body, "id": fault.id})
+    return Plan(plan.revision + 1, (*plan.entries, entry)), entry
+
+
+def without(plan: Plan, name: str) -> tuple[Plan, Sequence[Entry]]:
+    """Returns the plan without a fault, or without `all`, and what was taken away. Raises UserError."""
+    gone = [entry for entry in plan.entries if name in (ALL, entry.fault.id)]
+    if not gone and name != ALL:
+        names = [entry.fault.id for entry in plan.entries]
+        hint = near(name, names) or f"; there are {', '.join(names) or 'none'}"
+        raise UserError(f"there is no fault {name}{hint}")
+    kept = tuple(entry for entry in plan.entries if entry not in gone)
+    return Plan(plan.revision + 1, kept), gone
+
+
+async def publish(
+    directory: StateDir, state: State, processes: Processes, plan: Plan, components: Sequence[str]
+) -> None:
+    """Write the plan, and return when it is in effect in those components that run. Raises ClusterError."""
+    path = directory.faults
+    write_secret(path / PLAN, json.dumps(plan.as_json(), indent=1))
+    known = state.components()
+    hosting = {known[name].name: known[name] for name in components if name in known}
+    for process in hosting.values():
+        processes.send(process.pid, process.birth, signal.SIGHUP)
+    for name in dict.fromkeys(name for name in components if name in known):
+        await _applied(directory, known[name], processes, name, plan.revision)
+
+
+async def _applied(
+    directory: StateDir, process: Process, processes: Processes, component: str, revision: int
+) -> None:
+    """Return once a component has a plan in effect, or does not run. Raises ClusterError."""
+    journal = journal_path(directory.faults, component)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _APPLIED_SECONDS
+    while processes.alive(process.pid, process.birth) and read_account(journal).applied < revision:
+        if loop.time() > deadline:
+            log = directory.log(process.name)
+            raise ClusterError(f"{component} did not take up its faults: restart it, or see {log}")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def reports(directory: StateDir, entries: Sequence[Entry]) -> list[FaultReport]:
+    """Returns how far faults have come, as their components' journals say."""
+    path = directory.faults
+    found = []
+    for entry in entries:
+        account = read_account(journal_path(path, entry.fault.component))
+        progress = account.progress.get((entry.fault.id, entry.generation)) or Progress()
+        found.append(FaultReport(entry.fault, progress.matched, progress.fired, account.seen))
+    return found
