@@ -72,11 +72,11 @@ class Faulty:
         self.server.faults.reload()
 
     async def told(self):
-        """What the time line says."""
+        """Returns what the time line says."""
         return [f"{event.what}: {event.detail}" for event in await self.log.timeline()]
 
     async def replayed(self):
-        """Whether the log comes to the objects that are served."""
+        """Checks that the log comes to the objects that are served."""
         async with await LogReader.open(self.url) as reader:
             return not (await reader.replay()).differences
 

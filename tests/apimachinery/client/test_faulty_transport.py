@@ -39,7 +39,7 @@ async def informer(faulty, clock, client):
 
 
 def number(informer):
-    """What the informer believes of the config map."""
+    """Returns what the informer believes of the config map."""
     found = informer.get("ns", "a")
     return found["data"]["n"] if found else None
 

@@ -30,7 +30,7 @@ def started(path):
 
 
 async def numbers(injector, calls=3):
-    """Which of the next calls are answered."""
+    """Returns which of the next calls are answered with an error."""
     found = []
 
     async def send():
