@@ -12,9 +12,9 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.errors import ScenarioError, UnboundError, UnfitValueError, UnknownFieldError
 from kubeskew.conformance.functions import OPTIONS
-from kubeskew.conformance.suggestions import did_you_mean
 
 _EXPRESSION = re.compile(r"^\((?P<text>.+)\)$", re.DOTALL)
 # A quoted piece of JMESPath, in which a dollar is a dollar; or a binding with the path behind it.

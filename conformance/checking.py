@@ -7,10 +7,10 @@ the file, whatever number of cells it has.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.scenario import NAMESPACE, Cell, Operation, Repeat, Scenario, Step
-from kubeskew.conformance.suggestions import did_you_mean
 
 
 def check_names(scenario: Scenario) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.faults.reading import KEYS as FAULT_KEYS
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.suggestions import did_you_mean
 from kubeskew.kubelet.drivers.switches import SWITCHES
 
 
@@ -59,6 +59,7 @@ OPERATIONS: Mapping[str, Shape] = {
 }
 NOT_YET = ("fork",)
 
+PROFILE_KEYS = ("scenarios", "cells")
 HEADER_KEYS = ("cluster", "parameters", "baseline", "expectedFailures", "notRun")
 EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source")
 EXEMPTION_KEYS = ("when", "steps", "reason")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance import yaml_files
 from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.checking import check_names
@@ -33,7 +34,6 @@ from kubeskew.conformance.marks import check_marks, exemptions, expected_failure
 from kubeskew.conformance.operations import faults
 from kubeskew.conformance.parameters import baseline, parameter
 from kubeskew.conformance.scenario import Operation, Repeat, Scenario, Step
-from kubeskew.conformance.suggestions import did_you_mean
 
 CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
 HEADER = "kubeskew.io/v1alpha1"

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure, Scenario
-from kubeskew.conformance.suggestions import did_you_mean
 
 # Texts that have nothing in common: an expression that is found in all of a row says nothing.
 _UNRELATED = (

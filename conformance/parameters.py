@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.scenario import Parameter, value_name
-from kubeskew.conformance.suggestions import did_you_mean
 
 _SHORTEST_PATH = 2
 

@@ -2,6 +2,9 @@
 
 version: "1.35"
 featureGates: {DRAExtendedResource: true}
+ha: 2                       # API servers; one if it is left out
+components:                 # what differs in some: a kind, or one of it (apiserver-2, kubelet/gpu-node)
+  scheduler: {version: "1.34", featureGates: {DRAExtendedResource: false}}
 nodes:
 - name: gpu-node            # or count: 100
   labels: {zone: a}
@@ -20,8 +23,9 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.resource_names import is_extended_resource
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.drivers.profiles import PROFILES
@@ -30,7 +34,8 @@ from kubeskew.kubelet.drivers.settings import offer, plugin_apis
 DEFAULT_NODES = 3
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
-_CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components"}
+_CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components", "ha"}
+_MOST_SERVERS = 9
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
 _PLUGIN_KEYS = {"resource", "devices", "deviceName"}
 _DRIVER_KEYS = {
@@ -84,11 +89,24 @@ class ClusterSpec:
     servers: int = 1
     port: int = 0
 
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The names of the components that have a version: API servers, control plane, kubelets by node."""
+        one = self.servers == 1
+        servers = ["apiserver"] if one else [f"apiserver-{number}" for number in range(1, self.servers + 1)]
+        kubelets = [f"kubelet/{node.name}" for node in self.nodes]
+        return (*servers, "controller-manager", "scheduler", *kubelets)
+
     def with_flags(
-        self, version: Version | None, gates: Mapping[str, bool], nodes: int | None, servers: int, port: int
+        self,
+        version: Version | None,
+        gates: Mapping[str, bool],
+        nodes: int | None,
+        servers: int | None,
+        port: int,
     ) -> "ClusterSpec":
         """This spec, changed by what the command line said."""
-        spec = replace(self, servers=servers, port=port, gates={**self.gates, **gates})
+        spec = replace(self, servers=servers or self.servers, port=port, gates={**self.gates, **gates})
         if version is not None:
             spec = replace(spec, version=version)
         if nodes is not None:
@@ -123,7 +141,9 @@ def parse(value: Any, source: str) -> ClusterSpec:
         runtime_config=_booleans(cluster.get("runtimeConfig"), f"{source}: runtimeConfig"),
         nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
         overrides=_overrides(cluster.get("components"), f"{source}: components"),
+        servers=_servers(cluster.get("ha", 1), f"{source}: ha"),
     )
+    _check_overrides(spec, f"{source}: components")
     names = [node.name for node in spec.nodes]
     for name in names:
         if names.count(name) > 1:
@@ -136,7 +156,8 @@ def _mapping(value: Any, where: str, known: set[str]) -> dict[str, Any]:
         raise UserError(f"{where}: expected a mapping, found {type(value).__name__}")
     for key in value:
         if key not in known:
-            raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+            hint = did_you_mean(str(key), known)
+            raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(sorted(known))}{hint}")
     return value
 
 
@@ -160,8 +181,28 @@ def _gates(value: Any, version: Version, where: str) -> dict[str, bool]:
     try:
         FeatureGates(version, gates).validate()
     except ValueError as error:
-        raise UserError(f"{where}: {error}") from error
+        unknown = [name for name in gates if not known_gate(name)]
+        hint = did_you_mean(unknown[0], FeatureGates(version).known()) if unknown else ""
+        raise UserError(f"{where}: {error}{hint}") from error
     return gates
+
+
+def _servers(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_SERVERS:
+        raise UserError(f"{where}: expected the number of API servers, 1 to {_MOST_SERVERS}, found {value!r}")
+    return value
+
+
+def _check_overrides(spec: ClusterSpec, where: str) -> None:
+    """Raises UserError if something is said of a component that the cluster does not have."""
+    devices = [entry["name"] for node in spec.nodes for entry in node.drivers]
+    devices += [entry["resource"] for node in spec.nodes for entry in node.device_plugins]
+    names = [*spec.components, *(f"driver/{device}" for device in devices)]
+    known = sorted({*names, *(name.partition("/")[0] for name in names), "apiserver"})
+    for name in spec.overrides:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise UserError(f"{where}: there is no component {name}; known are {', '.join(known)}{hint}")
 
 
 def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import VERSION, change, parse_gates, state_dir_option
@@ -22,20 +21,18 @@ from kubeskew.cluster.state import StateDir
     "--feature-gates", default="", metavar="A=true,B=false", help="Feature gates of every component."
 )
 @click.option(
-    "--ha", "servers", type=click.IntRange(1, 9), default=1, show_default=True, help="How many API servers."
+    "--ha", "servers", type=click.IntRange(1, 9), help="How many API servers [default: 1, or the file's]."
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: a free one]."
 )
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
-@click.pass_context
 def up(
-    ctx: click.Context,
     directory: StateDir,
     version: Version | None,
     nodes: int | None,
     feature_gates: str,
-    servers: int,
+    servers: int | None,
     port: int,
     config: Path | None,
 ) -> None:
@@ -56,7 +53,7 @@ def up(
             "gates": feature_gates or config,
             "nodes": config,
             "count": nodes is not None,
-            "servers": ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE,
+            "servers": servers or config,
             "port": port,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})

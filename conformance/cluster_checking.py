@@ -1,0 +1,107 @@
+"""Checks what a scenario says of its cluster and of its components, before any cluster is started."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubeskew.apimachinery.gates import FeatureGates, known_gate
+from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.cluster import config, drivers, skew
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.planning import check_gates, initial_target
+from kubeskew.conformance.bindings import bind, names_in
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.grammar import OPERATIONS
+from kubeskew.conformance.scenario import Cell, Operation, Scenario
+
+_KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
+_ALL_GATES = ("AllAlpha", "AllBeta")
+
+
+def check_cluster(scenario: Scenario) -> None:
+    """Raises ScenarioError if a cell's cluster cannot be started, or an operation names what is not in it.
+
+    What is wrong in many cells is told once, with the first of them.
+    """
+    for cell in scenario.cells():
+        where = f"{scenario.source}: cluster"
+        bindings = cell.bindings()
+        try:
+            spec = config.parse(bind(dict(scenario.cluster or {}), bindings), where)
+            for name in spec.components:
+                check_gates(name, initial_target(spec, name))
+            versions = {name: initial_target(spec, name).version for name in spec.components}
+            if found := skew.violations(versions):
+                raise UserError(f"{where}: unsupported version skew: {'; '.join(found)}")
+        except UserError as error:
+            of_cell = f" (cell {cell.name})" if cell.parameters else ""
+            raise ScenarioError(f"{error}{of_cell}") from error
+        _check_operations(cell, spec, bindings)
+
+
+def _check_operations(cell: Cell, spec: ClusterSpec, bindings: Mapping[str, Any]) -> None:
+    """Checks the operations on components whose bodies the parameters alone make out."""
+    nodes = {node.name: node.as_json() for node in spec.nodes}
+    for step in cell.steps():
+        known = {**bindings, **step.loop}
+        for operation in step.all_operations():
+            if OPERATIONS[operation.kind].of_cluster and all(
+                name in known for name in names_in(operation.body)
+            ):
+                body = bind(dict(operation.body), known)
+                _check_operation(operation, body, spec, nodes)
+            for name in operation.outputs:
+                known.pop(name, None)
+
+
+def _check_operation(
+    operation: Operation, body: Mapping[str, Any], spec: ClusterSpec, nodes: Mapping[str, Any]
+) -> None:
+    where = f"{operation.where}.{operation.kind}"
+    devices = [drivers.component(name) for name in drivers.all_of(nodes)]
+    if operation.kind in {"upgrade", "downgrade"}:
+        _check_version(body["to"], f"{where}.to")
+    if operation.kind == "gates":
+        _check_gates(body["set"], f"{where}.set")
+    if body.get("components") is not None:
+        components = body["components"]
+        if not isinstance(components, list):
+            raise ScenarioError(f"{where}.components: expected a list of components, found {components!r}")
+        for name in components:
+            _check_known(name, [*spec.components, *_KINDS], f"{where}.components", "component")
+    if "component" in body:
+        every = [*spec.components, *_KINDS, *devices, "driver"]
+        _check_known(body["component"], every, f"{where}.component", "component")
+    if operation.kind == "driver":
+        _check_known(drivers.component(str(body["name"])), devices, f"{where}.name", "component")
+    for node in [body["node"]] if body.get("node") else body.get("nodes") or []:
+        _check_known(node, list(nodes), f"{where}.node", "node")
+
+
+def _check_known(name: Any, known: Sequence[str], where: str, what: str) -> None:
+    if name not in known:
+        names = ", ".join(dict.fromkeys(known)) or "none"
+        raise ScenarioError(
+            f"{where}: there is no {what} {name}; known are {names}{did_you_mean(str(name), known)}"
+        )
+
+
+def _check_version(to: Any, where: str) -> None:
+    try:
+        Version.parse(str(to))
+    except ValueError as error:
+        hint = '; YAML reads 1.30 as the number 1.3: write "1.30"' if isinstance(to, float) else ""
+        raise ScenarioError(f"{where}: {error}{hint}") from error
+
+
+def _check_gates(chosen: Any, where: str) -> None:
+    """Raises ScenarioError for a gate that no release has, or a value that is no boolean."""
+    if not isinstance(chosen, Mapping):
+        raise ScenarioError(f"{where}: expected a mapping of gates to true or false, found {chosen!r}")
+    for name, on in chosen.items():
+        if not known_gate(str(name)) and name not in _ALL_GATES:
+            gates = [gate for version in reversed(SUPPORTED) for gate in FeatureGates(version).known()]
+            raise ScenarioError(f"{where}: no release has a gate {name}{did_you_mean(str(name), gates)}")
+        if on is not None and not isinstance(on, bool):
+            raise ScenarioError(f"{where}.{name}: expected true or false, found {on!r}")
