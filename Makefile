@@ -6,13 +6,19 @@ STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
 .DEFAULT_GOAL := run
 
-.PHONY: help run test test-slow test-random coverage check up down kubectl node bench clean
+.PHONY: help run matrix outcomes test test-slow test-random coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 run: $(STAMP)  ## The main job: the matrix, with a report in report/
-	$(BIN)/kubeskew matrix --report report
+	$(BIN)/kubeskew matrix --profile first --report report
+
+matrix: $(STAMP)  ## Every cell of every scenario, held against the recorded outcomes
+	$(BIN)/kubeskew matrix --profile full --compare --report report
+
+outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
+	$(BIN)/kubeskew matrix --profile full --record --report report
 
 test: check kubectl node  ## Static checks and the whole test suite
 	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow"

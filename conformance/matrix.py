@@ -1,30 +1,70 @@
-"""The matrix: which cells a run has, and running them one after another or side by side."""
+"""Chooses the cells of a matrix: by scenario, by profile, by pattern, by shard."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 
-from kubeskew.apimachinery.clock import Clock
-from kubeskew.conformance.control import ClusterControl
+from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.conformance import yaml_files
+from kubeskew.conformance.cluster_checking import check_cluster
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.divergence import diverged
+from kubeskew.conformance.grammar import PROFILE_KEYS, check_keys
 from kubeskew.conformance.loading import load
-from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.runner import run_cell
 from kubeskew.conformance.scenario import Cell, Scenario
 
-# Which cells a profile runs, by name.
-PROFILES = {
-    "quick": ("kep-5004/upgrade-downgrade/*/1.35-1.36-1.35",),
+FIRST = "kep-5004/upgrade-downgrade/*/1.35-1.36-1.35"
+
+# Which of the cells that come along a profile runs, by name.
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    "first": (FIRST,),
+    "quick": (FIRST,),
+    # of each group of scenarios and of several releases; some pass, fail as upstream, or are not run in part
+    "sample": (
+        *("dra/binding-conditions-upgrade", "dra/drivers/1.34", "kep-4815/upgrade-downgrade/kept"),
+        *("kep-4815/mig/1.36", "kep-5004/basic/explicit/1.36", "kep-5004/mixed-nodes/explicit/1.35"),
+        *("kep-5004/persistence/implicit/1.34-1.35-1.34", "kep-5004/names/1.36"),
+        *(
+            "kep-5004/staged-flips/explicit/none",
+            "kep-5004/staged-flips/implicit/controller-manager+scheduler",
+        ),
+    ),
     "full": ("*",),
 }
 
-# How outcomes are told to people.
-OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
 
-Announce = Callable[[str], None]
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Scenarios, and the patterns of the names of their cells; `title` says what was asked for."""
+
+    title: str
+    scenarios: Sequence[Scenario]
+    patterns: Sequence[str] = ("*",)
+
+    def cells(self, only: Sequence[str] = ()) -> list[Cell]:
+        """The cells whose names match a pattern, and one of `only` if there are any, in the order of files.
+
+        Raises ScenarioError if two cells have one name, or a pattern of the selection matches none.
+        """
+        every = [cell for scenario in self.scenarios for cell in scenario.cells()]
+        sources: dict[str, str] = {}
+        for cell in every:
+            other = sources.setdefault(cell.name, cell.scenario.source)
+            if other != cell.scenario.source:
+                raise ScenarioError(f"two files have a cell {cell.name}: {other} and {cell.scenario.source}")
+        for pattern in self.patterns:
+            if not any(fnmatchcase(name, pattern) for name in sources):
+                raise ScenarioError(
+                    f"{self.title}: no cell has the name {pattern}{did_you_mean(pattern, sources)}"
+                )
+        chosen = {
+            cell.name: cell
+            for cell in every
+            if any(fnmatchcase(cell.name, pattern) for pattern in self.patterns)
+            and (not only or any(fnmatchcase(cell.name, pattern) for pattern in only))
+        }
+        return list(chosen.values())
 
 
 def bundled() -> dict[str, Path]:
@@ -33,60 +73,61 @@ def bundled() -> dict[str, Path]:
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))}
 
 
-def find(name: str) -> Scenario:
-    """A scenario by its name or its file. Raises ScenarioError that lists what there is."""
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"} or path.exists():
-        return load(path)
-    known = bundled()
-    if name not in known:
-        raise ScenarioError(f"there is no scenario {name}; there are: {', '.join(known)} (or name a file)")
-    return load(known[name])
+def find(name: str, beside: Path | None = None) -> Scenario:
+    """A scenario by its name or its file, which may be relative to the folder `beside`.
+
+    Raises ScenarioError that lists what there is.
+    """
+    path = (beside or Path()) / name
+    if path.suffix in {".yaml", ".yml"} or path.is_file():
+        scenario = load(path)
+    else:
+        known = bundled()
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ScenarioError(
+                f"there is no scenario {name}; there are: {', '.join(known)} (or name a file){hint}"
+            )
+        scenario = load(known[name])
+    check_cluster(scenario)
+    return scenario
+
+
+def of_scenarios(names: Sequence[str]) -> Selection:
+    """All cells of these scenarios, by name or by file."""
+    found = list({scenario.source: scenario for scenario in map(find, names)}.values())
+    return Selection(", ".join(scenario.name for scenario in found), found)
+
+
+def of_profile(profile: str) -> Selection:
+    """The cells of a profile that comes along, or of one in a file: `{scenarios: […], cells: [PATTERN…]}`.
+
+    In a file, `scenarios` are names, or files relative to it; without `cells` all of theirs are meant.
+    """
+    if profile in PROFILES:
+        return Selection(f"matrix {profile}", [find(name) for name in bundled()], PROFILES[profile])
+    path = Path(profile)
+    if path.suffix not in {".yaml", ".yml"} and not path.is_file():
+        raise ScenarioError(
+            f"there is no profile {profile}; there are: {', '.join(PROFILES)} (or name a file)"
+            + did_you_mean(profile, PROFILES)
+        )
+    documents = yaml_files.read(path)
+    if len(documents) != 1:
+        raise ScenarioError(f"{path}: expected one document, found {len(documents)}")
+    value = check_keys(documents[0], PROFILE_KEYS, str(path))
+    names, patterns = value.get("scenarios") or list(bundled()), value.get("cells") or ["*"]
+    for key, entries in (("scenarios", names), ("cells", patterns)):
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise ScenarioError(f"{path}: {key}: expected a list of names, found {entries!r}")
+    return Selection(str(path), [find(name, path.parent) for name in names], patterns)
 
 
 def cells_of(profile: str, only: str = "*") -> list[Cell]:
     """The cells of a profile whose names match `only`, a pattern as of a shell."""
-    patterns = PROFILES[profile]
-    cells = (cell for path in bundled().values() for cell in load(path).cells())
-    return [
-        cell
-        for cell in cells
-        if fnmatchcase(cell.name, only) and any(fnmatchcase(cell.name, pattern) for pattern in patterns)
-    ]
+    return of_profile(profile).cells([only])
 
 
-async def run_cells(
-    cells: Sequence[Cell],
-    control_for: Callable[[Cell, Callable[[str], None]], ClusterControl],
-    clock: Clock,
-    announce: Announce,
-    jobs: int = 1,
-) -> list[CellResult]:
-    """Run cells, at most `jobs` at a time, each on a cluster of its own; results in the cells' order."""
-    free = asyncio.Semaphore(jobs)
-
-    async def run(cell: Cell) -> CellResult:
-        async with free:
-
-            def progress(text: str) -> None:
-                announce(f"{cell.name}: {text}")
-
-            result = await run_cell(cell, control_for(cell, progress), clock, progress)
-            progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s")
-            return result
-
-    async with asyncio.TaskGroup() as group:  # if interrupted, it waits until every cell's cluster is down
-        tasks = [group.create_task(run(cell)) for cell in cells]
-    results = [task.result() for task in tasks]
-    _compare(results)
-    return results
-
-
-def _compare(results: Sequence[CellResult]) -> None:
-    """Say of every cell that has a baseline where it parted from it."""
-    by_name = {result.name: result for result in results}
-    for result in results:
-        other = by_name.get(result.baseline or "")
-        if other and other.record and result.record:
-            steps = [step.name for step in result.steps if not step.not_run]
-            result.divergence = diverged(result.record, other.record, other.name, steps)
+def shard(cells: Sequence[Cell], number: int, count: int) -> list[Cell]:
+    """Every COUNT-th cell, beginning with the NUMBER-th: all shards together have each cell once."""
+    return list(cells[number - 1 :: count])

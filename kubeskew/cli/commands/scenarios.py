@@ -1,9 +1,11 @@
 """`kubeskew run` and `kubeskew matrix`."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -14,20 +16,62 @@ from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
 from kubeskew.conformance import matrix as matrices
+from kubeskew.conformance import outcomes, running
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import failing_sets
-from kubeskew.conformance.matrix import OUTCOMES
-from kubeskew.conformance.report import Run, as_json, write
-from kubeskew.conformance.scenario import Cell, Scenario
+from kubeskew.conformance.matrix import Selection
+from kubeskew.conformance.report import Run, as_json, remarks, write
+from kubeskew.conformance.results import FAILED, NOT_RUN
+from kubeskew.conformance.running import OUTCOMES
+from kubeskew.conformance.scenario import Cell
 
 F = Callable[..., Any]
 _KINDS = ("apiserver", "controller-manager")
+T = TypeVar("T")
+
+
+class ShardType(click.ParamType[tuple[int, int]]):
+    """`I/N`: the I-th of N parts."""
+
+    name = "I/N"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        found = re.fullmatch(r"(\d+)/(\d+)", str(value))
+        number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+        if not 1 <= number <= count:
+            self.fail(f"{value!r} is no part such as 1/4", param, ctx)
+        return number, count
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The flags that `run` and `matrix` share."""
+
+    only: tuple[str, ...]
+    shard: tuple[int, int] | None
+    listing: bool
+    report: Path | None
+    jobs: int
+    keep: bool
+    output: str
 
 
 def run_options(command: F) -> F:
-    """The flags that `run` and `matrix` share."""
+    """Adds the flags of `Asked`."""
     for option in (
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="PATTERN",
+            help="Only cells whose names match, as in a shell; repeatable.",
+        ),
+        click.option(
+            "--shard", type=ShardType(), metavar="I/N", help="Only the I-th of N parts of the cells."
+        ),
+        click.option("--list", "listing", is_flag=True, help="Print the cells instead of running them."),
         click.option(
             "--report",
             type=click.Path(path_type=Path, file_okay=False),
@@ -55,94 +99,164 @@ def run_options(command: F) -> F:
     help="Run on this cluster instead of one of our own.",
 )
 @run_options
-def run(
-    scenarios: tuple[str, ...],
-    kubeconfig: Path | None,
-    report: Path | None,
-    jobs: int,
-    keep: bool,
-    output: str,
-) -> int:
+def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> int:
     """Run scenarios, by name or by file, each cell on a fresh cluster.
 
     \b
     kubeskew run kep-5004/upgrade-downgrade
     kubeskew run my-scenario.yaml --report report
+    kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     """
-    found = [_find(name) for name in scenarios]
-    cells = [cell for scenario in found for cell in scenario.cells()]
+    selection = _checked(lambda: matrices.of_scenarios(scenarios))
     if kubeconfig:
-        for scenario in found:
+        for scenario in selection.scenarios:
             if scenario.needs_cluster:
                 raise UserError(f"{scenario.name} changes its cluster's components: leave out --kubeconfig")
-    title = ", ".join(scenario.name for scenario in found)
-    return _run(title, cells, kubeconfig, report, jobs, keep, output)
+    asked = Asked(**flags)
+    cells = _cells(selection, asked)
+    if asked.listing:
+        return _list(cells, asked)
+    return _show(_run(selection, cells, asked, kubeconfig), asked, None)
 
 
 @click.command()
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO...]")
 @click.option(
     "--profile",
-    type=click.Choice(sorted(matrices.PROFILES)),
-    default="quick",
-    show_default=True,
-    help="Which cells.",
+    metavar="NAME|FILE",
+    help=f"Which cells: {', '.join(matrices.PROFILES)}; or a file that says so [default: first].",
 )
-@click.option("--only", default="*", metavar="PATTERN", help="Only cells whose names match, as in a shell.")
+@click.option("--compare", is_flag=True, help="Fail if a step's outcome is another than the recorded one.")
+@click.option("--record", is_flag=True, help="Record the outcomes of the cells that did not fail.")
+@click.option(
+    "--outcomes",
+    "recorded",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=outcomes.RECORD,
+    show_default="conformance/outcomes.json",
+    help="The file of recorded outcomes.",
+)
 @run_options
-def matrix(profile: str, only: str, report: Path | None, jobs: int, keep: bool, output: str) -> int:
-    """Run every cell of a profile.
+def matrix(
+    scenarios: tuple[str, ...],
+    profile: str | None,
+    compare: bool,
+    record: bool,
+    recorded: Path,
+    **flags: Any,
+) -> int:
+    """Run the cells of scenarios, or of a profile.
 
     \b
     kubeskew matrix
     kubeskew matrix --profile full --report report
     kubeskew matrix --profile full --only 'kep-5004/staged-flips/explicit/*'
+    kubeskew matrix mine.yaml other.yaml --jobs 4
+    kubeskew matrix --profile mine-profile.yaml --list -o json
+    kubeskew matrix --profile full --compare
     """
-    cells = matrices.cells_of(profile, only)
-    if not cells:
-        raise UserError(f"--only {only}: no cell of the profile {profile} has such a name")
-    return _run(f"matrix {profile}", cells, None, report, jobs, keep, output)
+    if scenarios and profile:
+        raise UserError("name scenarios or a profile, not both: a profile in a file can list scenarios")
+    if compare and record:
+        raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
+    asked = Asked(**flags)
+    selection = _checked(
+        lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
+    )
+    cells = _cells(selection, asked)
+    if asked.listing:
+        return _list(cells, asked)
+    before = _checked(lambda: outcomes.read(recorded)) if compare or record else {}
+    finished = _run(selection, cells, asked, None)
+    whole = profile == "full" and not asked.only and not asked.shard
+    known = [cell.name for cell in cells] if whole else None
+    if record:
+        left_out = outcomes.record(recorded, finished.cells, known)
+        for name in left_out:
+            echo(f"kubeskew: {name} failed: its recorded outcome stays as it is", err=True)
+    return _show(
+        finished, asked, list(outcomes.differences(before, finished.cells, known)) if compare else None
+    )
 
 
-def _find(name: str) -> Scenario:
+def _checked(work: Callable[[], T]) -> T:
+    """Returns what the work returns; the errors of a scenario are the user's."""
     try:
-        return matrices.find(name)
+        return work()
     except ScenarioError as error:
         raise UserError(str(error)) from error
 
 
-def _run(
-    title: str,
-    cells: Sequence[Cell],
-    kubeconfig: Path | None,
-    report: Path | None,
-    jobs: int,
-    keep: bool,
-    output: str,
-) -> int:
-    """Run the cells, print the table, write the report; 1 if any failed."""
+def _cells(selection: Selection, asked: Asked) -> list[Cell]:
+    cells = _checked(lambda: selection.cells(asked.only))
+    if not cells:
+        raise UserError(
+            f"--only {', '.join(asked.only)}: no cell of {selection.title} has such a name; --list shows them"
+        )
+    return matrices.shard(cells, *asked.shard) if asked.shard else cells
+
+
+def _list(cells: Sequence[Cell], asked: Asked) -> int:
+    """Print the cells, with the numbers of their steps and of those that are to fail or not to be run."""
+    rows = [
+        {
+            "cell": cell.name,
+            "steps": len(cell.steps()),
+            "expected": len(cell.expected_failures()),
+            "not run": len(cell.exemptions()),
+            "scenario": cell.scenario.name,
+            "parameters": dict(cell.parameters),
+            "file": cell.scenario.source,
+        }
+        for cell in cells
+    ]
+    if asked.output == "json":
+        names = {"cell": "name", "not run": "notRun"}
+        print_json([{names.get(key, key): value for key, value in row.items()} for row in rows])
+    else:
+        print_table(["CELL", "STEPS", "EXPECTED", "NOT RUN"], rows)
+    return 0
+
+
+def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: Path | None) -> Run:
+    """Run the cells and write the report."""
     clock = SystemClock()
 
     started = clock.now()
+    if not kubeconfig:  # a test that says nothing of its cluster gets the usual one
+        cells = [
+            replace(cell, scenario=replace(cell.scenario, cluster=cell.scenario.cluster or {}))
+            for cell in cells
+        ]
     with component_processes(*(() if kubeconfig else _KINDS), often=True) as processes:
 
         def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
             if kubeconfig:
                 return KubeconfigControl(kubeconfig)
-            return LocalControl(clock, progress, processes, keep=keep)
+            return LocalControl(clock, progress, processes, keep=asked.keep)
 
-        results = run_async(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
-    scenarios = {cell.scenario.name: cell.scenario for cell in cells}.values()
-    finished = Run(title, started, results, failing_sets(scenarios, results))
-    if report:
+        results = run_async(running.run_cells(cells, control_for, clock, show_progress, asked.jobs))
+    finished = Run(selection.title, started, results, failing_sets(selection.scenarios, results))
+    if asked.report:
         try:
-            write(finished, report)
+            write(finished, asked.report)
         except OSError as error:
-            raise ClusterError(f"cannot write the report to {report}: {error.strerror}") from error
-    if output == "json":
-        print_json(as_json(finished))
+            raise ClusterError(f"cannot write the report to {asked.report}: {error.strerror}") from error
+    return finished
+
+
+def _show(run: Run, asked: Asked, differences: Sequence[str] | None) -> int:
+    """Print the results; 1 if a cell failed or an outcome differs from the recorded one."""
+    if asked.output == "json":
+        compared = {} if differences is None else {"differences": list(differences)}
+        print_json({**as_json(run), **compared})
     else:
-        _print_results(finished, report)
-    return 1 if finished.count("failed") else 0
+        _print_results(run, asked.report)
+        for line in differences or ():
+            echo(f"differs from the record: {line}")
+        if differences is not None:
+            echo(f"{len(differences)} outcomes differ from the record")
+    return 1 if run.count(FAILED) or differences else 0
 
 
 def _print_results(run: Run, report: Path | None) -> None:
@@ -157,15 +271,17 @@ def _print_results(run: Run, report: Path | None) -> None:
     ]
     print_table(["CELL", "RESULT", "STEPS", "SECONDS"], rows)
     for cell in run.cells:
-        if not cell.passed:
-            echo(f"\n{cell.name}\n  {cell.failure}")
-    for each in run.failing_sets:
-        without = ", ".join("{" + ", ".join(members) + "}" for members in each.without)
-        echo(f"\n{each.cells}: {each.step}: fails without {without}")
+        lines = [f"failed: {cell.failure}"] if not cell.passed else []
+        lines += remarks(cell)
+        if lines:
+            echo("\n  ".join([f"\n{cell.name}", *lines]))
+    for sets in run.failing_sets:
+        without = ", ".join("{" + ", ".join(members) + "}" for members in sets.without)
+        echo(f"\n{sets.cells}: {sets.step}: fails without {without}")
     known = f"{run.count('expected')} fail as upstream, " if run.count("expected") else ""
-    left = f"{run.count('notRun')} not run, " if run.count("notRun") else ""
-    echo(f"\n{run.count('passed')} passed, {known}{left}{run.count('failed')} failed in {run.seconds:.1f} s")
+    left = f"{run.count(NOT_RUN)} not run, " if run.count(NOT_RUN) else ""
+    echo(f"\n{run.count('passed')} passed, {known}{left}{run.count(FAILED)} failed in {run.seconds:.1f} s")
     steps = sum(len(cell.steps) for cell in run.cells)
-    echo(f"Steps: {steps - run.count_steps('notRun')} run, {run.count_steps('notRun')} not run")
+    echo(f"Steps: {steps - run.count_steps(NOT_RUN)} run, {run.count_steps(NOT_RUN)} not run")
     if report:
         echo(f"Report: {report / 'index.html'}")

@@ -1,0 +1,89 @@
+"""Recorded outcomes: what came of every step of every cell, to be compared with what comes of it now.
+
+A cell that is green has done what its file says. The record says it of every step, so that a step that is no
+longer run, or fails otherwise than it did, is seen as a difference that somebody has to look at.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.scrubbing import Names
+from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, StepResult, Verdict
+
+RECORD = Path(__file__).parent / "outcomes.json"
+
+Outcome = Mapping[str, Any]  # `{result, steps: {name: verdict}}`
+
+
+def outcome(cell: CellResult) -> Outcome:
+    """The outcome of a cell, without what differs from run to run."""
+    steps: dict[str, str] = {}
+    for step, verdict in cell.verdicts():
+        count = sum(other.name == step.name for other in cell.steps[: len(steps)])
+        steps[f"{step.name} #{count + 1}" if count else step.name] = _verdict(cell, step, verdict)
+    return {"result": cell.outcome, "steps": steps}
+
+
+def _verdict(cell: CellResult, step: StepResult, verdict: Verdict) -> str:
+    """`passed`, or what was found of an expected failure, or why it was not run, or where it failed."""
+    if verdict.outcome == EXPECTED:
+        marks = cell.expected_failures[step.name]
+        found = [mark.matched(failure.found) for failure in step.failures for mark in marks]
+        texts = list(dict.fromkeys(filter(None, found)))
+    elif verdict.outcome in {NOT_RUN, FAILED}:
+        texts = [verdict.why.splitlines()[0]] if verdict.why else []
+    else:
+        texts = []
+    scrubbed = Names()
+    return ": ".join([verdict.outcome, *([scrubbed("; ".join(texts))] if texts else [])])
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The recorded outcomes by cell, none without a record. Raises ScenarioError if it is damaged."""
+    try:
+        recorded: dict[str, Outcome] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{path}: these are no recorded outcomes: {error}") from error
+    return recorded
+
+
+def record(path: Path, cells: Sequence[CellResult], known: Sequence[str] | None = None) -> list[str]:
+    """Write the outcomes of these cells beside those that are recorded; returns the names of cells left out.
+
+    A cell that failed keeps the outcome that it had: there is nothing to be expected of it. With `known`, the
+    names of all cells there are, what is recorded of others is forgotten.
+    """
+    recorded = read(path)
+    failed = [cell.name for cell in cells if not cell.passed]
+    recorded |= {cell.name: outcome(cell) for cell in cells if cell.passed}
+    kept = {name: recorded[name] for name in sorted(recorded) if known is None or name in known}
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    return failed
+
+
+def differences(
+    recorded: Mapping[str, Outcome], cells: Sequence[CellResult], known: Sequence[str] | None = None
+) -> Iterator[str]:
+    """A line for each step of these cells whose outcome is another than the recorded one, cell by cell.
+
+    With `known`, the names of all cells there are, also for each recorded cell that is gone.
+    """
+    for cell in cells:
+        if cell.name not in recorded:
+            yield f"{cell.name}: not recorded yet"
+            continue
+        before, now = recorded[cell.name], outcome(cell)
+        if before["result"] != now["result"]:
+            yield f"{cell.name}: was {before['result']}, is {now['result']}"
+        for step in dict.fromkeys([*before["steps"], *now["steps"]]):
+            old, new = before["steps"].get(step, "no such step"), now["steps"].get(step, "no such step")
+            if old != new:
+                yield f"{cell.name}: {step}: was {old}, is {new}"
+    for name in recorded if known is not None else ():
+        if name not in (known or ()):
+            yield f"{name}: recorded, but there is no such cell any more"

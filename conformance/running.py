@@ -1,0 +1,54 @@
+"""Runs the cells of a matrix one after another or side by side."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.evidence.divergence import diverged
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.runner import run_cell
+from kubeskew.conformance.scenario import Cell
+
+# How outcomes are told to people.
+OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
+
+Announce = Callable[[str], None]
+
+
+async def run_cells(
+    cells: Sequence[Cell],
+    control_for: Callable[[Cell, Callable[[str], None]], ClusterControl],
+    clock: Clock,
+    announce: Announce,
+    jobs: int = 1,
+) -> list[CellResult]:
+    """Run cells, at most `jobs` at a time, each on a cluster of its own; results in the cells' order."""
+    free = asyncio.Semaphore(jobs)
+
+    async def run(cell: Cell) -> CellResult:
+        async with free:
+
+            def progress(text: str) -> None:
+                announce(f"{cell.name}: {text}")
+
+            result = await run_cell(cell, control_for(cell, progress), clock, progress)
+            why = "" if result.passed else f": {result.failure.splitlines()[0]}"
+            progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}")
+            return result
+
+    async with asyncio.TaskGroup() as group:  # if interrupted, it waits until every cell's cluster is down
+        tasks = [group.create_task(run(cell)) for cell in cells]
+    results = [task.result() for task in tasks]
+    _compare(results)
+    return results
+
+
+def _compare(results: Sequence[CellResult]) -> None:
+    """Say of every cell that has a baseline where it parted from it."""
+    by_name = {result.name: result for result in results}
+    for result in results:
+        other = by_name.get(result.baseline or "")
+        if other and other.record and result.record:
+            steps = [step.name for step in result.steps if not step.not_run]
+            result.divergence = diverged(result.record, other.record, other.name, steps)

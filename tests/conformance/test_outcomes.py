@@ -1,0 +1,77 @@
+"""Recorded outcomes, and what differs from them."""
+
+from pathlib import Path
+
+import pytest
+
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.outcomes import differences, outcome, read, record
+from kubeskew.conformance.results import CellResult, OperationResult, StepResult
+from kubeskew.conformance.scenario import Exemption, ExpectedFailure
+
+MARK = ExpectedFailure("`true`", ("looks",), "as upstream", "expected '2', found '[0-9]'", "KEP-5004")
+LEFT_OUT = Exemption("`true`", ("uses it",), "there is no pod")
+
+
+def cell(name: str, found: str = "", *, exempt: bool = True) -> CellResult:
+    """A cell whose step fails as it is to; `found` is what it finds."""
+    look = OperationResult("look", "assert", 0.1, "a Pod" if found else "", found)
+    return CellResult(
+        name,
+        "s",
+        {},
+        [StepResult("starts"), StepResult("looks", [look]), StepResult("uses it", not_run="nothing: $uid")],
+        expected_failures={"looks": [MARK]} if found else {},
+        exemptions={"uses it": [LEFT_OUT]} if exempt else {},
+    )
+
+
+def test_an_outcome_has_what_is_the_same_in_every_run():
+    """Of an expected failure the part that the mark tells of is recorded, without names that are drawn."""
+    found = outcome(
+        cell("s/a", "Quota x-8fk2p of 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed: expected '2', found '0'")
+    )
+
+    assert found == {
+        "result": "expected",
+        "steps": {
+            "starts": "passed",
+            "looks": "expected: expected '2', found '0'",
+            "uses it": "notRun: nothing: $uid",
+        },
+    }
+
+
+def test_what_came_otherwise_is_a_difference(tmp_path: Path):
+    """Each step with another outcome is a line; so are cells that are new, and cells that are gone."""
+    path = tmp_path / "outcomes.json"
+    record(path, [cell("s/a", "expected '2', found '0'"), cell("s/b"), cell("s/gone")])
+    now = [cell("s/a", "expected '2', found '1'"), cell("s/b", exempt=False), cell("s/new")]
+
+    assert list(differences(read(path), now, ["s/a", "s/b", "s/new"])) == [
+        "s/a: looks: was expected: expected '2', found '0', is expected: expected '2', found '1'",
+        "s/b: was passed, is failed",
+        "s/new: not recorded yet",
+        "s/gone: recorded, but there is no such cell any more",
+    ]
+    assert list(differences(read(path), [cell("s/b")])) == []
+
+
+def test_a_failed_cell_keeps_its_record(tmp_path: Path):
+    """There is nothing to be expected of a failure; what was recorded of other cells stays, too."""
+    path = tmp_path / "outcomes.json"
+    record(path, [cell("s/a"), cell("s/b")])
+    before = read(path)
+
+    assert record(path, [cell("s/a", exempt=False)]) == ["s/a"]
+    assert read(path) == before
+    assert record(path, [], ["s/a"]) == []
+    assert list(read(path)) == ["s/a"]
+
+
+def test_a_damaged_record_is_told(tmp_path: Path):
+    """No record is an empty one; a file that is none is refused."""
+    assert read(tmp_path / "none.json") == {}
+    (tmp_path / "outcomes.json").write_text("{")
+    with pytest.raises(ScenarioError, match="these are no recorded outcomes"):
+        read(tmp_path / "outcomes.json")
