@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.conformance import yaml_files
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
@@ -24,7 +24,7 @@ def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
         yield bind(body["resource"], ctx.bindings)
     elif "file" in body:
         path = Path(operation.where.partition(":")[0]).parent / body["file"]
-        for document in yaml_files.load_all(path.read_text()):
+        for document in yaml_files.read(path):
             if document is not None:
                 yield bind(document, ctx.bindings)
     else:

@@ -122,12 +122,16 @@ def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
 def load(path: Path) -> ClusterSpec:
     """The spec in a cluster file. Raises UserError with the place and what is wrong there."""
     try:
-        value = yaml_files.load(path.read_text())
+        documents = yaml_files.load_checked(path.read_text())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except yaml_files.KeyTypeError as error:
+        raise UserError(f"{path}: {error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not YAML: {error}") from error
-    return parse(value, str(path))
+    if len(documents) > 1:
+        raise UserError(f"{path}: expected one document, found {len(documents)}")
+    return parse(documents[0] if documents else None, str(path))
 
 
 def parse(value: Any, source: str) -> ClusterSpec:

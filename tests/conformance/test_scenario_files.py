@@ -142,7 +142,7 @@ def test_an_unknown_scenario_lists_the_known():
         ("8080: 1", 'file: line 1: YAML reads the key 8080 as a number; write "8080"'),
         ("~: 1", 'file: line 1: YAML reads the key ~ as a null; write "~"'),
         ("a: 1\nb: 2\na: 3", "file: line 3: the key a is there twice in one mapping"),
-        ("a: [", "file: line 1: not YAML: "),
+        ("a: [", "file: line 2: not YAML: did not find expected node content"),
     ],
 )
 def test_keys_of_yaml_are_texts(text: str, message: str):

@@ -1,10 +1,12 @@
 """Cluster files: what they say, and what is wrong with them."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster.config import NodeSpec, parse
+from kubeskew.cluster.config import NodeSpec, load, parse
 from kubeskew.cluster.failures import UserError
 
 EXAMPLE = """
@@ -79,3 +81,35 @@ def test_what_is_wrong_is_said(text: str, message: str):
     """A wrong file is answered with the place and what is wrong there."""
     with pytest.raises(UserError, match=message):
         parse(yaml.safe_load(text), "file")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nodes:\n- labels: {on: a}", 'line 2: YAML reads the key on as a boolean; write "on"'),
+        ("ha: 1\nha: 2", "line 2: the key ha is there twice in one mapping"),
+        ("ha: 1\n---\nha: 2", "expected one document, found 2"),
+        (
+            "components: {schedular: {version: '1.35'}}",
+            "there is no component schedular; .* did you mean scheduler",
+        ),
+        ("components: {kubelet/node-4: {version: '1.35'}}", "there is no component kubelet/node-4"),
+        ("featureGates: {DRAExtendedResorce: true}", "unrecognized .*; did you mean DRAExtendedResource"),
+        ("ha: two", "ha: expected the number of API servers, 1 to 9, found 'two'"),
+    ],
+)
+def test_what_a_file_cannot_mean_is_refused(tmp_path: Path, text: str, message: str):
+    """Keys that are not what they look like, and names of what is not there, are told with a suggestion."""
+    (tmp_path / "cluster.yaml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        load(tmp_path / "cluster.yaml")
+
+
+def test_a_file_gives_the_number_of_servers():
+    """`ha` names them, too; the flag wins."""
+    components = {"apiserver-2": {"version": "1.35"}}
+    spec = parse({"ha": 2, "nodes": [], "components": components}, "file")
+
+    assert spec.components == ("apiserver-1", "apiserver-2", "controller-manager", "scheduler")
+    assert spec.with_flags(None, {}, None, None, 0).servers == 2
+    assert spec.with_flags(None, {}, None, 3, 0).servers == 3
