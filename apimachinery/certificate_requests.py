@@ -67,4 +67,4 @@ def _alternatives(request: x509.CertificateSigningRequest) -> frozenset[str]:
     except x509.ExtensionNotFound:
         return frozenset()
     kinds = zip(("dns", "email", "ip", "uri"), _ALTERNATIVES, strict=True)
-    return frozenset(name for name, kind in kinds if any(isinstance(one, kind) for one in names))
+    return frozenset(name for name, kind in kinds if any(isinstance(name, kind) for name in names))

@@ -42,8 +42,12 @@ class LabelSelector:
     def __init__(self, requirements: Iterable[Requirement] = (), *, selectable: bool = True) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.selectable = selectable
-        self._equal = [(each.key, each.values[0]) for each in self.requirements if each.operator in EQUAL]
-        self._others = [each for each in self.requirements if each.operator not in EQUAL]
+        self._equal = [
+            (requirement.key, requirement.values[0])
+            for requirement in self.requirements
+            if requirement.operator in EQUAL
+        ]
+        self._others = [requirement for requirement in self.requirements if requirement.operator not in EQUAL]
 
     @classmethod
     def parse(cls, text: str) -> "LabelSelector":

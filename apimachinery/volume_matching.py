@@ -74,7 +74,9 @@ def best(volumes: Iterable[Object], claim: Object, *, delayed: bool) -> Object |
     """
     ordered = sorted(volumes, key=lambda one: (_capacity(one), one["metadata"]["name"]))
     fitting = [
-        one for one in ordered if not mismatch(one, claim) and not one["metadata"].get("deletionTimestamp")
+        volume
+        for volume in ordered
+        if not mismatch(volume, claim) and not volume["metadata"].get("deletionTimestamp")
     ]
     for volume in fitting:
         if is_meant_for(volume, claim):

@@ -208,7 +208,7 @@ class _Builder:
 
     def _sources(self, value: Any) -> list[dict[str, Any]]:
         sources = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, dict) for one in sources):
+        if not all(isinstance(source, dict) for source in sources):
             raise YAMLBodyError("yaml: map merge requires map or sequence of maps as the value")
         return sources
 

@@ -53,7 +53,7 @@ def field_path(pod: Object, name: str) -> str:
     """Returns the path of a container in its pod, as events name it."""
     kind = "initContainers"
     for field, specs in (("containers", containers(pod)), ("ephemeralContainers", ephemeral_containers(pod))):
-        if any(one["name"] == name for one in specs):
+        if any(container["name"] == name for container in specs):
             kind = field
     return f"spec.{kind}{{{name}}}"
 

@@ -88,7 +88,7 @@ class NodeFinder:
             return feasible
         diagnosis = Diagnosis(len(nodes), rejected)
         diagnosis.plugins = {status.plugin for status in rejected.values()}
-        diagnosis.pending = {each.plugin for each in rejected.values() if each.code is Code.PENDING}
+        diagnosis.pending = {status.plugin for status in rejected.values() if status.code is Code.PENDING}
         return diagnosis
 
     def _promised(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:

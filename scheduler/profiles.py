@@ -46,8 +46,8 @@ def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0
         for point, kind in _PROTOCOLS.items()
     }
     points = merging.points(everywhere, settings.plugins, able)
-    weights = {each.name: each.weight or 1 for each in points["score"]}
-    order = {point: [each.name for each in points[point]] for point in EXTENSION_POINTS}
+    weights = {plugin.name: plugin.weight or 1 for plugin in points["score"]}
+    order = {point: [plugin.name for plugin in points[point]] for point in EXTENSION_POINTS}
     used = {name for names in order.values() for name in names}
     if settings.percentage_of_nodes_to_score is not None:
         percentage = settings.percentage_of_nodes_to_score
@@ -61,8 +61,8 @@ def _failed(settings: ProfileSettings) -> str:
 
 def _wanted(everywhere: Sequence[PluginRef], settings: ProfileSettings) -> Sequence[str]:
     """Returns the plugins that act anywhere, in the default order."""
-    named = [each.name for point in EXTENSION_POINTS for each in _enabled(settings, point)]
-    return [*dict.fromkeys([*(each.name for each in everywhere), *named])]
+    named = [plugin.name for point in EXTENSION_POINTS for plugin in _enabled(settings, point)]
+    return [*dict.fromkeys([*(plugin.name for plugin in everywhere), *named])]
 
 
 def _enabled(settings: ProfileSettings, point: str) -> Sequence[PluginRef]:
@@ -72,7 +72,7 @@ def _enabled(settings: ProfileSettings, point: str) -> Sequence[PluginRef]:
 
 def _missing(everywhere: Sequence[PluginRef], settings: ProfileSettings, name: str) -> str:
     """Returns the error for an unknown plugin; it depends on where the plugin was enabled."""
-    if name in {each.name for each in everywhere}:
+    if name in {plugin.name for plugin in everywhere}:
         return f'MultiPointPlugin "{name}" does not exist'
     point = next(point for point in EXTENSION_POINTS if name in {e.name for e in _enabled(settings, point)})
     return f'{point[0].upper()}{point[1:]}Plugin "{name}" does not exist'

@@ -56,7 +56,7 @@ class Reporter:
     def _condition(self, pod: Object, reason: str, message: str) -> Object | None:
         """Returns the new PodScheduled condition; None if the pod has it already."""
         conditions = (pod.get("status") or {}).get("conditions") or []
-        old: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
+        old: Object = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
         new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         generation = pod["metadata"].get("generation")
         if self._features.observed_generation and generation:

@@ -20,6 +20,6 @@ def untolerated(
     covering = list(tolerations)
     wanted = set(effects)
     for taint in taints:
-        if taint.get("effect") in wanted and not any(tolerates(each, taint) for each in covering):
+        if taint.get("effect") in wanted and not any(tolerates(toleration, taint) for toleration in covering):
             return taint
     return None

@@ -122,7 +122,7 @@ def _check(claim: Object, pod: PodInfo, *, must_be_owned: bool) -> None:
     if metadata.get("deletionTimestamp"):
         raise ClaimUnusable(f'persistentvolumeclaim "{name}" is being deleted')
     owners = metadata.get("ownerReferences") or ()
-    if must_be_owned and not any(each.get("controller") and each.get("uid") == pod.uid for each in owners):
+    if must_be_owned and not any(owner.get("controller") and owner.get("uid") == pod.uid for owner in owners):
         raise ClaimUnusable(
             f"PVC {pod.namespace}/{name} was not created for pod {pod.key} (pod is not owner)"
         )

@@ -213,16 +213,16 @@ class Checker:
             return self._logic(node, name, given)
         result: Type | None = None
         matching: list[Overload] = []
-        for each in self._functions.of(name):
-            if each.method != (target is not None):
+        for overload in self._functions.of(name):
+            if overload.method != (target is not None):
                 continue
-            free_types = sorted(each.generic, key=str)  # type: ignore[set-order]  # no two have one name
+            free_types = sorted(overload.generic, key=str)  # type: ignore[set-order]  # no two have one name
             fresh: Bindings = {free: self._fresh_parameter() for free in free_types}
-            wanted = tuple(substitute(fresh, kind) for kind in each.parameters)
+            wanted = tuple(substitute(fresh, kind) for kind in overload.parameters)
             if not self._all_fit(given, wanted):
                 continue
-            matching.append(each)
-            found = substitute(self._bindings, substitute(fresh, each.result))
+            matching.append(overload)
+            found = substitute(self._bindings, substitute(fresh, overload.result))
             if result is None:
                 result = found
             elif not types.is_dyn(result) and found != result:

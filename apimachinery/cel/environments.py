@@ -56,9 +56,9 @@ _VALIDATED_SINCE = 29
 _KEYWORDS_SINCE = 31
 _CROSS_TYPE_SINCE = 28
 _CROSS_TYPE = tuple(
-    f"{word}_{one}_{other}"
+    f"{word}_{left}_{other}"
     for word in ("less", "less_equals", "greater", "greater_equals")
-    for one in ("int64", "uint64", "double")
+    for left in ("int64", "uint64", "double")
     for other in ("int64", "uint64", "double")
 )
 
@@ -109,7 +109,7 @@ class Environment:
         functions = self.functions
         added: dict[Any, Any] = dict(self.macros)
         if libraries:
-            more = [each for library in libraries for each in library.functions]
+            more = [function for library in libraries for function in library.functions]
             functions = Functions((*functions.all(), *more))
             for library in libraries:
                 added.update(library.macros)
@@ -144,7 +144,7 @@ def _base(minor: int) -> Environment:
             functions += library.functions
             known.update(library.macros)
     if minor < _CROSS_TYPE_SINCE:
-        functions = [each for each in functions if each.identity not in _CROSS_TYPE]
+        functions = [function for function in functions if function.identity not in _CROSS_TYPE]
     return Environment(minor, {}, {**types.NAMED, **_NAMED}, Functions(functions), known)
 
 

@@ -143,15 +143,15 @@ class Estimator:
             target = self.operand(node.target)
         found: Range = EMPTY
         size: Range | None = None
-        for each in self._checked.overloads[node]:
-            estimate = self._function(node, function, each.identity, target, operands, costs)
+        for overload in self._checked.overloads[node]:
+            estimate = self._function(node, function, overload.identity, target, operands, costs)
             found = found.union(estimate.cost)
             if estimate.size is not None:
                 size = estimate.size if size is None else size.union(estimate.size)
-            if each.identity in ("index_list", "index_map"):
+            if overload.identity in ("index_list", "index_map"):
                 entry = self.entry(node.arguments[0])
                 size = entry.value if entry else None
-                step = "@items" if each.identity == "index_list" else "@values"
+                step = "@items" if overload.identity == "index_list" else "@values"
                 self._paths[node] = (*self.path(node.arguments[0]), step)
             if size is None:
                 size = self.computed(node)

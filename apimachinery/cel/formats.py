@@ -52,8 +52,8 @@ def _uri(text: str) -> list[str]:
 _DATE_TIME_SIZE = 71  # lengths of upstream's patterns; those of dates are a guess
 
 FORMATS_BY_NAME: Mapping[str, Format] = {
-    each.name: each
-    for each in (
+    format_.name: format_
+    for format_ in (
         Format("dns1123Label", 30, names.dns1123_label),
         Format("dns1123Subdomain", 60, names.dns1123_subdomain),
         Format("dns1035Label", 30, names.dns1035_label),

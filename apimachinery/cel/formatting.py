@@ -52,8 +52,8 @@ def _unfit_text(node: Node, type_of: Callable[[Node], Type]) -> Node | None:
     if isinstance(node, ListLiteral):
         inner = node.items
     elif isinstance(node, MapLiteral):
-        inner = (each for entry in node.entries for each in (entry.key, entry.value))
-    return next((found for each in inner if (found := _unfit_text(each, type_of)) is not None), None)
+        inner = (part for entry in node.entries for part in (entry.key, entry.value))
+    return next((found for part in inner if (found := _unfit_text(part, type_of)) is not None), None)
 
 
 def _is_one_of(kind: Type, kinds: frozenset[str]) -> bool:

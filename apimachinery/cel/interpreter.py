@@ -216,7 +216,7 @@ class Interpreter:
         method = node.target is not None and node not in self._checked.functions
         candidates = overloads
         if not identity:  # at run time any overload of the name may apply
-            candidates = tuple(each for each in self._functions.of(name) if each.method == method)
+            candidates = tuple(overload for overload in self._functions.of(name) if overload.method == method)
         return application(dispatcher(name, candidates), call_cost(name, identity), steps)
 
     def _members(self, node: Node) -> list[Any] | None:

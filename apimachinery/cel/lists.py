@@ -28,7 +28,7 @@ _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string
 
 
 def _index_of(items: Values, item: Any) -> int:
-    return next((i for i, each in enumerate(items) if equal(each, item)), -1)
+    return next((i for i, other in enumerate(items) if equal(other, item)), -1)
 
 
 def _last_index_of(items: Values, item: Any) -> int:

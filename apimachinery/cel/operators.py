@@ -167,7 +167,7 @@ def contained(item: Any, container: Any) -> bool:
         except TypeError:
             return False
     if isinstance(container, list | tuple):
-        return any(equal(item, each) for each in container)
+        return any(equal(item, element) for element in container)
     raise EvaluationError(NO_SUCH_OVERLOAD)
 
 

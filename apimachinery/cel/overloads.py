@@ -155,11 +155,11 @@ class Functions:
     def __init__(self, overloads: Iterable[Overload]) -> None:
         self._overloads: dict[str, list[Overload]] = {}
         known: set[tuple[str, bool, tuple[Type, ...]]] = set()
-        for each in overloads:
-            key = (each.name, each.method, each.parameters)
+        for overload in overloads:
+            key = (overload.name, overload.method, overload.parameters)
             if key not in known:
                 known.add(key)
-                self._overloads.setdefault(each.name, []).append(each)
+                self._overloads.setdefault(overload.name, []).append(overload)
 
     def __contains__(self, name: str) -> bool:
         return name in self._overloads
@@ -168,7 +168,7 @@ class Functions:
         return tuple(self._overloads.get(name, ()))
 
     def all(self) -> tuple[Overload, ...]:
-        return tuple(each for listed in self._overloads.values() for each in listed)
+        return tuple(overload for listed in self._overloads.values() for overload in listed)
 
 
 def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
@@ -176,7 +176,7 @@ def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]
     fits."""
     if all(each.loose and each.function is overloads[0].function for each in overloads):
         return overloads[0].function
-    if any(each.looks_inside for each in overloads):
+    if any(overload.looks_inside for overload in overloads):
         return lambda *values: _find(name, overloads, values)(*values)
     known: dict[tuple[type, ...], Callable[..., Any]] = {}
 
@@ -193,7 +193,7 @@ def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]
 
 
 def _find(name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Callable[..., Any]:
-    for each in overloads:
-        if each.loose or each.accepts(values):
-            return each.function
+    for overload in overloads:
+        if overload.loose or overload.accepts(values):
+            return overload.function
     raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({', '.join(map(type_name, values))})")

@@ -226,7 +226,7 @@ def membership(step: Step, members: list[Any]) -> Step:
         value = step(frame)
         if isinstance(value, str | bytes) or value.__class__ is int:
             return value in known
-        return any(equal(value, each) for each in members)
+        return any(equal(value, member) for member in members)
 
     return member
 

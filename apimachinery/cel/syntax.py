@@ -391,7 +391,7 @@ class _Parser:
     def _height(self, call: Call) -> int:
         known = self._heights.get(call)
         return (
-            max([self._heights.get(each, 0) for each in call.arguments], default=0)
+            max([self._heights.get(argument, 0) for argument in call.arguments], default=0)
             if known is None
             else known
         )

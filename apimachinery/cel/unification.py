@@ -35,7 +35,7 @@ def assignable(bindings: Bindings, given: Type, wanted: Type) -> bool:
 
 def all_assignable(bindings: Bindings, given: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
     return len(given) == len(wanted) and all(
-        assignable(bindings, one, other) for one, other in zip(given, wanted, strict=True)
+        assignable(bindings, have, other) for have, other in zip(given, wanted, strict=True)
     )
 
 
@@ -94,7 +94,7 @@ def substitute(bindings: Bindings, kind: Type, *, free: Type | None = None) -> T
         return kind if free is None else free
     if not kind.parameters:
         return kind
-    inner = tuple(substitute(bindings, each, free=free) for each in kind.parameters)
+    inner = tuple(substitute(bindings, parameter, free=free) for parameter in kind.parameters)
     return kind if inner == kind.parameters else Type(kind.kind, kind.name, inner)
 
 

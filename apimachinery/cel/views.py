@@ -182,7 +182,7 @@ class MapList(list[Any]):
 
 
 def _within(item: Any, items: Iterable[Any]) -> bool:
-    return any(equal(item, each) for each in items)
+    return any(equal(item, other) for other in items)
 
 
 def to_json(value: Any) -> Any:

@@ -85,7 +85,9 @@ def from_v2(obj: Object) -> None:
     for metric in filter(_is_cpu, current):
         if _utilization(metric, "current") is not None:
             status["currentCPUUtilizationPercentage"] = _utilization(metric, "current")
-    others = [one for one in metrics if not (_is_cpu(one) and _utilization(one, "target") is not None)]
+    others = [
+        metric for metric in metrics if not (_is_cpu(metric) and _utilization(metric, "target") is not None)
+    ]
     behaviour = spec.pop("behavior", None)
     kept = {
         _METRICS: [metric_to_v1(metric, "target") for metric in others],

@@ -142,8 +142,12 @@ def _rules(rules: Object | None) -> Object | None:
         return None
     found: Object = {_go_name(name): rules.get(name) for name in _RULES}
     found["Policies"] = [
-        {"Type": one.get("type"), "Value": one.get("value"), "PeriodSeconds": one.get("periodSeconds")}
-        for one in rules.get("policies") or []
+        {
+            "Type": policy.get("type"),
+            "Value": policy.get("value"),
+            "PeriodSeconds": policy.get("periodSeconds"),
+        }
+        for policy in rules.get("policies") or []
     ] or None
     return found
 

@@ -16,7 +16,7 @@ _PLACES = {Kind.DROP: ("request", "answer", "connection"), Kind.CRASH: ("before"
 def read_effect(body: Mapping[str, Any]) -> Effect:
     """Returns what goes wrong. Raises FaultError."""
     key = next(key for key in EFFECTS if key in body)
-    if key != "answer" and (wrong := [each for each in ("message", "retryAfter") if each in body]):
+    if key != "answer" and (wrong := [field for field in ("message", "retryAfter") if field in body]):
         raise FaultError(f"{wrong[0]}: only an answer has one")
     return _READERS[key](body[key], body)
 

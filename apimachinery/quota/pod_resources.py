@@ -77,7 +77,11 @@ class PodResources:
         if not self.status:
             return {}
         fields = ("initContainerStatuses", "containerStatuses")
-        return {one["name"]: one for name in fields for one in status.get(name) or ()}
+        return {
+            container_status["name"]: container_status
+            for name in fields
+            for container_status in status.get(name) or ()
+        }
 
     def _own(self, pod: Object, field: str) -> Amounts:
         """Returns the pod-level resources; during a resize, the larger of spec and status."""
@@ -114,8 +118,8 @@ def is_infeasible(pod: Object) -> bool:
     if status.get("resize") == "Infeasible":
         return True
     return any(
-        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
-        for one in status.get("conditions") or ()
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in status.get("conditions") or ()
     )
 
 

@@ -37,8 +37,9 @@ class DeviceClasses:
     @classmethod
     def of(cls, classes: Iterable[Object]) -> "DeviceClasses":
         explicit = {
-            one["metadata"]["name"]: (one.get("spec") or {}).get("extendedResourceName") or ""
-            for one in classes
+            device_class["metadata"]["name"]: (device_class.get("spec") or {}).get("extendedResourceName")
+            or ""
+            for device_class in classes
         }
         return cls(
             explicit, frozenset({*(IMPLICIT + name for name in explicit), *filter(None, explicit.values())})
@@ -150,7 +151,7 @@ def _owning_pod(claim: Object) -> Object | None:
     if (metadata.get("annotations") or {}).get(ANNOTATION) != "true":
         return None
     owners: list[Object] = metadata.get("ownerReferences") or []
-    owner = next((one for one in owners if one.get("controller")), None)
+    owner = next((owner for owner in owners if owner.get("controller")), None)
     if owner is None or owner.get("kind") != "Pod" or owner.get("apiVersion") != "v1":
         return None
     return owner
@@ -164,8 +165,8 @@ def _devices(request: Object) -> Amounts:
     alternatives = request.get("firstAvailable") or ()
     if alternatives:
         most: Amounts = {}
-        for one in alternatives:
-            most = raised(most, _one(one)) if _one(one) else most
+        for alternative in alternatives:
+            most = raised(most, _one(alternative)) if _one(alternative) else most
         return {name: quantity for name, quantity in most.items() if quantity.sign()}
     exactly = request.get("exactly")
     if exactly is None:

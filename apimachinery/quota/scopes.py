@@ -84,7 +84,8 @@ def is_best_effort(pod: Object) -> bool:
     if spec.get("resources"):
         return not _asks(spec)
     return not any(
-        _asks(one) for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        _asks(container)
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     )
 
 
@@ -104,7 +105,7 @@ def uses_other_namespaces(spec: Mapping[str, Any]) -> bool:
         found = affinity.get(kind) or {}
         terms = list(found.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
         weighted = found.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [one.get("podAffinityTerm") or {} for one in weighted]
+        terms += [term.get("podAffinityTerm") or {} for term in weighted]
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False

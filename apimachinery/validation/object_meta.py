@@ -145,10 +145,10 @@ def validate_owner_references(references: Sequence[Object], path: str) -> list[F
         if reference.get("controller"):
             if controller is not None:
                 named = " and ".join(
-                    f"{one.get('kind')}/{one.get('name')}" for one in (controller, reference)
+                    f"{owner.get('kind')}/{owner.get('name')}" for owner in (controller, reference)
                 )
                 text = f'{_ONE_CONTROLLER}. Found "true" in references for {named}'
-                errors.append(invalid(path, [_shown_owner(one) for one in references], text))
+                errors.append(invalid(path, [_shown_owner(reference) for reference in references], text))
             controller = reference
     return errors
 

@@ -94,7 +94,7 @@ class HorizontalController(Controller):
 
     def _unmeasured(self, autoscaler: Object, found: Object) -> None:
         metrics = autoscaler["spec"].get("metrics") or []
-        failures = [status.failure(one) for one in metrics]
+        failures = [status.failure(metric) for metric in metrics]
         found.setdefault("desiredReplicas", 0)
         found["currentMetrics"] = [{"type": ""} for _ in metrics]
         if not failures:
@@ -129,7 +129,11 @@ class HorizontalController(Controller):
         key = group, target["kind"]
         if key not in self._refs:
             served = await served_resources(self.client)
-            self._refs = {(one.ref.group, one.ref.kind): one.ref for one in served if one.preferred}
+            self._refs = {
+                (resource.ref.group, resource.ref.kind): resource.ref
+                for resource in served
+                if resource.preferred
+            }
         if key not in self._refs:
             why = f'no matches for kind "{target["kind"]}" in group "{group}"'
             raise SyncError(f"unable to determine resource for scale target reference: {why}")

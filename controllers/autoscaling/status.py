@@ -23,10 +23,10 @@ def with_condition(
     made: Object = {"type": kind, "status": text, "lastTransitionTime": timestamp(now)}
     made |= {"reason": reason, "message": message}
     found = list(conditions)
-    for position, one in enumerate(found):
-        if one["type"] == kind:
-            if one["status"] == text and one.get("lastTransitionTime"):
-                made["lastTransitionTime"] = one["lastTransitionTime"]
+    for position, condition in enumerate(found):
+        if condition["type"] == kind:
+            if condition["status"] == text and condition.get("lastTransitionTime"):
+                made["lastTransitionTime"] = condition["lastTransitionTime"]
             found[position] = made
             return found
     return [*found, made]

@@ -38,7 +38,10 @@ def conditions(request: Object) -> list[Object]:
 
 def has(request: Object, kind: str) -> bool:
     """Returns whether a condition of the kind is true (old ones have an empty status)."""
-    return any(one["type"] == kind and one.get("status") in {None, "", "True"} for one in conditions(request))
+    return any(
+        condition["type"] == kind and condition.get("status") in {None, "", "True"}
+        for condition in conditions(request)
+    )
 
 
 def with_condition(request: Object, kind: str, reason: str, message: str) -> Object:

@@ -76,5 +76,9 @@ class Issuer:
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         found.append((identifier, False))
         asked_for = (extension.value for extension in asked.extensions)
-        found += [(one, False) for one in asked_for if isinstance(one, x509.SubjectAlternativeName)]
+        found += [
+            (extension, False)
+            for extension in asked_for
+            if isinstance(extension, x509.SubjectAlternativeName)
+        ]
         return found

@@ -76,14 +76,14 @@ class Run:
         return list(self.status.get("active") or ())
 
     def _drop(self, uid: str) -> None:
-        left = [one for one in self._active() if one["uid"] != uid]
+        left = [reference for reference in self._active() if reference["uid"] != uid]
         self.status.pop("active", None)
         if left:
             self.status["active"] = left
 
     def _note(self, job: Object) -> None:
         metadata = job["metadata"]
-        known = any(one["uid"] == metadata["uid"] for one in self._active())
+        known = any(reference["uid"] == metadata["uid"] for reference in self._active())
         if not known and not conditions.is_finished(job):
             text = f"Saw a job that the controller did not create or forgot: {metadata['name']}"
             self._tell("Warning", "UnexpectedJob", text)
@@ -144,7 +144,7 @@ class Run:
             text = due.strftime("%a, %d %b %Y %H:%M:%S +0000")
             self._tell("Warning", "MissSchedule", f"Missed scheduled time to start a job: {text}")
             return None
-        if any(one["name"] == self._name_of(due) for one in self._active()):
+        if any(reference["name"] == self._name_of(due) for reference in self._active()):
             return None
         if self.status.get("lastScheduleTime") == timestamp(due):
             return None
@@ -189,7 +189,7 @@ class Run:
         """Returns whether a job was already made for this moment, when the status could not be written."""
         owner = owner_references.controller_reference(job)
         ours = owner is not None and owner["uid"] == self._cron_job["metadata"]["uid"]
-        return ours and not any(one["uid"] == job["metadata"]["uid"] for one in self._active())
+        return ours and not any(reference["uid"] == job["metadata"]["uid"] for reference in self._active())
 
     async def _live(self, reference: Object) -> Object | None:
         try:

@@ -176,7 +176,7 @@ class DaemonSetController(PodOwnerController):
         for _ in range(len(nodes) - successes):
             self.expectations.creation_seen(key)  # its event will not come
         failure = await self.delete_pods(key, daemon_set, gone)
-        failures = [one for one in failures if not is_namespace_terminating(one)]
+        failures = [failure for failure in failures if not is_namespace_terminating(failure)]
         failures += [failure] if failure is not None else []
         if failures:
             raise failures[0]
@@ -190,8 +190,8 @@ class DaemonSetController(PodOwnerController):
             daemon_set, lambda one: selector.matches(one["metadata"].get("labels"))
         )
         wanted = history.patch_of(daemon_set)
-        equal = [one for one in found if history.same_data(one.get("data"), wanted)]
-        old = [one for one in found if one not in equal]
+        equal = [revision for revision in found if history.same_data(revision.get("data"), wanted)]
+        old = [revision for revision in found if revision not in equal]
         number = history.next_number(old)
         if not equal:
             return await self._create_revision(daemon_set, number), old
@@ -217,8 +217,8 @@ class DaemonSetController(PodOwnerController):
         found = await self._on_nodes(daemon_set)
         live = {
             (pod["metadata"].get("labels") or {}).get(REVISION_LABEL) or ""
-            for each in found.values()
-            for pod in each
+            for pods_of_node in found.values()
+            for pod in pods_of_node
         }
         excess = len(old) - (_DEFAULT_HISTORY if limit is None else int(limit))
         await self._revisions.delete(history.unused(old, live - {""})[: max(0, excess)])

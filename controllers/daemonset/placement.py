@@ -89,7 +89,7 @@ def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
     refused = {
         taint.get("effect")
         for taint in node["spec"].get("taints") or ()
-        if not any(tolerates(one, taint) for one in tolerations)
+        if not any(tolerates(toleration, taint) for toleration in tolerations)
     }
     if refused & {"NoSchedule", "NoExecute"}:
         return False, "NoExecute" not in refused

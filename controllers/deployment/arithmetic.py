@@ -21,17 +21,19 @@ def replicas(obj: Object) -> int:
 
 
 def total(sets: Iterable[Object]) -> int:
-    return sum(replicas(one) for one in sets)
+    return sum(replicas(replica_set) for replica_set in sets)
 
 
 def reported(sets: Iterable[Object | None], name: str) -> int:
     """Returns the sum of a status field."""
-    return sum((one.get("status") or {}).get(name) or 0 for one in sets if one is not None)
+    return sum(
+        (replica_set.get("status") or {}).get(name) or 0 for replica_set in sets if replica_set is not None
+    )
 
 
 def active(sets: Iterable[Object | None]) -> list[Object]:
     """Returns the replica sets with replicas in their specs."""
-    return [one for one in sets if one is not None and replicas(one) > 0]
+    return [replica_set for replica_set in sets if replica_set is not None and replicas(replica_set) > 0]
 
 
 def by_age(sets: Iterable[Object]) -> list[Object]:
@@ -94,11 +96,11 @@ def unhealthy_cuts(deployment: Object, old: Sequence[Object], new: Object) -> di
     """Returns smaller sizes of old replica sets, without their replicas that are not available anyway."""
     left = _may_remove(deployment, old, new)
     sizes: dict[str, int] = {}
-    for one in by_age(old):
-        size, available = replicas(one), reported([one], "availableReplicas")
+    for replica_set in by_age(old):
+        size, available = replicas(replica_set), reported([replica_set], "availableReplicas")
         cut = min(left, size - available)
         if cut > 0:
-            sizes[one["metadata"]["name"]] = size - cut
+            sizes[replica_set["metadata"]["name"]] = size - cut
             left -= cut
     return sizes
 
@@ -119,10 +121,10 @@ def rolling_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict
     minimum = replicas(deployment) - max_unavailable(deployment)
     left = reported([*old, new], "availableReplicas") - minimum
     sizes: dict[str, int] = {}
-    for one in by_age(old):
-        cut = min(left, replicas(one))
+    for replica_set in by_age(old):
+        cut = min(left, replicas(replica_set))
         if cut > 0:
-            sizes[one["metadata"]["name"]] = replicas(one) - cut
+            sizes[replica_set["metadata"]["name"]] = replicas(replica_set) - cut
             left -= cut
     return sizes
 
@@ -135,9 +137,9 @@ def proportional_sizes(deployment: Object, sets: Sequence[Object]) -> dict[str, 
     ordered = by_size(sets, newer_first=change > 0) if change else list(sets)
     sizes: dict[str, int] = {}
     added = 0
-    for one in ordered:
-        share = _share(one, deployment, change, added)
-        sizes[one["metadata"]["name"]] = replicas(one) + share
+    for replica_set in ordered:
+        share = _share(replica_set, deployment, change, added)
+        sizes[replica_set["metadata"]["name"]] = replicas(replica_set) + share
         added += share
     if change and ordered:
         first = ordered[0]["metadata"]["name"]

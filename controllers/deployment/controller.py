@@ -122,7 +122,11 @@ class DeploymentController(Controller):
 
     def _old_pods(self, deployment: Object, sets: list[Object]) -> list[Object]:
         _, old = revisions.split(deployment, sets)
-        return [pod for one in old for pod in self._pods.by_index("controller", one["metadata"]["uid"])]
+        return [
+            pod
+            for replica_set in old
+            for pod in self._pods.by_index("controller", replica_set["metadata"]["uid"])
+        ]
 
     def _look_again(self, key: Key, deployment: Object) -> None:
         """Syncs the deployment again when the progress deadline passes."""

@@ -55,11 +55,11 @@ def split(deployment: Object, sets: Iterable[Object]) -> tuple[Object | None, li
     template = deployment["spec"]["template"]
     new = None
     ordered = by_age(sets)
-    for one in ordered:
-        if same_template(one["spec"]["template"], template):
-            new = one
+    for replica_set in ordered:
+        if same_template(replica_set["spec"]["template"], template):
+            new = replica_set
             break
-    return new, [one for one in ordered if one is not new]
+    return new, [replica_set for replica_set in ordered if replica_set is not new]
 
 
 def revision(obj: Object) -> int:
@@ -67,7 +67,7 @@ def revision(obj: Object) -> int:
 
 
 def next_revision(old: Sequence[Object]) -> int:
-    return max((revision(one) for one in old), default=0) + 1
+    return max((revision(replica_set) for replica_set in old), default=0) + 1
 
 
 def copied_annotations(deployment: Object) -> dict[str, str]:
@@ -139,12 +139,12 @@ def to_clean_up(deployment: Object, old: Sequence[Object]) -> list[Object]:
     limit = deployment["spec"].get("revisionHistoryLimit")
     if limit is None or limit == 2**31 - 1:
         return []
-    alive = [one for one in old if not one["metadata"].get("deletionTimestamp")]
+    alive = [replica_set for replica_set in old if not replica_set["metadata"].get("deletionTimestamp")]
     excess = len(alive) - limit
     if excess <= 0:
         return []
     ordered = sorted(by_age(alive), key=revision)
-    return [one for one in ordered[:excess] if _is_done(one)]
+    return [replica_set for replica_set in ordered[:excess] if _is_done(replica_set)]
 
 
 def _is_done(one: Object) -> bool:

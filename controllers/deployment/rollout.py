@@ -75,7 +75,8 @@ class Rollout:
         await self._sync_revision(create=False)
         wanted = replicas(self.deployment)
         noted = (
-            arithmetic.annotated(one, arithmetic.DESIRED_REPLICAS) for one in arithmetic.active(self.sets)
+            arithmetic.annotated(replica_set, arithmetic.DESIRED_REPLICAS)
+            for replica_set in arithmetic.active(self.sets)
         )
         return any(desired is not None and desired != wanted for desired in noted)
 
@@ -107,7 +108,7 @@ class Rollout:
 
     async def _recreate(self, old_pods: Sequence[Object]) -> None:
         await self._sync_revision(create=False)
-        gone = await self._resize_all({_name(one): 0 for one in arithmetic.active(self.old)})
+        gone = await self._resize_all({_name(replica_set): 0 for replica_set in arithmetic.active(self.old)})
         running = arithmetic.reported(self.old, "replicas") > 0 or any(
             not is_terminal(pod) for pod in old_pods
         )
@@ -196,16 +197,16 @@ class Rollout:
         if single is not None:
             await self._resize(single, replicas(self.deployment))
         elif arithmetic.is_saturated(self.deployment, self.new):
-            await self._resize_all({_name(one): 0 for one in arithmetic.active(self.old)})
+            await self._resize_all({_name(replica_set): 0 for replica_set in arithmetic.active(self.old)})
         elif arithmetic.is_rolling(self.deployment):
             sets = arithmetic.active(self.sets)
             sizes = arithmetic.proportional_sizes(self.deployment, sets)
-            for one in sets:
-                await self._resize(one, sizes[_name(one)], notes_too=True)
+            for replica_set in sets:
+                await self._resize(replica_set, sizes[_name(replica_set)], notes_too=True)
 
     async def _resize_all(self, sizes: dict[str, int]) -> bool:
         changed = False
-        for one in [one for one in self.old if _name(one) in sizes]:
+        for one in [replica_set for replica_set in self.old if _name(replica_set) in sizes]:
             changed = await self._resize(one, sizes[_name(one)]) or changed
         return changed
 
@@ -234,7 +235,7 @@ class Rollout:
         if self.new is former:
             self.new = updated
         else:
-            self.old = [updated if one is former else one for one in self.old]
+            self.old = [updated if replica_set is former else replica_set for replica_set in self.old]
 
     def _tell_scaling(
         self, direction: str, one: Object, before: int, after: int, *, created: bool = False
@@ -253,9 +254,11 @@ class Rollout:
             await self._clean_up()
 
     async def _clean_up(self) -> None:
-        for one in revisions.to_clean_up(self.deployment, self.old):
+        for replica_set in revisions.to_clean_up(self.deployment, self.old):
             try:
-                await self._client.delete(REPLICA_SETS, _name(one), one["metadata"]["namespace"])
+                await self._client.delete(
+                    REPLICA_SETS, _name(replica_set), replica_set["metadata"]["namespace"]
+                )
             except StatusError as error:
                 if error.code != 404:
                     raise

@@ -63,7 +63,9 @@ def calculate(
         "availableReplicas": available,
         "unavailableReplicas": max(0, total(sets) - available),
     }
-    if counts_terminating and all("terminatingReplicas" in (one.get("status") or {}) for one in sets):
+    if counts_terminating and all(
+        "terminatingReplicas" in (replica_set.get("status") or {}) for replica_set in sets
+    ):
         status["terminatingReplicas"] = reported(sets, "terminatingReplicas")
     if "collisionCount" in present:
         status["collisionCount"] = present["collisionCount"]
@@ -162,8 +164,8 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
 
 def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | None:
     """Returns the failure of the new replica set, else of any."""
-    for one in ([new] if new is not None else []) + list(sets):
-        found = condition(one, "ReplicaFailure")
+    for replica_set in ([new] if new is not None else []) + list(sets):
+        found = condition(replica_set, "ReplicaFailure")
         if found is not None:
             return {
                 "type": "ReplicaFailure",

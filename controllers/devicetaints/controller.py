@@ -175,7 +175,9 @@ class DeviceTaintEvictionController(Controller):
         if not pod["spec"].get("nodeName"):
             return None
         used = self._used_claims(pod)
-        return evictions.joined(one for claim in used for one in self._claim_evictions(claim, rules))
+        return evictions.joined(
+            eviction for claim in used for eviction in self._claim_evictions(claim, rules)
+        )
 
     def _used_claims(self, pod: Object) -> Iterator[Object]:
         """Yields the allocated claims of a pod's spec that are reserved for it (not those of extended
@@ -267,7 +269,7 @@ class DeviceTaintEvictionController(Controller):
         uid = rule["metadata"]["uid"]
         found = [(pod, self._eviction_of(pod, (rule,))) for pod in waiting]
         users = [pod for pod, eviction in found if eviction is not None and uid in eviction.rules]
-        known = {evictions.pool_of(one) for one in self._slices.list()}
+        known = {evictions.pool_of(slice_) for slice_ in self._slices.list()}
         published = sum(evictions.selects(rule, pool, name) for pool in known for name in self._devices(pool))
         allocated = sum(
             evictions.selects(rule, evictions.pool_of(result), result["device"])

@@ -44,11 +44,11 @@ def results(claim: Object) -> list[Object]:
 def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
     """Returns the devices of one pool by name, from slices of the newest generation."""
     listed = list(slices)
-    newest = max((one["spec"]["pool"].get("generation") or 0 for one in listed), default=0)
+    newest = max((slice_["spec"]["pool"].get("generation") or 0 for slice_ in listed), default=0)
     found: dict[str, Object] = {}
-    for one in listed:
-        if (one["spec"]["pool"].get("generation") or 0) == newest:
-            for device in one["spec"].get("devices") or ():
+    for slice_ in listed:
+        if (slice_["spec"]["pool"].get("generation") or 0) == newest:
+            for device in slice_["spec"].get("devices") or ():
                 found.setdefault(device["name"], device.get("basic") or device)
     return found
 
@@ -106,7 +106,9 @@ def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | No
 
 def joined(evictions: Iterable[Eviction | None]) -> Eviction | None:
     """Returns the earliest of several evictions, with all their reasons."""
-    found = [one for one in evictions if one is not None]
+    found = [eviction for eviction in evictions if eviction is not None]
     if not found:
         return None
-    return Eviction(min(one.when for one in found), frozenset().union(*(one.rules for one in found)))
+    return Eviction(
+        min(eviction.when for eviction in found), frozenset().union(*(eviction.rules for eviction in found))
+    )

@@ -34,7 +34,7 @@ class RuleMatcher:
             return True
         selectors = list(self._selectors(selector))
         return selects(rule, pool, name) and all(
-            one is not None and self._holds(one, pool, device) for one in selectors
+            selector is not None and self._holds(selector, pool, device) for selector in selectors
         )
 
     def _selectors(self, selector: Object) -> Iterator[str | None]:
@@ -64,4 +64,4 @@ class RuleMatcher:
 
 
 def _expressions(selectors: Any) -> Iterator[str]:
-    return ((one.get("cel") or {}).get("expression") or "" for one in selectors or ())
+    return ((selector.get("cel") or {}).get("expression") or "" for selector in selectors or ())

@@ -36,7 +36,7 @@ class RuleStatus:
     async def update(self, rule: Object, concerned: Concerned) -> float:
         """Writes the condition if it is due and differs; returns the seconds to wait if it is not due yet."""
         conditions = (rule.get("status") or {}).get("conditions") or ()
-        before: Object = next((one for one in conditions if one["type"] == IN_PROGRESS), {})
+        before: Object = next((condition for condition in conditions if condition["type"] == IN_PROGRESS), {})
         if before and before.get("observedGeneration") == rule["metadata"].get("generation"):
             since = (self._clock.now() - parse_timestamp(before["lastTransitionTime"])).total_seconds()
             if since < _SECONDS:

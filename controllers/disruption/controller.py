@@ -144,7 +144,9 @@ class DisruptionController(Controller):
             return
         gone = {"type": "DisruptionTarget", "status": "False"}
         gone["lastTransitionTime"] = timestamp(self.clock.now())
-        others = [one for one in pod["status"]["conditions"] if one["type"] != "DisruptionTarget"]
+        others = [
+            condition for condition in pod["status"]["conditions"] if condition["type"] != "DisruptionTarget"
+        ]
         changed = {**pod, "status": {**pod["status"], "conditions": [*others, gone]}}
         await self.client.update(PODS, changed, "status")
 

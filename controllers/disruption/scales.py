@@ -83,7 +83,11 @@ class Scales:
         known = self._refs.get((group, reference["kind"]))
         if known is None:
             served = await served_resources(self._client)
-            self._refs = {(one.ref.group, one.ref.kind): one.ref for one in served if one.preferred}
+            self._refs = {
+                (resource.ref.group, resource.ref.kind): resource.ref
+                for resource in served
+                if resource.preferred
+            }
             known = self._refs.get((group, reference["kind"]))
         if known is None:
             version = reference["apiVersion"].rpartition("/")[2]

@@ -103,7 +103,7 @@ def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: 
 def _published(service: Object, selected: Iterable[Object]) -> list[Backend]:
     """Returns the backends; terminating pods count among those that are not ready."""
     ending = bool(service["spec"].get("publishNotReadyAddresses"))
-    return [one for one in backends(service, selected) if ending or not one.terminating]
+    return [backend for backend in backends(service, selected) if ending or not backend.terminating]
 
 
 def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
@@ -125,7 +125,7 @@ def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
 def _subset(group: Iterable[Backend], ports: list[Port]) -> Object:
     subset: Object = {}
     for name, ready in (("addresses", True), ("notReadyAddresses", False)):
-        addresses = [_address(one) for one in group if one.ready is ready]
+        addresses = [_address(backend) for backend in group if backend.ready is ready]
         if addresses:
             subset[name] = sorted(addresses, key=lambda one: (one["ip"], one["targetRef"]["uid"]))
     if ports:

@@ -24,7 +24,7 @@ class SliceWriter:
     def is_behind(self, key: Key, present: Iterable[Object]) -> bool:
         """Returns whether new slices of a service are not in the informer yet; from the second call on
         they count as deleted."""
-        return bool(self._made.pop(key, set()) - {one["metadata"]["name"] for one in present})
+        return bool(self._made.pop(key, set()) - {slice_["metadata"]["name"] for slice_ in present})
 
     def forget(self, key: Key) -> None:
         self._made.pop(key, None)

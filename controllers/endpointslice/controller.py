@@ -95,7 +95,7 @@ def slices(found: Iterable[Backend]) -> list[Object]:
     for ports, group in by_ports(found).items():
         listed = [_port(port) for port in ports]
         for start in range(0, len(group), _MOST_ENDPOINTS):
-            endpoints = [_endpoint(one) for one in group[start : start + _MOST_ENDPOINTS]]
+            endpoints = [_endpoint(backend) for backend in group[start : start + _MOST_ENDPOINTS]]
             result.append({"endpoints": endpoints, "ports": listed})
     return result or [{"endpoints": [], "ports": []}]
 

@@ -75,7 +75,7 @@ class EndpointSliceMirroringController(Controller):
         """Keeps a slice with the same ports; reuses another one of the same family."""
         left, new = list(present), []
         for slice_ in wanted:
-            same = next((one for one in left if _place(one) == _place(slice_)), None)
+            same = next((other for other in left if _place(other) == _place(slice_)), None)
             if same is None:
                 new.append(slice_)
                 continue
@@ -83,7 +83,7 @@ class EndpointSliceMirroringController(Controller):
             await self._update(same, slice_)
         for slice_ in new:
             family = slice_["addressType"]
-            used = next((one for one in left if one["addressType"] == family), None)
+            used = next((slice_ for slice_ in left if slice_["addressType"] == family), None)
             if used is None:
                 await self._writer.create(key, slice_)
                 continue

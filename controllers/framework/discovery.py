@@ -63,11 +63,13 @@ async def _from_plain(client: APIClient, path: str, document: Object) -> list[Se
                 listed = await client.request("GET", prefix)
             except StatusError:
                 continue
-            plain = [one for one in listed.get("resources") or () if "/" not in one["name"]]
-            for one in plain:
-                ref = Ref(name, version, one["name"], bool(one.get("namespaced")), one["kind"])
-                found.append(Served(ref, frozenset(one.get("verbs") or ()), one["name"] not in seen))
-            seen |= {one["name"] for one in plain}
+            plain = [resource for resource in listed.get("resources") or () if "/" not in resource["name"]]
+            for resource in plain:
+                ref = Ref(name, version, resource["name"], bool(resource.get("namespaced")), resource["kind"])
+                found.append(
+                    Served(ref, frozenset(resource.get("verbs") or ()), resource["name"] not in seen)
+                )
+            seen |= {resource["name"] for resource in plain}
     return found
 
 
@@ -76,7 +78,7 @@ def _group_versions(path: str, document: Object) -> list[tuple[str, list[str]]]:
         return [("", list(document.get("versions") or ()))]
     groups = []
     for group in document.get("groups") or ():
-        versions = [one["version"] for one in group.get("versions") or ()]
+        versions = [version["version"] for version in group.get("versions") or ()]
         preferred = (group.get("preferredVersion") or {}).get("version")
         versions.sort(key=lambda version: version != preferred)
         groups.append((group["name"], versions))

@@ -92,12 +92,12 @@ def ordered(revisions: Collection[Object]) -> list[Object]:
 
 
 def next_number(revisions: Sequence[Object]) -> int:
-    return max((one.get("revision") or 0 for one in revisions), default=0) + 1
+    return max((revision.get("revision") or 0 for revision in revisions), default=0) + 1
 
 
 def unused(revisions: Sequence[Object], live: Collection[str]) -> list[Object]:
     """Returns the revisions that nothing uses (`live`: names or hashes), oldest first."""
-    return [one for one in ordered(revisions) if not live_names(one) & set(live)]
+    return [revision for revision in ordered(revisions) if not live_names(revision) & set(live)]
 
 
 def live_names(revision: Object) -> set[str]:
@@ -158,10 +158,10 @@ class Revisions:
         )
 
     async def delete(self, revisions: Sequence[Object]) -> None:
-        for one in revisions:
+        for revision in revisions:
             try:
                 await self._client.delete(
-                    CONTROLLER_REVISIONS, one["metadata"]["name"], one["metadata"]["namespace"]
+                    CONTROLLER_REVISIONS, revision["metadata"]["name"], revision["metadata"]["namespace"]
                 )
             except StatusError as error:
                 if error.code != 404:

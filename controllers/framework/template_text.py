@@ -45,9 +45,11 @@ def template_text(template: Object) -> str:
 def _layout() -> _Layout:
     types = json.loads(_FILE.read_bytes())
     structs = {
-        name: [_Field(*field) for field in one] for name, one in types.items() if isinstance(one, list)
+        name: [_Field(*field) for field in fields]
+        for name, fields in types.items()
+        if isinstance(fields, list)
     }
-    return _Layout(structs, {name: one for name, one in types.items() if isinstance(one, str)})
+    return _Layout(structs, {name: shape for name, shape in types.items() if isinstance(shape, str)})
 
 
 def _typed(kind: str, value: Any) -> str:
@@ -65,7 +67,7 @@ def _bare(kind: str, value: Any) -> str:
         return _PARTICULAR[kind](value)
     shape = shapes.get(kind, kind)
     if shape.startswith("[]"):
-        return f"[{' '.join(_bare(shape[2:], one) for one in value)}]" if value else _NIL
+        return f"[{' '.join(_bare(shape[2:], item) for item in value)}]" if value else _NIL
     if shape.startswith("map["):
         item = shape.partition("]")[2]
         return (
@@ -79,7 +81,7 @@ def _bare(kind: str, value: Any) -> str:
 def _fields(fields: list[_Field], value: Object) -> Iterator[str]:
     for name, known, kind in fields:
         yield f"{name}:{_typed(kind, value.get(known) if known else _own(kind, value))}"
-    younger = {name: one for name, one in value.items() if one is not None} if value else {}
+    younger = {name: field for name, field in value.items() if field is not None} if value else {}
     for name in sorted(younger.keys() - _names(fields)):
         yield f"{name}:{orjson.dumps(younger[name], option=orjson.OPT_SORT_KEYS).decode()}"
 
@@ -87,7 +89,7 @@ def _fields(fields: list[_Field], value: Object) -> Iterator[str]:
 def _own(kind: str, value: Object) -> Object:
     """Returns the fields of an object that belong to a struct embedded in its own."""
     names = _names(_layout().structs[kind])
-    return {name: one for name, one in value.items() if name in names}
+    return {name: field for name, field in value.items() if name in names}
 
 
 def _names(fields: list[_Field]) -> set[str]:

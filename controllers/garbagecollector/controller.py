@@ -78,13 +78,15 @@ class GarbageCollector(Controller):
 
     async def _discover(self) -> None:
         served = await served_resources(self.client)
-        self._kinds = {(one.ref.api_version, one.ref.kind): one.ref for one in reversed(served)}
-        wanted = dict.fromkeys(one.ref for one in served if _is_monitored(one))
+        self._kinds = {
+            (resource.ref.api_version, resource.ref.kind): resource.ref for resource in reversed(served)
+        }
+        wanted = dict.fromkeys(resource.ref for resource in served if _is_monitored(resource))
         for ref in [ref for ref in self._monitors if ref not in wanted]:
             # Its objects stay in the graph: that a version is no longer served is no deletion.
             await self._monitors.pop(ref).stop()
         new = {ref: self._monitor(ref) for ref in wanted if ref not in self._monitors}
-        while not all(one.has_synced or one.is_unserved for one in new.values()):
+        while not all(monitor.has_synced or monitor.is_unserved for monitor in new.values()):
             await self.clock.sleep(_SYNC_POLL_SECONDS)
         for ref, monitor in new.items():
             if monitor.has_synced and self._monitoring.is_set():
@@ -170,7 +172,9 @@ class GarbageCollector(Controller):
         solid, dangling, waiting = await self._classify(node.identity, owners)
         if solid:
             if dangling or waiting:
-                await self._drop_owners(node.identity, live, {one["uid"] for one in (*dangling, *waiting)})
+                await self._drop_owners(
+                    node.identity, live, {owner["uid"] for owner in (*dangling, *waiting)}
+                )
             return
         if waiting and node.dependents:
             await self._break_circle(node)
@@ -209,17 +213,19 @@ class GarbageCollector(Controller):
         return found
 
     async def _finish_foreground(self, node: Node) -> None:
-        blocking = [one for one in self._graph.dependents(node) if one.blocks(node.identity.uid)]
+        blocking = [
+            dependent for dependent in self._graph.dependents(node) if dependent.blocks(node.identity.uid)
+        ]
         if not blocking:
             await self._remove_finalizer(node.identity, FOREGROUND)
             return
-        for one in blocking:
-            if not one.deleting_dependents:
-                self.queue.add(Work("delete", one.identity.uid))
+        for dependent in blocking:
+            if not dependent.deleting_dependents:
+                self.queue.add(Work("delete", dependent.identity.uid))
 
     async def _break_circle(self, node: Node) -> None:
         """Breaks a cycle of owners, which would wait for each other for ever."""
-        if any(one.deleting_dependents for one in self._graph.dependents(node)):
+        if any(dependent.deleting_dependents for dependent in self._graph.dependents(node)):
             unblocked = [{**owner, "blockOwnerDeletion": False} for owner in node.owners]
             await self._patch(node.identity, {"ownerReferences": unblocked})
 
@@ -232,7 +238,7 @@ class GarbageCollector(Controller):
                 if live is not None:
                     await self._drop_owners(identity, live, {uid})
 
-        await asyncio.gather(*(free(one.identity) for one in self._graph.dependents(node)))
+        await asyncio.gather(*(free(dependent.identity) for dependent in self._graph.dependents(node)))
         await self._remove_finalizer(node.identity, ORPHAN)
 
     # -- the server
@@ -271,7 +277,11 @@ class GarbageCollector(Controller):
         )
 
     async def _drop_owners(self, identity: Identity, live: Object, uids: set[str]) -> None:
-        owners = [one for one in live["metadata"].get("ownerReferences") or () if one["uid"] not in uids]
+        owners = [
+            reference
+            for reference in live["metadata"].get("ownerReferences") or ()
+            if reference["uid"] not in uids
+        ]
         await self._patch(
             identity, {"ownerReferences": owners, "resourceVersion": live["metadata"]["resourceVersion"]}
         )

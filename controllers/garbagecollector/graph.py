@@ -44,7 +44,7 @@ class Node:
 
     def blocks(self, owner_uid: str) -> bool:
         """Returns whether the owner's foreground deletion waits for this object."""
-        return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in self.owners)
+        return any(owner["uid"] == owner_uid and owner.get("blockOwnerDeletion") for owner in self.owners)
 
     def is_named_by(self, reference: Object, namespace: str) -> bool:
         """Returns whether a reference from a namespace matches this object in everything, not only in its
@@ -94,7 +94,7 @@ class Graph:
         was_assumed = node.virtual and node.identity != identity
         node.identity, node.virtual = identity, False
         if was_assumed:
-            yield from (Work("delete", one.identity.uid) for one in self._misled(node))
+            yield from (Work("delete", dependent.identity.uid) for dependent in self._misled(node))
         node.being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         node.owners = owners
         yield from self._relink(node, before)
@@ -137,10 +137,10 @@ class Graph:
         """Returns the dependents whose reference has the owner's uid, but another place."""
         uid = owner.identity.uid
         return [
-            one
-            for one in self.dependents(owner)
-            for reference in one.owners
-            if reference["uid"] == uid and not owner.is_named_by(reference, one.identity.namespace)
+            dependent
+            for dependent in self.dependents(owner)
+            for reference in dependent.owners
+            if reference["uid"] == uid and not owner.is_named_by(reference, dependent.identity.namespace)
         ]
 
     def _is_waiting(self, uid: str) -> bool:
@@ -159,7 +159,9 @@ class Graph:
             yield from self.remove(uid)
             return
         node.absent_at.add(node.identity)
-        told = {one.identity.uid: self._identities(one, uid) for one in self.dependents(node)}
+        told = {
+            dependent.identity.uid: self._identities(dependent, uid) for dependent in self.dependents(node)
+        }
         others = sorted({identity for named in told.values() for identity in named} - node.absent_at)
         if not others:
             yield from self.remove(uid)

@@ -76,9 +76,9 @@ def _by_exit_code(rule: Object, pod: Object) -> str:
 
 def _by_condition(patterns: Iterable[Object], pod: Object) -> str:
     wanted = {(pattern["type"], pattern.get("status", "True")) for pattern in patterns}
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if (one["type"], one["status"]) in wanted:
-            return f"Pod {_named(pod)} has condition {one['type']}"
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if (condition["type"], condition["status"]) in wanted:
+            return f"Pod {_named(pod)} has condition {condition['type']}"
     return ""
 
 
@@ -118,11 +118,11 @@ def restarts_exceed(job: Object, found: Iterable[Object]) -> bool:
         return False
     names = ("initContainerStatuses", "containerStatuses")
     total = sum(
-        one.get("restartCount") or 0
+        container_status.get("restartCount") or 0
         for pod in found
         if pods.phase(pod) in ("Running", "Pending")
         for name in names
-        for one in (pod.get("status") or {}).get(name) or ()
+        for container_status in (pod.get("status") or {}).get(name) or ()
     )
     limit = spec.get("backoffLimit") or 0
     return total > 0 if limit == 0 else total >= limit
@@ -195,7 +195,7 @@ def finished_at(pod: Object) -> datetime:
     """Returns the end of the pod's last container, or the nearest known time."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     ended = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
-    times = [one["finishedAt"] for one in ended if one is not None and one.get("finishedAt")]
+    times = [state["finishedAt"] for state in ended if state is not None and state.get("finishedAt")]
     if times and len(times) == len(ended):
         return max(parse_timestamp(text) for text in times)
     ready = pods.condition(pod, "Ready")

@@ -35,7 +35,7 @@ def _add_variable(spec: Object, where: str) -> None:
     for name in ("initContainers", "containers"):
         for container in spec.get(name) or ():
             variables = container.get("env") or []
-            if all(one["name"] != _INDEX_VARIABLE for one in variables):
+            if all(variable["name"] != _INDEX_VARIABLE for variable in variables):
                 container["env"] = [*variables, {"name": _INDEX_VARIABLE, "valueFrom": source}]
 
 

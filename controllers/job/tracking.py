@@ -183,7 +183,7 @@ class Tracker:
         ):
             return False, finish
         present = state.status.get("conditions") or []
-        if not any(one["type"] == finish["type"] for one in present):
+        if not any(condition["type"] == finish["type"] for condition in present):
             state.status["conditions"] = [*present, finish]
             announced = True
         return announced, conditions.final(finish, state.now)

@@ -30,9 +30,12 @@ class TTLAfterFinishedController(Controller):
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or job["metadata"].get("deletionTimestamp"):
             return None
-        for one in (job.get("status") or {}).get("conditions") or ():
-            if one["type"] in (conditions.COMPLETE, conditions.FAILED) and one["status"] == "True":
-                since = parse_timestamp(one["lastTransitionTime"])
+        for condition in (job.get("status") or {}).get("conditions") or ():
+            if (
+                condition["type"] in (conditions.COMPLETE, conditions.FAILED)
+                and condition["status"] == "True"
+            ):
+                since = parse_timestamp(condition["lastTransitionTime"])
                 return float(ttl) - (self.clock.now() - since).total_seconds()
         return None
 

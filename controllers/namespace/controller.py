@@ -116,7 +116,11 @@ class NamespaceController(Controller):
         except StatusError as error:
             remains.undiscovered.append(str(error))
             return remains
-        doomed = [one for one in served if one.preferred and one.ref.namespaced and "delete" in one.verbs]
+        doomed = [
+            resource
+            for resource in served
+            if resource.preferred and resource.ref.namespaced and "delete" in resource.verbs
+        ]
         if self._pods_first:
             # Claims, config maps and policies that pods depend on are deleted after them.
             doomed.sort(key=lambda one: one.ref != PODS)
@@ -164,21 +168,21 @@ class NamespaceController(Controller):
     async def _report(self, namespace: Object, remains: Remains) -> Object:
         """Writes the conditions if one changed; times stay where the status did."""
         status = namespace.get("status") or {}
-        former = {one["type"]: one for one in status.get("conditions") or ()}
+        former = {condition["type"]: condition for condition in status.get("conditions") or ()}
         if remains.nothing and not former:
             return namespace  # nothing ever failed: the namespace is about to go
         conditions = remains.conditions(timestamp(self.clock.now()))
-        for one in conditions:
-            known = former.get(one["type"])
-            if known is not None and known["status"] == one["status"]:
-                one["lastTransitionTime"] = known["lastTransitionTime"]
+        for condition in conditions:
+            known = former.get(condition["type"])
+            if known is not None and known["status"] == condition["status"]:
+                condition["lastTransitionTime"] = known["lastTransitionTime"]
         if status.get("phase") == "Terminating" and [*former.values()] == conditions:
             return namespace
         changed = {**namespace, "status": {**status, "phase": "Terminating", "conditions": conditions}}
         return await self.client.update(NAMESPACES, changed, "status")
 
     async def _finalize(self, namespace: Object) -> None:
-        left = [one for one in namespace["spec"]["finalizers"] if one != _FINALIZER]
+        left = [finalizer for finalizer in namespace["spec"]["finalizers"] if finalizer != _FINALIZER]
         changed = {**namespace, "spec": {**namespace["spec"], "finalizers": left}}
         try:
             await self.client.update(NAMESPACES, changed, "finalize")

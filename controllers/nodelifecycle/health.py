@@ -81,9 +81,9 @@ class NodeLifecycleController(Controller):
     def _some_ready(self) -> bool:
         """Returns whether some node is ready: if none is, the fault is likely here, and nobody is evicted."""
         counted = (
-            one for one in self._nodes.list() if _NOT_COUNTED not in (one["metadata"].get("labels") or {})
+            node for node in self._nodes.list() if _NOT_COUNTED not in (node["metadata"].get("labels") or {})
         )
-        return any(taints.is_ready(one) for one in counted)
+        return any(taints.is_ready(node) for node in counted)
 
     # -- silence
 
@@ -107,7 +107,7 @@ class NodeLifecycleController(Controller):
         name, now = node["metadata"]["name"], self.clock.monotonic()
         lease = self._leases.get(_LEASE_NAMESPACE, name)
         renewed = lease["spec"].get("renewTime") if lease is not None else None
-        heartbeats = [one.get("lastHeartbeatTime") for one in taints.conditions(node)]
+        heartbeats = [condition.get("lastHeartbeatTime") for condition in taints.conditions(node)]
         seen = (renewed, heartbeats)
         sign = self._signs.get(name)
         if sign is None:
@@ -123,7 +123,7 @@ class NodeLifecycleController(Controller):
     async def _mark_unknown(self, node: Object) -> None:
         changed = copy.deepcopy(node)
         status = changed.setdefault("status", {})
-        known = {one["type"]: one for one in status.setdefault("conditions", [])}
+        known = {condition["type"]: condition for condition in status.setdefault("conditions", [])}
         now = timestamp(self.clock.now())
         for kind in _REPORTED:
             one = known.get(kind)
@@ -159,9 +159,9 @@ class NodeLifecycleController(Controller):
             if not pods.is_ready(pod):
                 continue
             changed = copy.deepcopy(pod)
-            for one in changed["status"]["conditions"]:
-                if one["type"] == "Ready":
-                    one.update(status="False", lastTransitionTime=timestamp(self.clock.now()))
+            for condition in changed["status"]["conditions"]:
+                if condition["type"] == "Ready":
+                    condition.update(status="False", lastTransitionTime=timestamp(self.clock.now()))
             self.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
             try:
                 await self.client.update(PODS, changed, "status")

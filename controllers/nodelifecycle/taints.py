@@ -30,11 +30,15 @@ def conditions(node: Object) -> list[Object]:
 
 
 def is_ready(node: Object) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions(node))
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions(node)
+    )
 
 
 def _keys(node: Object) -> set[str]:
-    found = {_BY_CONDITION.get((one["type"], one["status"])) for one in conditions(node)} - {None}
+    found = {
+        _BY_CONDITION.get((condition["type"], condition["status"])) for condition in conditions(node)
+    } - {None}
     keys = {key for key in found if key is not None}
     if node["spec"].get("unschedulable"):
         keys.add(UNSCHEDULABLE)
@@ -51,8 +55,8 @@ def wanted_taints(node: Object, now: str, *, evicting: bool = True) -> list[Obje
     wanted = {(key, "NoSchedule") for key in keys}
     if evicting:
         wanted |= {(key, "NoExecute") for key in keys & _NO_EXECUTE_KEYS}
-    kept = [one for one in present if not _is_ours(one) or (one["key"], one["effect"]) in wanted]
-    known = {(one["key"], one["effect"]) for one in kept}
+    kept = [taint for taint in present if not _is_ours(taint) or (taint["key"], taint["effect"]) in wanted]
+    known = {(taint["key"], taint["effect"]) for taint in kept}
     added = [_taint(key, effect, now) for key, effect in sorted(wanted - known)]
     return [*kept, *added]
 
@@ -67,7 +71,7 @@ def _taint(key: str, effect: str, now: str) -> Object:
 
 
 def no_execute(node: Object) -> list[Object]:
-    return [one for one in node["spec"].get("taints") or () if one["effect"] == "NoExecute"]
+    return [taint for taint in node["spec"].get("taints") or () if taint["effect"] == "NoExecute"]
 
 
 def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
@@ -75,10 +79,14 @@ def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
     tolerations = pod["spec"].get("tolerations") or []
     used = []
     for taint in taints:
-        matching = [one for one in tolerations if tolerates(one, taint)]
+        matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
         if not matching:
             return 0.0
         # As upstream, the first of several tolerations for a taint counts.
         used.append(matching[0])
-    limits = [max(0, one["tolerationSeconds"]) for one in used if one.get("tolerationSeconds") is not None]
+    limits = [
+        max(0, toleration["tolerationSeconds"])
+        for toleration in used
+        if toleration.get("tolerationSeconds") is not None
+    ]
     return float(min(limits)) if limits else None

@@ -123,7 +123,7 @@ class PoolStatusController(Controller):
         if request.get("status") is None:
             return self._is_past(created, _UNANSWERED_SECONDS)
         conditions = request["status"].get("conditions") or ()
-        ended = [one for one in conditions if one["type"] in ("Complete", "Failed")]
+        ended = [condition for condition in conditions if condition["type"] in ("Complete", "Failed")]
         return self._is_past(ended[0]["lastTransitionTime"] if ended else created, _ANSWERED_SECONDS)
 
     def _is_past(self, time: str | None, seconds: float) -> bool:

@@ -36,7 +36,7 @@ class PoolView:
 
     @property
     def devices(self) -> list[Object]:
-        return [device for one in self.slices for device in one["spec"].get("devices") or ()]
+        return [device for slice_ in self.slices for device in slice_["spec"].get("devices") or ()]
 
     def incomplete(self) -> str:
         """Returns what is missing, empty if nothing is."""
@@ -50,7 +50,7 @@ class PoolView:
 
     def status(self, rules: Sequence[Object]) -> Object:
         """Returns the pool's entry in a request's status."""
-        nodes = sorted({one["spec"].get("nodeName") or "" for one in self.slices})
+        nodes = sorted({slice_["spec"].get("nodeName") or "" for slice_ in self.slices})
         status: Object = {
             "driver": self.pool.driver,
             "poolName": self.pool.name,
@@ -92,8 +92,8 @@ def pool_views(slices: Iterable[Object], claims: Iterable[Object], driver: str, 
     taken = _taken(claims)
     views = []
     for place, listed in sorted(found.items()):
-        newest = max(one["spec"]["pool"].get("generation") or 0 for one in listed)
-        current = [one for one in listed if (one["spec"]["pool"].get("generation") or 0) == newest]
+        newest = max(slice_["spec"]["pool"].get("generation") or 0 for slice_ in listed)
+        current = [slice_ for slice_ in listed if (slice_["spec"]["pool"].get("generation") or 0) == newest]
         current.sort(key=lambda one: str(one["metadata"]["name"]))
         views.append(PoolView(place, current, taken.get(place, Taken())))
     return views

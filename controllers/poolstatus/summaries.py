@@ -23,9 +23,9 @@ class SummaryError(Exception):
 def partition_summary(view: PoolView, default: str) -> list[Object]:
     """Returns how many devices of each type there are, and how many more would fit. Raises SummaryError."""
     types: dict[tuple[str, str], list[Object]] = {}
-    for one in view.slices:
-        attribute = one["spec"].get("partitionTypeAttribute") or default
-        for device in one["spec"].get("devices") or ():
+    for slice_ in view.slices:
+        attribute = slice_["spec"].get("partitionTypeAttribute") or default
+        for device in slice_["spec"].get("devices") or ():
             if attribute and device.get("consumesCounters"):
                 place = attribute, _type(view, device, attribute)
                 types.setdefault(place, []).append(device)
@@ -72,9 +72,9 @@ def _partitions(view: PoolView, place: tuple[str, str], devices: list[Object], l
 
 def _cost(device: Object) -> _Counters:
     return {
-        (one["counterSet"], name): Quantity.of(counter["value"])
-        for one in device.get("consumesCounters") or ()
-        for name, counter in (one.get("counters") or {}).items()
+        (consumed["counterSet"], name): Quantity.of(counter["value"])
+        for consumed in device.get("consumesCounters") or ()
+        for name, counter in (consumed.get("counters") or {}).items()
     }
 
 
@@ -87,10 +87,10 @@ def _deduct(free: _Counters, cost: Mapping[tuple[str, str], Quantity]) -> None:
 def _left(view: PoolView) -> _Counters:
     """Returns the pool's counters minus those of the devices in use, each once."""
     left: _Counters = {
-        (one["name"], name): Quantity.of(counter["value"])
+        (counter_set["name"], name): Quantity.of(counter["value"])
         for slice_ in view.slices
-        for one in slice_["spec"].get("sharedCounters") or ()
-        for name, counter in (one.get("counters") or {}).items()
+        for counter_set in slice_["spec"].get("sharedCounters") or ()
+        for name, counter in (counter_set.get("counters") or {}).items()
     }
     for device in view.devices:
         if device["name"] in view.taken.devices:

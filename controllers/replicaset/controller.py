@@ -96,8 +96,8 @@ class ReplicaSetController(PodOwnerController):
             related = self.objects.by_index("controller", reference["uid"])
         return Counter(
             pod["spec"].get("nodeName") or ""
-            for one in related
-            for pod in self.pods.by_index("controller", one["metadata"]["uid"])
+            for related_set in related
+            for pod in self.pods.by_index("controller", related_set["metadata"]["uid"])
             if pods.is_active(pod)
         )
 

@@ -192,7 +192,7 @@ class ResourceClaimController(Controller):
 
 
 def _consumer_uids(claim: Object) -> list[str]:
-    return [one["uid"] for one in reserved_for(claim)]
+    return [consumer["uid"] for consumer in reserved_for(claim)]
 
 
 def _group_keys(pod: Object) -> list[str]:

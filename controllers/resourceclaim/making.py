@@ -178,4 +178,8 @@ def _owner_uids(claim: Object) -> list[str]:
     """Returns the uids of the pods or groups for which a claim was made."""
     references = claim["metadata"].get("ownerReferences") or ()
     kinds = ("Pod", "PodGroup")
-    return [one["uid"] for one in references if one.get("controller") and one["kind"] in kinds]
+    return [
+        reference["uid"]
+        for reference in references
+        if reference.get("controller") and reference["kind"] in kinds
+    ]

@@ -96,7 +96,10 @@ def _labels(claim: Object) -> tuple[str, str, str]:
     elif POD_CLAIM_ANNOTATION in annotations:
         source = "resource_claim_template"
     requests = (claim["spec"].get("devices") or {}).get("requests") or ()
-    admin = any((one.get("exactly") or {}).get("adminAccess") or one.get("adminAccess") for one in requests)
+    admin = any(
+        (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
+        for request in requests
+    )
     return _text(_is_allocated(claim)), _text(admin), source
 
 

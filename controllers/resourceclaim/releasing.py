@@ -31,7 +31,7 @@ class Releaser:
     async def sync(self, claim: Object) -> None:
         """Removes the reservations of pods that are done; after the last one deallocates or deletes."""
         reserved = reserved_for(claim)
-        valid = [one for one in reserved if await self._users.still_uses(claim, one)]
+        valid = [consumer for consumer in reserved if await self._users.still_uses(claim, consumer)]
         protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if len(valid) < len(reserved):

@@ -115,7 +115,7 @@ class ResourceQuotaController(Controller):
 
     async def _follow(self, evaluators: Iterable[Evaluator]) -> bool:
         """Watches what is not watched yet; returns whether all of it is known."""
-        missing = [one for one in evaluators if one.resource not in self._monitors]
+        missing = [evaluator for evaluator in evaluators if evaluator.resource not in self._monitors]
         if missing:
             await self._monitor(missing)
         known = True
@@ -129,7 +129,10 @@ class ResourceQuotaController(Controller):
 
     async def _monitor(self, evaluators: Iterable[Evaluator]) -> None:
         """Starts informers; resources that are only counted are watched by their metadata."""
-        served = {one.ref.group_resource: one.ref for one in reversed(await served_resources(self.client))}
+        served = {
+            resource.ref.group_resource: resource.ref
+            for resource in reversed(await served_resources(self.client))
+        }
         for evaluator in evaluators:
             ref = self._ref(evaluator, served)
             if ref is None or evaluator.resource in self._monitors:

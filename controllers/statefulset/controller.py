@@ -102,7 +102,7 @@ class StatefulSetController(PodOwnerController):
         collisions = int(status.get("collisionCount") or 0)
         number = history.next_number(revisions)
         wanted = history.patch_of(stateful_set)
-        equal = [one for one in revisions if history.same_data(one.get("data"), wanted)]
+        equal = [revision for revision in revisions if history.same_data(revision.get("data"), wanted)]
         if equal and equal[-1] is revisions[-1]:
             update = equal[-1]
         elif equal:
@@ -111,7 +111,7 @@ class StatefulSetController(PodOwnerController):
             update, collisions = await self._create_revision(stateful_set, number, wanted, collisions)
             revisions.append(update)
         name = status.get("currentRevision")
-        current = next((one for one in revisions if one["metadata"]["name"] == name), update)
+        current = next((revision for revision in revisions if revision["metadata"]["name"] == name), update)
         return current, update, collisions
 
     async def _create_revision(

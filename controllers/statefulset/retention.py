@@ -37,7 +37,7 @@ def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
     references = list(claim["metadata"].get("ownerReferences") or ())
     by_set, by_pod = wanted_owners(stateful_set, pod)
     for wanted, owner, ref in ((by_set, stateful_set, STATEFUL_SETS), (by_pod, pod, PODS)):
-        references = [one for one in references if not _is_of(one, owner, ref)]
+        references = [reference for reference in references if not _is_of(reference, owner, ref)]
         if wanted:
             references.append(new_controller_reference(owner, ref))
     metadata = {key: value for key, value in claim["metadata"].items() if key != "ownerReferences"}
@@ -49,16 +49,18 @@ def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
 def is_stale(claim: Object, pod_name: str, uid: str = "") -> bool:
     """Returns whether the claim belongs to an earlier pod of that name and is about to be deleted."""
     return any(
-        one["kind"] == PODS.kind and one["name"] == pod_name and one["uid"] != uid
-        for one in claim["metadata"].get("ownerReferences") or ()
+        reference["kind"] == PODS.kind and reference["name"] == pod_name and reference["uid"] != uid
+        for reference in claim["metadata"].get("ownerReferences") or ()
     )
 
 
 def _has_other_controller(claim: Object, stateful_set: Object, pod: Object) -> bool:
     """Returns whether another controller owns the claim, so that the policy does not apply."""
     return any(
-        one.get("controller") and not _is_of(one, stateful_set, STATEFUL_SETS) and not _is_of(one, pod, PODS)
-        for one in claim["metadata"].get("ownerReferences") or ()
+        reference.get("controller")
+        and not _is_of(reference, stateful_set, STATEFUL_SETS)
+        and not _is_of(reference, pod, PODS)
+        for reference in claim["metadata"].get("ownerReferences") or ()
     )
 
 
@@ -68,4 +70,4 @@ def _is_of(reference: Object, owner: Object, ref: Ref) -> bool:
 
 def _is_owned(references: list[Object], owner: Object) -> bool:
     uid = owner["metadata"].get("uid")
-    return any(one["uid"] == uid and one.get("controller") for one in references)
+    return any(reference["uid"] == uid and reference.get("controller") for reference in references)

@@ -137,7 +137,7 @@ def _taints(pod: Object, node: Object) -> Rejection | None:
     taints = node["spec"].get("taints") or [] if "spec" in node else []
     tolerations = pod["spec"].get("tolerations") or []
     hard = [taint for taint in taints if taint.get("effect") == "NoExecute"]
-    if all(any(tolerates(one, taint) for one in tolerations) for taint in hard):
+    if all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in hard):
         return None
     return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 

@@ -83,7 +83,7 @@ def _resources(pod: Object) -> dict[str, Object]:
 
 
 def _needs_restart(spec: Object, before: Object, after: Object) -> bool:
-    policies = {one["resourceName"]: one["restartPolicy"] for one in spec.get("resizePolicy") or []}
+    policies = {policy["resourceName"]: policy["restartPolicy"] for policy in spec.get("resizePolicy") or []}
     return any(
         policies.get(name) == "RestartContainer" and _amounts(before, name) != _amounts(after, name)
         for name in _MUTABLE

@@ -67,14 +67,14 @@ def _merged(edits: Iterable[Object]) -> ContainerDevices:
     env: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     mounts: dict[str, HostMount] = {}
-    for each in edits:
-        for variable in each.get("env") or []:
+    for edit in edits:
+        for variable in edit.get("env") or []:
             name, _, value = variable.partition("=")
             env[name] = value
-        for node in each.get("deviceNodes") or []:
+        for node in edit.get("deviceNodes") or []:
             path, permissions = node["path"], node.get("permissions") or "rwm"
             nodes[path] = DeviceNode(path, node.get("hostPath") or path, permissions)
-        for mount in each.get("mounts") or []:
+        for mount in edit.get("mounts") or []:
             path = mount["containerPath"]
             mounts[path] = HostMount(path, mount["hostPath"], "ro" in (mount.get("options") or []))
     return ContainerDevices(env=env, nodes=[*nodes.values()], mounts=[*mounts.values()])

@@ -87,14 +87,14 @@ def check_spec(spec: Object) -> None:
 def least_version(spec: Object) -> str:
     """Returns the oldest version that has all that the spec uses (pkg/cdi/version.go)."""
     edits = [*_all_edits(spec)]
-    nodes = [node for each in edits for node in each.get("deviceNodes") or []]
+    nodes = [node for edit in edits for node in edit.get("deviceNodes") or []]
     names = [device.get("name") or "" for device in spec.get("devices") or []]
     rules: list[tuple[str, Callable[[], bool]]] = [
-        ("1.1.0", lambda: any(each.get("netDevices") for each in edits) or any(map(_monitors, edits))),
-        ("0.7.0", lambda: any("intelRdt" in each or each.get("additionalGids") for each in edits)),
+        ("1.1.0", lambda: any(edit.get("netDevices") for edit in edits) or any(map(_monitors, edits))),
+        ("0.7.0", lambda: any("intelRdt" in edit or edit.get("additionalGids") for edit in edits)),
         ("0.6.0", lambda: _annotated(spec) or "." in str(spec.get("kind")).partition("/")[2]),
         ("0.5.0", lambda: any(n[:1].isdigit() for n in names) or any(n.get("hostPath") for n in nodes)),
-        ("0.4.0", lambda: any(m.get("type") for each in edits for m in each.get("mounts") or [])),
+        ("0.4.0", lambda: any(m.get("type") for edit in edits for m in edit.get("mounts") or [])),
     ]
     return next((version for version, uses in rules if uses()), "0.3.0")
 
@@ -105,7 +105,9 @@ def _monitors(edits: Object) -> bool:
 
 
 def _annotated(spec: Object) -> bool:
-    return bool(spec.get("annotations") or any(one.get("annotations") for one in spec.get("devices") or []))
+    return bool(
+        spec.get("annotations") or any(device.get("annotations") for device in spec.get("devices") or [])
+    )
 
 
 def _all_edits(spec: Object) -> Iterator[Object]:

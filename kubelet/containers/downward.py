@@ -51,7 +51,7 @@ def _formatted(pairs: Mapping[str, str]) -> str:
 def resource_value(pod: Object, own: Object, reference: Object) -> str:
     """Returns the value of a resourceFieldRef: the amount in units of the divisor, rounded up."""
     name = reference.get("containerName") or own.get("name")
-    found = next((one for one in pod_spec.all_containers(pod) if one["name"] == name), None)
+    found = next((container for container in pod_spec.all_containers(pod) if container["name"] == name), None)
     if found is None:
         raise DownwardError(f"container {name} not found")
     kind, _, resource = str(reference["resource"]).partition(".")

@@ -49,7 +49,14 @@ class PodProcesses:
     def steps(self) -> int:
         """Returns the steps of the busiest program that still runs."""
         simulations = (process.simulation for process in self._processes.values())
-        return max((one.steps for one in simulations if one is not None and not one.is_closed), default=0)
+        return max(
+            (
+                simulation.steps
+                for simulation in simulations
+                if simulation is not None and not simulation.is_closed
+            ),
+            default=0,
+        )
 
     def advance(self, until: datetime | None = None) -> None:
         """Lets the programs run up to now, in the order in which they have something to do."""

@@ -91,7 +91,7 @@ class PodContents:
         namespace = pod_spec.namespace_of(pod)
         try:
             services = list((await self._client.list(SERVICES, _MASTER_SERVICES))["items"])
-            services = [one for one in services if one["metadata"]["name"] == "kubernetes"]
+            services = [service for service in services if service["metadata"]["name"] == "kubernetes"]
             if pod["spec"].get("enableServiceLinks", True):
                 services += (await self._client.list(SERVICES, namespace))["items"]
         except (StatusError, *CONNECTION_ERRORS):

@@ -72,7 +72,7 @@ class Allocations:
     def holders(self, resource: str, devices: Iterable[str]) -> set[str]:
         """Returns the pods that have any of the devices."""
         wanted = frozenset(devices)
-        return {pod for pod, _, name, one in self if name == resource and one.ids & wanted}
+        return {pod for pod, _, name, allocation in self if name == resource and allocation.ids & wanted}
 
 
 def injected(allocations: Mapping[str, Allocation]) -> ContainerDevices:

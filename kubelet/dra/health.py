@@ -64,8 +64,10 @@ class HealthCache:
         """Takes a driver's report of all its devices; returns (pool, device) of those that changed."""
         now = self._clock.monotonic()
         known = self._drivers.setdefault(driver, {})
-        reported = {(one.pool, one.device): one for one in told}
-        changed = [key for key, one in reported.items() if key not in known or known[key].says != one.says]
+        reported = {(device.pool, device.device): device for device in told}
+        changed = [
+            key for key, device in reported.items() if key not in known or known[key].says != device.says
+        ]
         known.update(reported)
         for key, old in [*known.items()]:
             if key not in reported and old.health != UNKNOWN and now - old.seen > old.timeout:
@@ -83,7 +85,11 @@ class HealthCache:
     def _save(self) -> None:
         now = timestamp(self._clock.now())
         state = {
-            driver: {"Devices": {f"{one.pool}/{one.device}": _stored(one, now) for one in devices.values()}}
+            driver: {
+                "Devices": {
+                    f"{device.pool}/{device.device}": _stored(device, now) for device in devices.values()
+                }
+            }
             for driver, devices in self._drivers.items()
         }
         write_atomically(self._path, orjson.dumps(state))

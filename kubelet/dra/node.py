@@ -163,7 +163,7 @@ class NodeDRA:
         news = set(devices)
         users: set[str] = set()
         for info in self._cache.infos():
-            if any((one.pool, one.device) in news for one in info.devices.get(driver) or ()):
+            if any((device.pool, device.device) in news for device in info.devices.get(driver) or ()):
                 users |= info.pod_uids
         if users:
             self._health_changed(users)

@@ -56,7 +56,7 @@ class HealthRules:
         """Returns the version to use, of those that a plugin announced at its registration."""
         if not self.careful:
             return self.versions[0]
-        return next((one for one in self.versions if f"{one}.{HEALTH_SERVICE}" in told), None)
+        return next((version for version in self.versions if f"{version}.{HEALTH_SERVICE}" in told), None)
 
 
 def health_rules_for(version: Version) -> HealthRules | None:

@@ -45,13 +45,15 @@ class SocketPlugin:
     ) -> Mapping[str, Sequence[PreparedDevice] | ClaimFailed]:
         answer = await self._call(self._service.prepare, claims)
         return {
-            uid: ClaimFailed(one.error) if one.error else [_prepared(device) for device in one.devices]
-            for uid, one in answer.claims.items()
+            uid: ClaimFailed(claim.error) if claim.error else [_prepared(device) for device in claim.devices]
+            for uid, claim in answer.claims.items()
         }
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimFailed | None]:
         answer = await self._call(self._service.unprepare, claims)
-        return {uid: ClaimFailed(one.error) if one.error else None for uid, one in answer.claims.items()}
+        return {
+            uid: ClaimFailed(claim.error) if claim.error else None for uid, claim in answer.claims.items()
+        }
 
     async def follow_connection(self, changed: Callable[[], None]) -> None:
         """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""

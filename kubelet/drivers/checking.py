@@ -17,12 +17,12 @@ class PoolError(ValueError):
 def check_pool(library: Version, driver: str, name: str, pool: Pool) -> None:
     """Raises PoolError with the first error: a reference to nothing, or a duplicate."""
     counter_sets: dict[str, Object] = {}
-    for counter_set in (each for piece in pool.slices for each in piece.shared_counters):
+    for counter_set in (counter_set for piece in pool.slices for counter_set in piece.shared_counters):
         if counter_set["name"] in counter_sets:
             raise PoolError(f'found duplicate counter set "{counter_set["name"]}" in pool "{name}"')
         counter_sets[counter_set["name"]] = counter_set
     devices: set[str] = set()
-    for device in (each for piece in pool.slices for each in piece.devices):
+    for device in (device for piece in pool.slices for device in piece.devices):
         if device["name"] in devices:
             raise PoolError(f'found duplicate device "{device["name"]}" in pool "{name}"')
         devices.add(device["name"])

@@ -63,7 +63,7 @@ class PreparedClaims:
             found: Sequence[Object] = known["devices"]
             return found
         allocation = claim["status"]["allocation"]["devices"]
-        results = [each for each in allocation.get("results") or [] if each["driver"] == self._driver]
+        results = [result for result in allocation.get("results") or [] if result["driver"] == self._driver]
         environments = self._environments(ref, allocation, results)
         devices = [self._device(ref, result) for result in results]
         if environments:  # a spec must have devices
@@ -102,7 +102,7 @@ class PreparedClaims:
             variables |= configured(self._driver, allocation.get("config") or [], result)
             variables[_variable(request)] = "true"
             variables[_variable(f"claim_{ref.name}_{request}")] = "true"
-            names = [each["device"] for each in results if _base(each["request"]) == request]
+            names = [result["device"] for result in results if _base(result["request"]) == request]
             variables[_variable(f"{self._driver}_{request}")] = ",".join(names)
         return found
 
@@ -119,7 +119,7 @@ def configured(driver: str, configs: Sequence[Object], result: Object) -> dict[s
     Raises ClaimError.
     """
     found: dict[str, str] = {}
-    applying = [each for each in configs if _applies(each, result["request"])]
+    applying = [config for config in configs if _applies(config, result["request"])]
     for index, config in enumerate(applying):
         opaque = config.get("opaque") or {}
         if opaque.get("driver") != driver:

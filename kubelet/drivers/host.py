@@ -75,8 +75,8 @@ class NodeDriver:
         """Returns `{shown, registered, refused, prepared}`; registered is true if all instances are."""
         shown = list(self.instances.values())
         return {
-            "registered": bool(shown) and all(each.registered for each in shown),
-            "refused": next((each.refused for each in shown if each.refused), ""),
+            "registered": bool(shown) and all(instance.registered for instance in shown),
+            "refused": next((instance.refused for instance in shown if instance.refused), ""),
             "shown": bool(shown),
             "prepared": self.claims.all(),
         }
@@ -189,7 +189,7 @@ class DriverHost:
         """Has the publisher keep the pools of the nodes where the driver is not hidden."""
         if self._server is None:
             return
-        nodes = [each.node for each in self._nodes.values()]
+        nodes = [node.node for node in self._nodes.values()]
         try:
             self.pools = pools_of(self._driver, nodes, self._server, self._generations)
         except (ProfileError, KeyError, TypeError) as error:
@@ -198,8 +198,8 @@ class DriverHost:
         gone = {node.name for node in nodes if node.switches.vanish}
         if self._publisher is not None:
             self._publisher.update({n: pool for n, pool in self.pools.items() if pool.node_name not in gone})
-        for each in self._nodes.values():
-            each.services.tell()
+        for node in self._nodes.values():
+            node.services.tell()
 
     async def _publish(self) -> None:
         """Finds out which version the server serves, and publishes in it; again when that changes."""

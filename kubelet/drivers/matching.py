@@ -52,12 +52,12 @@ class Library:
             return Matched({0: slices[0]}, ())
         current: dict[int, Object] = {}
         obsolete = []
-        for each in slices:
-            index = self._place(each, wanted, current)
+        for slice_ in slices:
+            index = self._place(slice_, wanted, current)
             if index is None:
-                obsolete.append(each)
+                obsolete.append(slice_)
             else:
-                current[index] = each
+                current[index] = slice_
         return Matched(current, obsolete)
 
     def _place(self, stored: Object, wanted: Sequence[Slice], taken: Mapping[int, Object]) -> int | None:

@@ -57,7 +57,7 @@ def _tainted(piece: Slice, switches: Switches) -> Slice:
 def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHealth]:
     """Yields pool, device and health of every device that the node has."""
     for name, pool in pools.items():
-        for device in [each for piece in pool.slices for each in piece.devices]:
+        for device in [device for piece in pool.slices for device in piece.devices]:
             if pool.node_name == node.name or (not pool.node_name and _reaches(device, node.name)):
                 yield name, device["name"], node.switches.health.get(device["name"], Health())
 
@@ -67,4 +67,6 @@ def _reaches(device: Object, node: str) -> bool:
     if "nodeName" in device:
         return bool(device["nodeName"] == node)
     terms = (device.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
-    return any(node in each["values"] for term in terms for each in term.get("matchExpressions") or [])
+    return any(
+        node in expression["values"] for term in terms for expression in term.get("matchExpressions") or []
+    )

@@ -101,14 +101,16 @@ def _inline(units: Sequence[Unit], per_device: bool) -> Iterator[Slice]:
 
 def _fits_inline(units: Sequence[Unit]) -> bool:
     devices = [device for unit in units for device in unit.devices]
-    shared = sum(len(each["counters"]) for unit in units for each in unit.counter_sets)
+    shared = sum(len(counter_set["counters"]) for unit in units for counter_set in unit.counter_sets)
     consumed = sum(map(_consumed, devices))
     return len(devices) <= _DEVICES and shared <= _SHARED_COUNTERS and consumed <= _CONSUMED_INLINE
 
 
 def _joined(units: Sequence[Unit], per_device: bool) -> Slice:
     devices = tuple(device for unit in units for device in unit.devices)
-    return Slice(devices, tuple(each for unit in units for each in unit.counter_sets), per_device)
+    return Slice(
+        devices, tuple(counter_set for unit in units for counter_set in unit.counter_sets), per_device
+    )
 
 
 def _chunks(devices: Sequence[Object], limit: int, consumed_limit: int) -> Iterator[list[Object]]:
@@ -131,4 +133,4 @@ def _limit(server: Version, devices: Iterable[Object]) -> int:
 
 
 def _consumed(device: Mapping[str, Any]) -> int:
-    return sum(len(each["counters"]) for each in device.get("consumesCounters") or [])
+    return sum(len(counter["counters"]) for counter in device.get("consumesCounters") or [])

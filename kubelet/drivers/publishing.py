@@ -125,8 +125,8 @@ class SlicePublisher:
     def _pool_state(self, key: PoolKey, wanted: _Wanted) -> dict[str, Any]:
         slices = self.stored.of(key)
         return {
-            "generation": max((each["spec"]["pool"]["generation"] for each in slices), default=0),
-            "slices": {each["metadata"]["name"]: each["metadata"]["uid"] for each in slices},
+            "generation": max((slice_["spec"]["pool"]["generation"] for slice_ in slices), default=0),
+            "slices": {slice_["metadata"]["name"]: slice_["metadata"]["uid"] for slice_ in slices},
             "wanted": len(wanted.pool.slices),
             "error": wanted.error,
         }
@@ -206,23 +206,23 @@ class SlicePublisher:
         if wanted is None:
             return await self._remove(present if not key.node else [])
         pool = wanted.pool
-        newest = max((each["spec"]["pool"]["generation"] for each in present), default=0)
-        old = [each for each in present if each["spec"]["pool"]["generation"] < newest]
-        latest = [each for each in present if each["spec"]["pool"]["generation"] == newest]
+        newest = max((slice_["spec"]["pool"]["generation"] for slice_ in present), default=0)
+        old = [slice_ for slice_ in present if slice_["spec"]["pool"]["generation"] < newest]
+        latest = [slice_ for slice_ in present if slice_["spec"]["pool"]["generation"] == newest]
         matched = self._library.match(latest, pool.slices)
         changed = {
             index
-            for index, each in matched.current.items()
-            if each["spec"]["pool"] != _pool(key, pool, newest)
-            or not matching.same_content(each, pool, pool.slices[index])
+            for index, slice_ in matched.current.items()
+            if slice_["spec"]["pool"] != _pool(key, pool, newest)
+            or not matching.same_content(slice_, pool, pool.slices[index])
         }
         generation = _generation(pool, newest, len(matched.current), len(changed))
         if pool.keeps_stale:
             return await self._add_beside(key, wanted, newest)
         await self._remove([*old, *matched.obsolete])
-        for index, each in sorted(matched.current.items()):
+        for index, slice_ in sorted(matched.current.items()):
             if index in changed or generation != newest:
-                await self._update(key, wanted, index, each, generation)
+                await self._update(key, wanted, index, slice_, generation)
         for index in range(len(pool.slices)):
             if index not in matched.current:
                 await self._create(key, wanted, index, generation)
@@ -281,9 +281,9 @@ class SlicePublisher:
         wanted.pool = replace(wanted.pool, slices=(*slices[:index], kept, *slices[index + 1 :]))
 
     async def _remove(self, obsolete: Sequence[Object]) -> None:
-        for each in obsolete:
+        for slice_ in obsolete:
             try:
-                await self.stored.delete(each)
+                await self.stored.delete(slice_)
             except StatusError as error:
                 if error.code != 404:
                     raise

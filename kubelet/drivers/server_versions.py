@@ -30,9 +30,9 @@ async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool)
         if error.code == 404:
             return None
         raise
-    offered = {each["version"] for each in group["versions"]}
-    for version in [each for each in _NEWEST_FIRST if each in offered]:
+    offered = {version["version"] for version in group["versions"]}
+    for version in [version for version in _NEWEST_FIRST if version in offered]:
         listed = await client.request("GET", f"/apis/{GROUP}/{version}")
-        if any(each["name"] == plural for each in listed["resources"]):
+        if any(resource["name"] == plural for resource in listed["resources"]):
             return Ref(GROUP, version, plural, namespaced, kind)
     return None

@@ -114,7 +114,7 @@ def _seconds(value: Any) -> float:
 
 
 def _instances(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(_INSTANCE.fullmatch(str(each)) for each in value):
+    if not isinstance(value, list) or not value or not all(_INSTANCE.fullmatch(str(name)) for name in value):
         raise ValueError(f"expected a list of short names, found {value!r}")
     return tuple(map(str, value))
 

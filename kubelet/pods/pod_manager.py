@@ -42,7 +42,7 @@ class PodManager:
     def pods(self) -> list[Object]:
         """Returns all known pods, each with its newest status."""
         statuses = self._services.statuses
-        return [{**one.pod, "status": statuses.current(one.pod)} for one in self._workers.values()]
+        return [{**worker.pod, "status": statuses.current(worker.pod)} for worker in self._workers.values()]
 
     def active_pods(self) -> list[Object]:
         """Returns the pods that use the node, each with its newest status."""
@@ -172,7 +172,7 @@ class PodManager:
         workers = () if alone else self._workers.values()
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
-        others = [one.pod for one in workers if one.active and one.uid not in besides]
+        others = [worker.pod for worker in workers if worker.active and worker.uid not in besides]
         left = self._services.features.left_to_dra
         plugged = self._services.plugins.allocated_for(pod)
         return admit(pod, self._node(), others, left_to_dra=left, plugged=plugged)

@@ -179,7 +179,7 @@ class PodWorker:
     def _is_replacing(self, sandbox: Sandbox) -> bool:
         """Returns whether a container is being replaced: upstream stops and starts it in one step."""
         latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
-        return any(one is not None and one.id in self._killer.replaced for one in latest)
+        return any(container is not None and container.id in self._killer.replaced for container in latest)
 
     def _past_deadline(self, now: datetime) -> bool:
         limit = self._deadline()

@@ -190,4 +190,7 @@ def _was_ready(pod: Object, container: Container) -> bool:
     """Returns whether the pod's status says that this container is ready, as another kubelet found."""
     status = pod.get("status") or {}
     listed = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
-    return any(one.get("containerID") == container.container_id and one.get("ready") for one in listed)
+    return any(
+        container_status.get("containerID") == container.container_id and container_status.get("ready")
+        for container_status in listed
+    )

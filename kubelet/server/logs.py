@@ -81,14 +81,14 @@ async def container_logs(
 
 def _attempt(sandbox: Sandbox | None, identifier: str) -> Container | None:
     containers = sandbox.containers if sandbox is not None else []
-    return next((one for one in containers if one.container_id == identifier), None)
+    return next((container for container in containers if container.container_id == identifier), None)
 
 
 def _container_id(pod: Object, name: str, *, previous: bool) -> str:
     """Returns the id of the attempt whose log is requested; raises ServerError if there is none."""
     status = pod.get("status") or {}
-    every = [one for field in _STATUSES for one in status.get(field) or []]
-    found = next((one for one in every if one["name"] == name), None)
+    every = [container_status for field in _STATUSES for container_status in status.get(field) or []]
+    found = next((container_status for container_status in every if container_status["name"] == name), None)
     where = f'container "{name}" in pod "{pod_spec.name_of(pod)}"'
     if found is None:
         raise ServerError(400, f"{where} is not available")

@@ -108,10 +108,10 @@ def cadvisor_metrics(view: NodeView) -> str:
     """Returns the page of a node."""
     page = _Page(view.clock.now())
     pods = pods_in_use(view)
-    processes = sum(len(each.containers) + 1 for each in pods)
+    processes = sum(len(pod.containers) + 1 for pod in pods)
     page.cgroup(_labels("/"), node_usage(pods, view.since, page.now), view.since, processes + 90)
-    for each in pods:
-        _add_pod(page, each)
+    for pod in pods:
+        _add_pod(page, pod)
     for name, value in _machine(view.capacity):
         page.add(name, value, {"boot_id": "", "machine_id": "", "system_uuid": ""})
     page.families["container_scrape_error"].add(0)
@@ -132,8 +132,8 @@ def _add_pod(page: _Page, each: PodUsage) -> None:
     page.cgroup({**_labels(group), **about}, each.usage, sandbox.created_at, len(each.containers) + 1)
     pause = {**_labels(f"{group}/{sandbox.id}", image=_PAUSE, name=sandbox.id), **about}
     page.cgroup(pause, Usage(0.0, 0.02, 262_144), sandbox.created_at, 1)
-    for one in each.containers:
-        _add_container(page, one, group, about)
+    for container in each.containers:
+        _add_container(page, container, group, about)
     sent = int(max((page.now - sandbox.created_at).total_seconds(), 0) * 64)
     network = {**pause, "interface": "eth0"}
     for way in ("receive", "transmit"):

@@ -19,20 +19,20 @@ def probe_metrics(view: NodeView) -> str:
         "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.",
     )
     now = view.clock.now()
-    for each in pods_in_use(view):
+    for pod in pods_in_use(view):
         labels = {
-            "namespace": pod_spec.namespace_of(each.pod),
-            "pod": pod_spec.name_of(each.pod),
-            "pod_uid": pod_spec.uid_of(each.pod),
+            "namespace": pod_spec.namespace_of(pod.pod),
+            "pod": pod_spec.name_of(pod.pod),
+            "pod_uid": pod_spec.uid_of(pod.pod),
         }
-        for one in each.containers:
-            seconds = (now - one.container.started_at).total_seconds()
+        for container in pod.containers:
+            seconds = (now - container.container.started_at).total_seconds()
             for field, kind in _PROBES.items():
-                probe = one.spec.get(field)
+                probe = container.spec.get(field)
                 if probe is None or seconds < (probe.get("initialDelaySeconds") or 0):
                     continue
                 begun = seconds - (probe.get("initialDelaySeconds") or 0)
                 count = 1 if kind == "Startup" else 1 + int(begun // (probe.get("periodSeconds") or 10))
-                named = {"container": one.container.name, **labels, "probe_type": kind}
+                named = {"container": container.container.name, **labels, "probe_type": kind}
                 total.add(count, {**named, "result": "successful"})
     return rendered([total])

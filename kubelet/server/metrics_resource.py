@@ -46,15 +46,15 @@ def resource_metrics(view: NodeView) -> str:
     )
     cpu["node"].add(node.core_seconds, at=now)
     memory["node"].add(node.memory, at=now)
-    for each in pods:
-        labels = {"namespace": pod_spec.namespace_of(each.pod), "pod": pod_spec.name_of(each.pod)}
-        for one in each.containers:
-            named = {"container": one.container.name, **labels}
-            cpu["container"].add(one.usage.core_seconds, named, now)
-            memory["container"].add(one.usage.memory, named, now)
-            started.add(one.container.started_at.timestamp(), named)
-        cpu["pod"].add(each.usage.core_seconds, labels, now)
-        memory["pod"].add(each.usage.memory, labels, now)
+    for pod in pods:
+        labels = {"namespace": pod_spec.namespace_of(pod.pod), "pod": pod_spec.name_of(pod.pod)}
+        for container in pod.containers:
+            named = {"container": container.container.name, **labels}
+            cpu["container"].add(container.usage.core_seconds, named, now)
+            memory["container"].add(container.usage.memory, named, now)
+            started.add(container.container.started_at.timestamp(), named)
+        cpu["pod"].add(pod.usage.core_seconds, labels, now)
+        memory["pod"].add(pod.usage.memory, labels, now)
     if view.features.swap_metrics:
         _add_swap(families, view, now)
     _add_errors(families, view)

@@ -188,12 +188,12 @@ class Routes:
     async def _running_pods(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
         """Lists the pods that the runtime knows, with less detail than the API."""
         items = []
-        for each in pods_in_use(self._view):
+        for pod in pods_in_use(self._view):
             names = ("name", "namespace", "uid")
-            metadata = {name: each.pod["metadata"].get(name, "") for name in names}
+            metadata = {name: pod.pod["metadata"].get(name, "") for name in names}
             containers = [
-                {"name": one.container.name, "image": one.container.image, "resources": {}}
-                for one in each.containers
+                {"name": container.container.name, "image": container.container.image, "resources": {}}
+                for container in pod.containers
             ]
             items.append({"metadata": metadata, "spec": {"containers": containers}, "status": {}})
         listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}

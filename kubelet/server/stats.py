@@ -13,27 +13,27 @@ def summary(view: NodeView) -> Object:
     """Returns the summary of a node."""
     now, in_use = view.clock.now(), pods_in_use(view)
     pods = []
-    for each in in_use:
+    for pod in in_use:
         containers = [
             {
-                "name": one.container.name,
-                "startTime": timestamp(one.container.started_at),
-                **_usage(one.usage, now),
+                "name": container.container.name,
+                "startTime": timestamp(container.container.started_at),
+                **_usage(container.usage, now),
             }
-            for one in each.containers
+            for container in pod.containers
         ]
         reference = {
-            "name": pod_spec.name_of(each.pod),
-            "namespace": pod_spec.namespace_of(each.pod),
-            "uid": pod_spec.uid_of(each.pod),
+            "name": pod_spec.name_of(pod.pod),
+            "namespace": pod_spec.namespace_of(pod.pod),
+            "uid": pod_spec.uid_of(pod.pod),
         }
-        started = timestamp(each.sandbox.created_at)
+        started = timestamp(pod.sandbox.created_at)
         pods.append(
             {
                 "podRef": reference,
                 "startTime": started,
                 "containers": containers,
-                **_usage(each.usage, now),
+                **_usage(pod.usage, now),
                 "process_stats": {"process_count": len(containers) + 1},
             }
         )

@@ -58,7 +58,7 @@ class PodUsage:
 
     @property
     def usage(self) -> Usage:
-        return sum((each.usage for each in self.containers), NOTHING)
+        return sum((container.usage for container in self.containers), NOTHING)
 
 
 def pods_in_use(view: NodeView) -> list[PodUsage]:
@@ -72,8 +72,12 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
             continue
         specs = {spec["name"]: spec for spec in pod_spec.all_containers(pod)}
         containers = [
-            ContainerUsage(each, specs.get(each.name, {}), _usage(each, specs.get(each.name, {}), now))
-            for each in running
+            ContainerUsage(
+                container,
+                specs.get(container.name, {}),
+                _usage(container, specs.get(container.name, {}), now),
+            )
+            for container in running
         ]
         found.append(PodUsage(pod, sandbox, containers))
     return found
@@ -82,7 +86,7 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
 def node_usage(pods: list[PodUsage], since: datetime, now: datetime) -> Usage:
     """Returns the usage of all pods and of the system, which runs `since`."""
     seconds = max((now - since).total_seconds(), 0.0)
-    return sum((each.usage for each in pods), Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds, _SYSTEM_BYTES))
+    return sum((pod.usage for pod in pods), Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds, _SYSTEM_BYTES))
 
 
 def requested(spec: Object, resource: str, kind: str = "requests") -> float:

@@ -77,7 +77,9 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
         status["initContainerStatuses"] = inits
     if ephemerals := pod_spec.ephemeral_containers(pod):
         found = _statuses(pod, ephemerals, sandbox, view, features, init=False)
-        status["ephemeralContainerStatuses"] = [_unprobed(one) for one in sorted(found, key=_name)]
+        status["ephemeralContainerStatuses"] = [
+            _unprobed(container_status) for container_status in sorted(found, key=_name)
+        ]
     if view.reason:
         status |= {"reason": view.reason, "message": view.message}
     generation = pod["metadata"].get("generation")

@@ -92,9 +92,9 @@ class Readiness:
 def _conditions(claim: Object, result: Object) -> dict[str, Object] | None:
     """Returns the device's conditions by type; None if its driver has not reported any yet."""
     keys = ("driver", "pool", "device")
-    for each in (claim.get("status") or {}).get("devices") or ():
-        if all(each.get(key) == result.get(key) for key in keys):
-            return {condition["type"]: condition for condition in each.get("conditions") or ()}
+    for device in (claim.get("status") or {}).get("devices") or ():
+        if all(device.get(key) == result.get(key) for key in keys):
+            return {condition["type"]: condition for condition in device.get("conditions") or ()}
     return None
 
 

@@ -95,7 +95,7 @@ class Preparation:
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
         """Returns the prepared claim; raises AllocationError."""
         requests = [self._request(entry) for entry in plan.entries]
-        number = sum(min(option.count for option in each.options) for each in requests)
+        number = sum(min(option.count for option in request.options) for request in requests)
         if number > MAX_RESULTS:
             limit = f"exceeds the claim limit of {MAX_RESULTS}"
             raise AllocationError(f"claim {plan.key}: number of requested devices {number} {limit}")

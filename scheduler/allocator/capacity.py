@@ -138,7 +138,7 @@ def capacity_of(spec: Object) -> Capacity:
             ValidRange(_quantity(bounds, "min"), _quantity(bounds, "max"), _quantity(bounds, "step"))
             if bounds is not None
             else None,
-            tuple(Quantity.of(each) for each in policy.get("validValues") or ()),
+            tuple(Quantity.of(value) for value in policy.get("validValues") or ()),
         ),
     )
 

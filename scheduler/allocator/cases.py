@@ -28,7 +28,7 @@ class ListedClasses:
     """Device classes of a case."""
 
     def __init__(self, classes: Sequence[Object]) -> None:
-        self._classes = {each["metadata"]["name"]: each for each in classes}
+        self._classes = {device_class["metadata"]["name"]: device_class for device_class in classes}
 
     def device_class(self, name: str) -> Object:
         found = self._classes.get(name)
@@ -50,7 +50,9 @@ def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer 
     try:
         view = CaseNode(node["name"], node.get("labels") or {})
         found = allocator.find(view, allocator.plan(case.get("claims") or []), timer)
-        return {"allocations": None if found is None else [_with_selector(each) for each in found.results()]}
+        return {
+            "allocations": None if found is None else [_with_selector(result) for result in found.results()]
+        }
     except AllocationError as error:
         return {"allocations": None, "error": str(error)}
 
@@ -68,8 +70,8 @@ def _allocated(case: Mapping[str, Any]) -> AllocatedState:
             quantity = Quantity.of(amount)
             amounts[name] = amounts[name] + quantity if name in amounts else quantity
     return AllocatedState(
-        frozenset(_device(each) for each in case.get("allocatedDevices") or ()),
-        frozenset(_device(each) for each in case.get("allocatedShares") or ()),
+        frozenset(_device(device) for device in case.get("allocatedDevices") or ()),
+        frozenset(_device(share) for share in case.get("allocatedShares") or ()),
         consumed,
     )
 

@@ -36,7 +36,9 @@ def display(claim: Mapping[str, Any]) -> str:
 def claim_names(pod: Object) -> Iterator[tuple[str, bool]]:
     """Yields (claim name, whether the pod must own it) for every claim that the pod needs."""
     metadata = pod["metadata"]
-    generated = {each["name"]: each for each in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    generated = {
+        status["name"]: status for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    }
     for reference in pod["spec"].get("resourceClaims") or ():
         if reference.get("resourceClaimName"):
             yield reference["resourceClaimName"], False

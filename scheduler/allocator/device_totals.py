@@ -54,7 +54,7 @@ class DeviceTotals:
         try:
             selectors = self._selectors(device_class)
             for device in self._slices.devices(node):
-                if all(device.meets(each) for each in selectors):
+                if all(device.meets(selector) for selector in selectors):
                     present += 1
                     in_use += self._allocated.uses(device.id)
         except CELError:
@@ -64,5 +64,7 @@ class DeviceTotals:
     def _selectors(self, device_class: Object) -> list[Selector]:
         listed = (device_class.get("spec") or {}).get("selectors") or ()
         return [
-            compile_selector(each["cel"]["expression"], self._features) for each in listed if each.get("cel")
+            compile_selector(selector["cel"]["expression"], self._features)
+            for selector in listed
+            if selector.get("cel")
         ]

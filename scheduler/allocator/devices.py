@@ -63,13 +63,13 @@ class Device:
         if gates.device_taints:
             taints: Sequence[Object] = spec.get("taints") or ()
             every = features.every_taint_prevents
-            self.taints = [each for each in taints if every or each.get("effect") in _PREVENTING]
+            self.taints = [taint for taint in taints if every or taint.get("effect") in _PREVENTING]
         self.usable = (
             gates.binding_conditions or not features.knows_binding or not spec.get("bindingConditions")
         )
         # only selectors, nodes, users and requested capacity matter for a plain device
         policies = gates.consumable_capacity and any(
-            each.get("requestPolicy") is not None for each in (spec.get("capacity") or {}).values()
+            capacity.get("requestPolicy") is not None for capacity in (spec.get("capacity") or {}).values()
         )
         self.plain = self.usable and not (self.counters or self.shareable or self.taints or policies)
 
@@ -77,7 +77,7 @@ class Device:
     def capacities(self) -> Mapping[str, Capacity]:
         if self._capacities is None:
             listed: Mapping[str, Object] = self.spec.get("capacity") or {}
-            self._capacities = {name: capacity_of(each) for name, each in listed.items()}
+            self._capacities = {name: capacity_of(capacity) for name, capacity in listed.items()}
         return self._capacities
 
     def meets(self, selector: Selector) -> bool:
@@ -144,7 +144,7 @@ def unread_selector(selector: Object, fault: str) -> str:
 
 
 def _consumption(spec: Object) -> Consumption:
-    return [(each["counterSet"], amounts(each)) for each in spec.get("consumesCounters") or ()]
+    return [(consumed["counterSet"], amounts(consumed)) for consumed in spec.get("consumesCounters") or ()]
 
 
 def amounts(spec: Object) -> Mapping[str, int]:

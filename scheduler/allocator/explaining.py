@@ -57,7 +57,9 @@ def explain(
     """
     pools = slices.pools(node)
     chosen = [
-        (plan, choice) for plan, each in zip(plans, solution or (), strict=False) for choice in each.choices
+        (plan, choice)
+        for plan, claim_solution in zip(plans, solution or (), strict=False)
+        for choice in claim_solution.choices
     ]
     verdicts: list[RequestVerdicts] = []
     for plan in plans:
@@ -115,7 +117,10 @@ class _Judge:
                 counted.add(choice.device.id)
 
     def devices(self, plan: ClaimPlan, request: RequestPlan) -> list[DeviceVerdict]:
-        return [DeviceVerdict(each.id, self._verdict(plan, request, each)) for each in self._candidates]
+        return [
+            DeviceVerdict(candidate.id, self._verdict(plan, request, candidate))
+            for candidate in self._candidates
+        ]
 
     def _verdict(self, plan: ClaimPlan, request: RequestPlan, device: Device) -> str:
         if any(choice.device is device and choice.request is request for choice in self._own):

@@ -78,20 +78,20 @@ def _first_invalid(seen: Iterable[Pool]) -> tuple[int, Pool] | None:
 
 def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -> Pool | None:
     """Returns one pool, or None if none of its slices is for the node."""
-    mine = [each for each in slices if each.is_for(node, features)]
+    mine = [slice_ for slice_ in slices if slice_.is_for(node, features)]
     if not mine:
         return None
-    newest = max(each.generation for each in mine)
-    mine = [each for each in mine if each.generation == newest]
+    newest = max(slice_.generation for slice_ in mine)
+    mine = [slice_ for slice_ in mine if slice_.generation == newest]
     wanted = mine[0].pool_size
     others: list[Slice] = []
     missing = len(mine) != wanted
     if missing and features.whole_pools:
-        if any(each.generation > newest for each in slices):
+        if any(slice_.generation > newest for slice_ in slices):
             return Pool(mine[0].pool, obsolete=True)
-        everything = [each for each in slices if each.generation == newest]
-        names = {each.name for each in mine}
-        others = [each for each in everything if each.name not in names]
+        everything = [slice_ for slice_ in slices if slice_.generation == newest]
+        names = {slice_.name for slice_ in mine}
+        others = [slice_ for slice_ in everything if slice_.name not in names]
         missing = len(everything) != wanted
         if missing:
             return Pool(mine[0].pool, incomplete=f"{len(everything)} of {wanted} slices are there")
@@ -106,17 +106,17 @@ def _judged(
 ) -> Pool:
     """Returns the pool, if nothing is wrong with it."""
     identity, partitions = mine[0].pool, features.gates.partitionable_devices and features.pool_counters
-    giving = [each for each in mine if not (partitions and each.counter_sets)]
-    devices = [device for each in giving for device in each.devices]
+    giving = [slice_ for slice_ in mine if not (partitions and slice_.counter_sets)]
+    devices = [device for slice_ in giving for device in slice_.devices]
     invalid = _duplicate(devices) if features.duplicate_devices_invalid else ""
     counters: Counters = {}
     if partitions and not invalid:
-        sets = list(chain.from_iterable(each.counter_sets for each in (*mine, *others)))
+        sets = list(chain.from_iterable(slice_.counter_sets for slice_ in (*mine, *others)))
         counters = dict(sets)
         invalid = _duplicate_set(sets) or _unknown_counter(counters, [*mine, *others])
     if invalid and features.whole_pools:
         return Pool(identity, invalid=invalid)
-    elsewhere = [device for each in others for device in each.devices] if partitions else ()
+    elsewhere = [device for slice_ in others for device in slice_.devices] if partitions else ()
     return Pool(identity, devices, elsewhere, counters, incomplete, invalid)
 
 
@@ -139,7 +139,7 @@ def _duplicate_set(sets: Iterable[tuple[str, object]]) -> str:
 
 
 def _unknown_counter(counters: Counters, slices: Iterable[Slice]) -> str:
-    for device in chain.from_iterable(each.devices for each in slices):
+    for device in chain.from_iterable(slice_.devices for slice_ in slices):
         for name, consumed in device.counters:
             if name not in counters:
                 return f"counter set {name} not found"

@@ -27,10 +27,10 @@ class Pruning:
         ]
         self._attributes = sorted(
             {
-                each.attribute
+                constraint.attribute
                 for plan in plans
-                for each in plan.constraints
-                if not isinstance(each, AllocationError)
+                for constraint in plan.constraints
+                if not isinstance(constraint, AllocationError)
             }
         )
         # The order of equal devices decides whether a constraint on all devices is ever checked.
@@ -54,7 +54,9 @@ class Pruning:
         except AllocationError:
             return device.id  # found when its turn comes
         counters = frozenset(
-            (name, counter, amount) for name, each in device.counters for counter, amount in each.items()
+            (name, counter, amount)
+            for name, amounts in device.counters
+            for counter, amount in amounts.items()
         )
         origin = (device.slice.pool, device.slice.name) if counters else None
         return wanted, tuple([_value(device, name) for name in self._attributes]), counters, origin
@@ -81,7 +83,7 @@ class Pruning:
             for device, used in taking.capacity.items()
             for name, amount in used.items()
         )
-        own = Counter((each.request.name, self.likeness(each.device)) for each in taking.choices[claim])
+        own = Counter((choice.request.name, self.likeness(choice.device)) for choice in taking.choices[claim])
         return claim, index, taking.leaks, frozenset(taken.items()), capacity, frozenset(own.items())
 
 

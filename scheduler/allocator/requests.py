@@ -143,7 +143,9 @@ def plan_claim(claim: Object, classes: ClassLister, features: AllocatorFeatures)
     devices = (claim.get("spec") or {}).get("devices") or {}
     planner = _Planner(key, classes, features)
     entries = [planner.entry(request) for request in devices.get("requests") or ()]
-    constraints = [planner.constraint(i, each) for i, each in enumerate(devices.get("constraints") or ())]
+    constraints = [
+        planner.constraint(i, constraint) for i, constraint in enumerate(devices.get("constraints") or ())
+    ]
     return ClaimPlan(claim, key, entries, constraints, None if constraints else _single(entries))
 
 
@@ -175,7 +177,7 @@ class _Planner:
         alternatives: Sequence[Object] = request.get("firstAvailable") or ()
         if not self._features.knows_partitions:
             alternatives = ()
-        parts = [(each["name"], request["name"], each) for each in alternatives]
+        parts = [(alternative["name"], request["name"], alternative) for alternative in alternatives]
         if not alternatives:
             parts.append((request["name"], "", request.get("exactly") or {}))
         options: list[RequestPlan] = []
@@ -197,9 +199,9 @@ class _Planner:
         text = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if (request.get("exactly") or {}).get("capacity") is not None:
             self._refuse(request, text)
-        for each in alternatives:
-            if each.get("capacity") is not None:
-                self._refuse(each, text, "subrequest")
+        for alternative in alternatives:
+            if alternative.get("capacity") is not None:
+                self._refuse(alternative, text, "subrequest")
 
     def _refuse(self, request: Object, text: str, kind: str = "request") -> None:
         raise AllocationError(f"claim {self._key}, {kind} {request['name']}: {text}")

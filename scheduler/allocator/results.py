@@ -68,7 +68,7 @@ def _class_config(options: Sequence[RequestPlan], features: AllocatorFeatures) -
         if features.class_config_once and name in done:
             continue
         done.add(name)
-        same = [each.name for each in options if each.device_class["metadata"]["name"] == name]
+        same = [option.name for option in options if option.device_class["metadata"]["name"] == name]
         for config in (option.device_class.get("spec") or {}).get("config") or ():
             entry: Object = {"source": "FromClass", **config}
             if features.class_config_once:

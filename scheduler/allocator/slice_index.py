@@ -26,8 +26,8 @@ class SliceIndex:
     def of(cls, features: AllocatorFeatures, slices: Iterable[Object]) -> "SliceIndex":
         """Indexes a list of slices that will not change; names may repeat."""
         index = cls(features)
-        for serial, each in enumerate(slices):
-            index._add(each, f"{each['metadata']['name']}\0{serial}")
+        for serial, slice_ in enumerate(slices):
+            index._add(slice_, f"{slice_['metadata']['name']}\0{serial}")
         return index
 
     def set_slice(self, obj: Object) -> None:
@@ -81,14 +81,16 @@ class SliceIndex:
     def devices(self, node: NodeView) -> Iterator[Device]:
         """Yields every device that is for the node, whatever the state of its pool."""
         for identity in {**self._local.get(node.name, {}), **self._shared}:
-            for each in self._pools[identity].values():
-                if each.spec.get("perDeviceNodeSelection"):
-                    yield from (one for one in each.devices if on_node(one.spec, node.labels, node.name))
-                elif on_node(each.spec, node.labels, node.name):
-                    yield from each.devices
+            for slice_ in self._pools[identity].values():
+                if slice_.spec.get("perDeviceNodeSelection"):
+                    yield from (
+                        device for device in slice_.devices if on_node(device.spec, node.labels, node.name)
+                    )
+                elif on_node(slice_.spec, node.labels, node.name):
+                    yield from slice_.devices
 
     def slices(self) -> Iterator[Object]:
         """Yields the specs of all slices."""
         for pool in self._pools.values():
-            for each in pool.values():
-                yield each.spec
+            for slice_ in pool.values():
+                yield slice_.spec

@@ -42,7 +42,9 @@ class Slice:
         self.name = name
         self.spec = spec
         self.pool = PoolID(spec["driver"], spec["pool"]["name"])
-        self.counter_sets = [(each["name"], amounts(each)) for each in spec.get("sharedCounters") or ()]
+        self.counter_sets = [
+            (counter_set["name"], amounts(counter_set)) for counter_set in spec.get("sharedCounters") or ()
+        ]
         self.fault = fault_of(spec)
         self.everywhere = features.counters_everywhere and bool(self.counter_sets)
         self.devices: Sequence[Device] = [

@@ -14,14 +14,14 @@ _NONE = PluginSet()
 def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
     """Returns the default plugins without the disabled ones; one that is enabled again replaces its
     default."""
-    again = {each.name: each for each in custom.enabled}
+    again = {plugin.name: plugin for plugin in custom.enabled}
     kept = [
-        again.get(each.name, each)
-        for each in defaults
-        if each.name not in custom.disabled and "*" not in custom.disabled
+        again.get(plugin.name, plugin)
+        for plugin in defaults
+        if plugin.name not in custom.disabled and "*" not in custom.disabled
     ]
-    names = {each.name for each in kept}
-    return [*kept, *(each for each in custom.enabled if each.name not in names)]
+    names = {plugin.name for plugin in kept}
+    return [*kept, *(plugin for plugin in custom.enabled if plugin.name not in names)]
 
 
 def multi_point(defaults: Sequence[PluginRef], plugins: Mapping[str, PluginSet]) -> list[PluginRef]:
@@ -40,16 +40,20 @@ def points(
     for point in EXTENSION_POINTS:
         here = plugins.get(point, _NONE)
         can = frozenset(able[point])
-        names = {each.name for each in everywhere}
-        override = [each for each in here.enabled if each.name in names]
-        replaced = {each.name for each in override}
+        names = {plugin.name for plugin in everywhere}
+        override = [plugin for plugin in here.enabled if plugin.name in names]
+        replaced = {plugin.name for plugin in override}
         general = [
-            each
-            for each in everywhere
-            if each.name in can
-            and each.name not in replaced
-            and each.name not in here.disabled
+            plugin
+            for plugin in everywhere
+            if plugin.name in can
+            and plugin.name not in replaced
+            and plugin.name not in here.disabled
             and "*" not in here.disabled
         ]
-        result[point] = [*override, *general, *(each for each in here.enabled if each.name not in names)]
+        result[point] = [
+            *override,
+            *general,
+            *(plugin for plugin in here.enabled if plugin.name not in names),
+        ]
     return result

@@ -141,7 +141,7 @@ def _settings(document: Object) -> SchedulerSettings:
 
 def _profile(profile: Object) -> ProfileSettings:
     plugins = {point: _plugin_set(found) for point, found in (profile.get("plugins") or {}).items()}
-    arguments = {each["name"]: each.get("args") or {} for each in profile.get("pluginConfig") or ()}
+    arguments = {config["name"]: config.get("args") or {} for config in profile.get("pluginConfig") or ()}
     name = profile.get("schedulerName") or DEFAULT_SCHEDULER_NAME
     return ProfileSettings(name, profile.get("percentageOfNodesToScore"), plugins, arguments)
 
@@ -150,8 +150,8 @@ def _plugin_set(found: Object | None) -> PluginSet:
     enabled = (found or {}).get("enabled") or ()
     disabled = (found or {}).get("disabled") or ()
     return PluginSet(
-        tuple(PluginRef(each["name"], each.get("weight") or 0) for each in enabled),
-        frozenset(each["name"] for each in disabled),
+        tuple(PluginRef(plugin["name"], plugin.get("weight") or 0) for plugin in enabled),
+        frozenset(plugin["name"] for plugin in disabled),
     )
 
 

@@ -72,7 +72,7 @@ class DynamicResourcesFeatures:
             raise ConfigurationError(f"strict decoding error: {listed}")
         errors = [*self._refuse_filter(args), *self._refuse_binding(args)]
         if errors:
-            texts = [str(each) for each in errors]
+            texts = [str(error) for error in errors]
             raise ConfigurationError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
         searching, binding = args.get("filterTimeout"), args.get("bindingTimeout")
         return replace(

@@ -64,8 +64,8 @@ def _required(namespace: str, part: Object | None) -> tuple[AffinityTerm, ...]:
 
 def _preferred(namespace: str, part: Object | None) -> tuple[AffinityTerm, ...]:
     return tuple(
-        AffinityTerm.of(namespace, each["podAffinityTerm"], each["weight"])
-        for each in (part or {}).get(_PREFERRED) or ()
+        AffinityTerm.of(namespace, weighted["podAffinityTerm"], weighted["weight"])
+        for weighted in (part or {}).get(_PREFERRED) or ()
     )
 
 

@@ -104,7 +104,7 @@ class IndexedExtendedResources:
         return allocatable.get(resource, 0) <= 0
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
-        return {each for each in resources if self.class_for(each) is not None}
+        return {resource for resource in resources if self.class_for(resource) is not None}
 
     def set_class(self, old: Object | None, new: Object) -> None:
         name, resource, was = new["metadata"]["name"], explicit_name(new), explicit_name(old)
@@ -140,7 +140,8 @@ class ListedExtendedResources:
         if self._by_resource is None:
             ordered = sorted(self._classes.values(), key=lambda each: str(each["metadata"]["name"]))
             self._by_resource = {
-                explicit_name(each) or implicit_name(each["metadata"]["name"]): each for each in ordered
+                explicit_name(device_class) or implicit_name(device_class["metadata"]["name"]): device_class
+                for device_class in ordered
             }
         return self._by_resource.get(resource)
 
@@ -153,10 +154,10 @@ class ListedExtendedResources:
         return resource not in allocatable
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
-        counted = {each for each in resources if each not in _NATIVE}
+        counted = {resource for resource in resources if resource not in _NATIVE}
         if in_hints or not any(map(self.may_back, counted)):
             return counted
-        return {each for each in counted if self.class_for(each) is not None}
+        return {resource for resource in counted if self.class_for(resource) is not None}
 
     def set_class(self, old: Object | None, new: Object) -> None:
         self._classes[new["metadata"]["name"]] = new

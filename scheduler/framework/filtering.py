@@ -43,14 +43,14 @@ class NodeFilter:
         self._nominator = nominator
         self._clock = clock
         self._kinds = Kinds()
-        self._signing = {each.name: each for each in profile.filters if isinstance(each, SignsFilter)}
+        self._signing = {plugin.name: plugin for plugin in profile.filters if isinstance(plugin, SignsFilter)}
 
     def prepare(self, state: CycleState, pod: PodInfo) -> Filters:
         """Returns the filters of this cycle, to be given to `run`."""
         active = self._profile.active_filters(state)
         first = [*takewhile(lambda each: each.name in self._signing, active)]
-        signs = tuple((each.name, self._signing[each.name].filter_sign(state, pod)) for each in first)
-        steps = [(each.name, each.filter) for each in active]
+        signs = tuple((plugin.name, self._signing[plugin.name].filter_sign(state, pod)) for plugin in first)
+        steps = [(plugin.name, plugin.filter) for plugin in active]
         return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
 
     def timed(self, filters: Filters) -> Filters:
@@ -73,9 +73,9 @@ class NodeFilter:
     def _promised(self, pod: PodInfo, node: NodeInfo) -> list[PodInfo]:
         """Returns the pods of the same or a higher priority that are nominated to the node."""
         return [
-            each
-            for each in self._nominator.pods_of(node.name)
-            if each.priority >= pod.priority and each.uid != pod.uid
+            other
+            for other in self._nominator.pods_of(node.name)
+            if other.priority >= pod.priority and other.uid != pod.uid
         ]
 
     # -- a pod more or less

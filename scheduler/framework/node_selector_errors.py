@@ -41,18 +41,19 @@ def selector_text(selector: Object) -> str:
 
 def _requirements(requirements: Sequence[Object] | None) -> str:
     shown = [
-        f"NodeSelectorRequirement{{Key:{each.get('key') or ''},Operator:{each.get('operator') or ''},"
-        f"Values:[{' '.join(each.get('values') or ())}],}},"
-        for each in requirements or ()
+        f"NodeSelectorRequirement{{Key:{requirement.get('key') or ''},"
+        f"Operator:{requirement.get('operator') or ''},"
+        f"Values:[{' '.join(requirement.get('values') or ())}],}},"
+        for requirement in requirements or ()
     ]
     return f"[]NodeSelectorRequirement{{{''.join(shown)}}}"
 
 
 def _term(term: Object, path: str) -> Iterator[FieldError]:
-    for at, each in enumerate(term.get("matchExpressions") or ()):
-        yield from _expression(each, index(child(path, "matchExpressions"), at))
-    for at, each in enumerate(term.get("matchFields") or ()):
-        yield from _field(each, index(child(path, "matchFields"), at))
+    for at, expression in enumerate(term.get("matchExpressions") or ()):
+        yield from _expression(expression, index(child(path, "matchExpressions"), at))
+    for at, field in enumerate(term.get("matchFields") or ()):
+        yield from _field(field, index(child(path, "matchFields"), at))
 
 
 def _expression(each: Object, path: str) -> Iterator[FieldError]:

@@ -27,7 +27,7 @@ class ImageLocality:
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
         """Skips scoring if the pod has no images: all nodes are alike."""
-        images = [normalized(each) for each in _images(pod)]
+        images = [normalized(image) for image in _images(pod)]
         if not any(map(self._cache.nodes_with_image, images)):
             return SKIP
         state.write(NAME, images)
@@ -38,9 +38,9 @@ class ImageLocality:
         present = node.images
         total = len(self._cache.nodes())
         found = sum(
-            int(present[each] * (self._cache.nodes_with_image(each) / total))
-            for each in images
-            if each in present
+            int(present[image] * (self._cache.nodes_with_image(image) / total))
+            for image in images
+            if image in present
         )
         most = _MAX_BYTES_PER_CONTAINER * len(images)
         clamped = min(max(found, _MIN_BYTES), most)

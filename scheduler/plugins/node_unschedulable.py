@@ -38,7 +38,7 @@ class NodeUnschedulable:
 def fits(pod: PodInfo, node: NodeInfo) -> bool:
     if not node.unschedulable:
         return True
-    return any(tolerates(each, _TAINT) for each in pod.spec.get("tolerations") or ())
+    return any(tolerates(toleration, _TAINT) for toleration in pod.spec.get("tolerations") or ())
 
 
 def _may_run(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint

@@ -43,9 +43,9 @@ class NodeVolumeLimits:
         found = self._csi_nodes.get("", node.name)
         drivers = ((found or {}).get("spec") or {}).get("drivers") or ()
         limits = {
-            each["name"]: each["allocatable"]["count"]
-            for each in drivers
-            if (each.get("allocatable") or {}).get("count") is not None
+            driver["name"]: driver["allocatable"]["count"]
+            for driver in drivers
+            if (driver.get("allocatable") or {}).get("count") is not None
         }
         if not limits:
             return SUCCESS

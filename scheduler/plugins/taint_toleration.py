@@ -51,15 +51,15 @@ class TaintToleration:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Counts the soft taints that the pod does not tolerate."""
         tolerations = [
-            each
-            for each in pod.spec.get("tolerations") or ()
-            if not each.get("effect") or each["effect"] == "PreferNoSchedule"
+            toleration
+            for toleration in pod.spec.get("tolerations") or ()
+            if not toleration.get("effect") or toleration["effect"] == "PreferNoSchedule"
         ]
         return sum(
             1
             for taint in node.taints
             if taint.get("effect") == "PreferNoSchedule"
-            and not any(tolerates(each, taint) for each in tolerations)
+            and not any(tolerates(toleration, taint) for toleration in tolerations)
         )
 
     def normalize(self, scores: dict[str, int]) -> None:

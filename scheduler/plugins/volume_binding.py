@@ -144,8 +144,8 @@ class VolumeBinding:
         terms = found.get("allowedTopologies") or ()
         return not terms or any(
             all(
-                node.labels.get(each["key"]) in each["values"]
-                for each in term.get("matchLabelExpressions") or ()
+                node.labels.get(expression["key"]) in expression["values"]
+                for expression in term.get("matchLabelExpressions") or ()
             )
             for term in terms
         )
@@ -201,9 +201,9 @@ class VolumeBinding:
         clock = self._handle.clock
         end = clock.monotonic() + self._seconds
         while True:
-            keys = [(each["metadata"]["namespace"], each["metadata"]["name"]) for each in claims]
+            keys = [(claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in claims]
             current = [self._volumes.claim(*key) for key in keys]
-            if all(each is not None and is_bound(each) for each in current):
+            if all(claim is not None and is_bound(claim) for claim in current):
                 return
             if clock.monotonic() >= end:
                 raise TimeoutError("context deadline exceeded")

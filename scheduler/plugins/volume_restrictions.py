@@ -111,7 +111,7 @@ def _disks(spec: Mapping[str, Any]) -> list[tuple[str, Object]]:
 
 def _same(kind: str, one: Object, other: Object) -> bool:
     """Returns whether two volumes of a kind are one disk that the two pods cannot share."""
-    names, shared = next((names, shared) for each, names, shared in _DISKS if each == kind)
+    names, shared = next((names, shared) for disk_kind, names, shared in _DISKS if disk_kind == kind)
     if shared and one.get("readOnly") and other.get("readOnly"):
         return False
     if kind == "rbd" and not set(one.get("monitors") or ()) & set(other.get("monitors") or ()):

@@ -59,6 +59,6 @@ def earliest_start(candidate: Candidate) -> str:
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
     """Returns the cheapest candidate; among equals the one whose victims started last, then the first."""
-    cheapest = min(cost(each) for each in candidates)
-    equals = [each for each in candidates if cost(each) == cheapest]
+    cheapest = min(cost(candidate) for candidate in candidates)
+    equals = [candidate for candidate in candidates if cost(candidate) == cheapest]
     return max(equals, key=earliest_start)

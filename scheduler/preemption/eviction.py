@@ -33,7 +33,7 @@ def is_terminating_by_preemption(pod: Object) -> bool:
 
 def _condition(pod: Object) -> Object | None:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == _CONDITION), None)
+    return next((condition for condition in conditions if condition["type"] == _CONDITION), None)
 
 
 class Evictor:
@@ -89,7 +89,7 @@ class Evictor:
             results = await asyncio.gather(
                 *(self._evict(victim, preemptor, node) for victim in others), return_exceptions=True
             )
-            if any(isinstance(each, BaseException) for each in results):
+            if any(isinstance(result, BaseException) for result in results):
                 result = "error"
             self._last[preemptor.uid] = last
             await self._evict(last, preemptor, node)

@@ -119,9 +119,9 @@ class SchedulingQueue:
         queued.failures += 1
         queued.failed = not queued.rejected_by and not queued.pending_by
         self._blame(queued, 1)
-        if queued.pending_by and any(self._interests.helps(queued, each) for each in since):
+        if queued.pending_by and any(self._interests.helps(queued, event) for event in since):
             queued.tried = float("-inf")  # no backoff for a pod that only waited
-        if not queued.rejected_by or any(self._interests.helps(queued, each) for each in since):
+        if not queued.rejected_by or any(self._interests.helps(queued, event) for event in since):
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._waiting.add(queued)
@@ -180,7 +180,7 @@ class SchedulingQueue:
     def _early(self) -> QueuedPod | None:
         """Returns the rejected pod whose backoff ends first; a backoff after an error always runs to its
         end."""
-        rejected = [each for each in self._backoff.values() if not each.failed]
+        rejected = [queued for queued in self._backoff.values() if not queued.failed]
         if not rejected:
             return None
         queued = min(rejected, key=self._ready_at)
@@ -200,20 +200,20 @@ class SchedulingQueue:
     def _until_next(self) -> float:
         """Returns the seconds until something leaves the backoff queue or has waited too long."""
         now = self._clock.monotonic()
-        moments = [self._ready_at(each) for each in self._backoff.values()]
+        moments = [self._ready_at(queued) for queued in self._backoff.values()]
         if self._waiting:
             moments.append(self._flushed + FLUSH_SECONDS)
         return max(0.001, min(moments, default=now + _LONGEST_WAIT_SECONDS) - now)
 
     def _flush(self) -> None:
         now = self._clock.monotonic()
-        for queued in [each for each in self._backoff.values() if self._ready_at(each) <= now]:
+        for queued in [queued for queued in self._backoff.values() if self._ready_at(queued) <= now]:
             del self._backoff[queued.uid]
             self._enqueue(queued, "BackoffComplete")
         if now - self._flushed < FLUSH_SECONDS:
             return
         self._flushed = now
-        stale = [each for each in self._waiting if now - each.enqueued > LEFTOVER_SECONDS]
+        stale = [queued for queued in self._waiting if now - queued.enqueued > LEFTOVER_SECONDS]
         for queued in stale:
             self._waiting.pop(queued.uid)
             self._requeue(queued, UNSCHEDULABLE_TIMEOUT.label)
@@ -272,7 +272,7 @@ class SchedulingQueue:
     @property
     def sizes(self) -> dict[str, int]:
         """Returns the number of pods per queue, by upstream's names."""
-        gated = sum(1 for each in self._waiting if each.gated_by)
+        gated = sum(1 for queued in self._waiting if queued.gated_by)
         return {
             "active": len(self._active),
             "backoff": len(self._backoff),

@@ -53,7 +53,7 @@ class Interests:
     def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
         """`with_hints` False: an event that a plugin registered for always helps."""
         if not with_hints:
-            hints = {name: [EventHint(each.event) for each in some] for name, some in hints.items()}
+            hints = {name: [EventHint(hint.event) for hint in some] for name, some in hints.items()}
         self.hints = hints
         self._everybody = frozenset(hints)
         self._known: dict[tuple[frozenset[str], EventResource, int], Sequence[EventHint]] = {}
@@ -64,10 +64,10 @@ class Interests:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = [
-                each
+                hint
                 for plugin in sorted(plugins)
-                for each in self.hints.get(plugin, ())
-                if each.event.covers(event)
+                for hint in self.hints.get(plugin, ())
+                if hint.event.covers(event)
             ]
         return found
 
@@ -81,7 +81,7 @@ class Interests:
         if not kept_by or happened.event.resource is EventResource.ANY:
             return True
         pod, old, new = queued.info.pod, happened.old, happened.new
-        return any(each.hint is None or each.hint(pod, old, new) for each in self.of(kept_by, happened.event))
+        return any(hint.hint is None or hint.hint(pod, old, new) for hint in self.of(kept_by, happened.event))
 
 
 @dataclass(frozen=True, slots=True)

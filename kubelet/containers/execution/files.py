@@ -95,7 +95,9 @@ class FileSystem:
             raise FileError("Not a directory")
         mount, inner = self._at(path)
         below = f"{path.rstrip('/')}/"
-        mounted = [one.path[len(below) :].split("/")[0] for one in self.mounts if one.path.startswith(below)]
+        mounted = [
+            mount.path[len(below) :].split("/")[0] for mount in self.mounts if mount.path.startswith(below)
+        ]
         return sorted({*mount.tree.children(inner), *mounted})
 
     def write(self, path: str, data: bytes, now: float, *, append: bool = False, mode: int = 0) -> None:
@@ -169,7 +171,7 @@ class FileSystem:
         mount, inner = self._writable(path)
         if inner not in mount.tree.entries:
             raise FileError("No such file or directory")
-        if not inner or any(one.path == path for one in self.mounts):
+        if not inner or any(mount.path == path for mount in self.mounts):
             raise FileError("Device or resource busy")
         for name in [n for n in mount.tree.entries if n == inner or n.startswith(f"{inner}/")]:
             del mount.tree.entries[name]

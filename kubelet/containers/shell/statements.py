@@ -137,7 +137,7 @@ async def _pipeline(process: Process, statements: list[Statement]) -> int:
         await task.ended()
     if "P" in process.variables.get("-", ""):
         codes = [*(task.code or 0 for task in tasks), code]
-        return next((one for one in reversed(codes) if one), 0)
+        return next((code for code in reversed(codes) if code), 0)
     return code
 
 

@@ -56,7 +56,7 @@ async def _directories(process: Process, options: dict[str, str], paths: list[st
 
 def _show(process: Process, options: dict[str, str], paths: list[str], texts: list[str]) -> int:
     lines = [text_inputs(text) for text in texts]
-    keys = [[_key(line, options) for line in one] for one in lines]
+    keys = [[_key(line, options) for line in file_lines] for file_lines in lines]
     if keys[0] == keys[1]:
         return 0
     if "q" in options:

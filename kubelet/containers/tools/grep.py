@@ -131,7 +131,7 @@ async def _contents(process: Process, path: str, *, recursive: bool) -> list[tup
     below = process.machine.files.walk(full)
     prefix = path.rstrip("/") if path != "/" else ""
     return [
-        (prefix + found[len(full.rstrip("/")) :], one.data) for found, one in below if one.data is not None
+        (prefix + found[len(full.rstrip("/")) :], file.data) for found, file in below if file.data is not None
     ]
 
 

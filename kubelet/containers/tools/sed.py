@@ -17,10 +17,10 @@ async def sed(process: Process, argv: list[str]) -> int:
         script = SedParser("\n".join(scripts), extended=bool({"E", "r"} & options)).parse()
     except SedError as error:
         return process.complain(f"sed: -e expression #1, char {len(scripts[0])}: {error}")
-    labels = {one.text for one in script if one.name == ":"}
-    for one in script:
-        if one.name in "btT" and one.text and one.text not in labels:
-            return process.complain(f"sed: can't find label for jump to `{one.text}'")
+    labels = {command.text for command in script if command.name == ":"}
+    for command in script:
+        if command.name in "btT" and command.text and command.text not in labels:
+            return process.complain(f"sed: can't find label for jump to `{command.text}'")
     if "i" in options or "s" in options:
         return await _each_file(process, script, paths, options)
     texts, code = await texts_of(process, "sed", paths)

@@ -55,7 +55,7 @@ class SedRun:
         self._after: list[str] = []
         self._substituted = False
         self._quits = False
-        self._labels = {one.text: number for number, one in enumerate(script) if one.name == ":"}
+        self._labels = {command.text: number for number, command in enumerate(script) if command.name == ":"}
 
     async def run(self, process: Process) -> None:
         again = False

@@ -79,7 +79,7 @@ def resources_of(driver: str, offers: Sequence[Offer], server: Version) -> dict[
 
 def _node_slices(driver: str, offer: Offer, server: Version) -> tuple[Slice, ...]:
     if offer.resources is not None:
-        return tuple(_written(each) for each in offer.resources.get("slices") or [])
+        return tuple(_written(slice_) for slice_ in offer.resources.get("slices") or [])
     return slices_for(server, _profile(offer.profile).units(offer.hardware(driver)))
 
 
@@ -89,6 +89,6 @@ def _written(entry: Object) -> Slice:
 
 def _profile(name: str) -> Profile:
     if name not in PROFILES:
-        known = ", ".join(each for each in PROFILES if each)
+        known = ", ".join(profile for profile in PROFILES if profile)
         raise ProfileError(f"unknown device profile {name}; known are {known}")
     return PROFILES[name]

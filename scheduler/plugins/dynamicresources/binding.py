@@ -48,9 +48,9 @@ class ClaimBinder:
 
     async def bind(self, own: PodState, pod: PodInfo) -> None:
         """Writes the allocations and reservations of all claims of the pod."""
-        for each in own.claims:
-            if self._users.reservation(each.claim, pod.pod) is None:
-                await self._bind(each)
+        for claim in own.claims:
+            if self._users.reservation(claim.claim, pod.pod) is None:
+                await self._bind(claim)
         if own.extended_claim is not None and own.extended_claim.result is not None:
             await self._bind_extended_claim(own.extended_claim, pod)
 
@@ -104,10 +104,10 @@ class ClaimBinder:
 
         Can be repeated.
         """
-        for each in own.claims:
-            self._land(each)
-            if allocation(each.claim) is not None:
-                await self._unreserve(each, pod)
+        for claim in own.claims:
+            self._land(claim)
+            if allocation(claim.claim) is not None:
+                await self._unreserve(claim, pod)
         if own.extended_claim is not None:
             self._claims.remove_pending(own.extended_claim.pending_uid)
             if own.extended_claim.exists:

@@ -65,15 +65,15 @@ class ClaimUsers:
         """Returns whether the group has the same claim under the same name as the pod."""
         keys = ("name", "resourceClaimName", "resourceClaimTemplateName")
         of_group = [
-            tuple(each.get(key) for key in keys)
-            for each in (group.get("spec") or {}).get("resourceClaims") or ()
+            tuple(entry.get(key) for key in keys)
+            for entry in (group.get("spec") or {}).get("resourceClaims") or ()
         ]
         generated = {
-            each["name"]: each.get("resourceClaimName")
-            for each in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+            status["name"]: status.get("resourceClaimName")
+            for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
         }
-        for each in pod["spec"].get("resourceClaims") or ():
-            name = each.get("resourceClaimName") or generated.get(each["name"])
-            if name == claim["metadata"]["name"] and tuple(each.get(key) for key in keys) in of_group:
+        for entry in pod["spec"].get("resourceClaims") or ():
+            name = entry.get("resourceClaimName") or generated.get(entry["name"])
+            if name == claim["metadata"]["name"] and tuple(entry.get(key) for key in keys) in of_group:
                 return True
         return False

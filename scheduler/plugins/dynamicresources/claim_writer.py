@@ -117,7 +117,7 @@ class ClaimWriter:
 
         async def attempt(current: Object) -> Object:
             finalizers = current["metadata"].get("finalizers") or []
-            rest = [each for each in finalizers if each != FINALIZER]
+            rest = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
             try:
                 return await self._update(_with_finalizers(current, rest))
             except StatusError as error:

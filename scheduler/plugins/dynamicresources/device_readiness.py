@@ -39,15 +39,15 @@ class DeviceWait:
         now = self._handle.clock.now()
         return [
             index
-            for index, each in enumerate(claims)
-            if next(conditional(each.claim), None) is not None and self._readiness.is_lost(each.claim, now)
+            for index, claim in enumerate(claims)
+            if next(conditional(claim.claim), None) is not None and self._readiness.is_lost(claim.claim, now)
         ]
 
     async def wait(self, own: PodState, pod: PodInfo, node: str) -> None:
         """Waits; raises BindingError, or ClaimError for a claim that is gone."""
         if not self._features.binding_conditions:
             return
-        if all(next(conditional(each.claim), None) is None for each in _bound(own)):
+        if all(next(conditional(claim.claim), None) is None for claim in _bound(own)):
             return
         self._handle.recorder.event(
             pod.pod,
@@ -65,7 +65,7 @@ class DeviceWait:
             raise
         finally:
             seconds = self._handle.clock.monotonic() - began
-            claims = [each.claim for each in _bound(own)]
+            claims = [claim.claim for claim in _bound(own)]
             self._handle.metrics.dynamic.waited(claims, self._profile, status, seconds)
 
     async def _poll(self, own: PodState, began: float) -> None:
@@ -79,12 +79,12 @@ class DeviceWait:
 
     def _is_ready(self, own: PodState) -> bool:
         """Returns whether the claims are ready, by the informer's state."""
-        for each in _bound(own):
-            metadata = each.claim["metadata"]
+        for bound in _bound(own):
+            metadata = bound.claim["metadata"]
             claim = self._claims.get(metadata.get("namespace", ""), metadata["name"])
             if claim is None:
-                raise ClaimError(f'could not find ResourceClaim "{display(each.claim)}"')
-            each.claim = claim
+                raise ClaimError(f'could not find ResourceClaim "{display(bound.claim)}"')
+            bound.claim = claim
             if not self._readiness.is_ready(claim):
                 if self._readiness.is_overdue(claim, self._handle.clock.now()):
                     raise self._readiness.overdue(claim)

@@ -84,8 +84,13 @@ class _Draft:
 def _containers(spec: Mapping[str, Any]) -> list[_Container]:
     init = spec.get("initContainers") or []
     return [
-        _Container(index, each["name"], container_requests(each), index < len(init) and not is_sidecar(each))
-        for index, each in enumerate((*init, *spec["containers"]))
+        _Container(
+            index,
+            container["name"],
+            container_requests(container),
+            index < len(init) and not is_sidecar(container),
+        )
+        for index, container in enumerate((*init, *spec["containers"]))
     ]
 
 

@@ -113,4 +113,4 @@ def _uses(pod: Object, claim: Object, pod_claims: PodClaims) -> bool:
         used = pod_claims(pod)
     except ClaimNotUsable:
         return False
-    return any(each["metadata"].get("uid") == claim["metadata"].get("uid") for each in used)
+    return any(used_claim["metadata"].get("uid") == claim["metadata"].get("uid") for used_claim in used)

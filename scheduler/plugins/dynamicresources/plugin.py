@@ -105,16 +105,16 @@ class DynamicResources:
         extended_claim = self._extended_claims.of_pod(pod) if self._extended_claims is not None else None
         if not claims and extended_claim is None:
             return PreFilterResult(SKIP)
-        for each in claims:
-            status = self._pod_claims.usable(each.claim, pod.pod)
+        for claim in claims:
+            status = self._pod_claims.usable(claim.claim, pod.pod)
             if not status.is_success:
                 return PreFilterResult(status)
         own = PodState(claims, extended_claim, self._allocator, [])
-        own.plans = self._allocator.plan([each.claim for each in own.to_allocate])
+        own.plans = self._allocator.plan([claim.claim for claim in own.to_allocate])
         own.pinned = [
             (index, selector)
-            for index, each in enumerate(claims)
-            if (selector := each.node_selector) is not None
+            for index, claim in enumerate(claims)
+            if (selector := claim.node_selector) is not None
         ]
         faults = [fault for _, selector in own.pinned if (fault := selector_fault(selector))]
         if faults:
@@ -218,9 +218,9 @@ class DynamicResources:
             results = choice.found.results()
         except AllocationError as error:
             return failed(error)
-        for each, result in zip(own.to_allocate, results, strict=False):
-            each.result = result
-            self._claims.add_pending(each.uid, result)
+        for claim, result in zip(own.to_allocate, results, strict=False):
+            claim.result = result
+            self._claims.add_pending(claim.uid, result)
         if choice.extended_plan is not None and own.extended_claim is not None:
             own.extended_claim.result = results[-1]
             own.extended_claim.claim = choice.extended_plan.claim

@@ -77,7 +77,10 @@ class PodClaims:
                     f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
                 )
             else:
-                yield from (self._judged_class(f"{name}/{each['name']}", each) for each in alternatives)
+                yield from (
+                    self._judged_class(f"{name}/{alternative['name']}", alternative)
+                    for alternative in alternatives
+                )
 
     def _judged_class(self, request: str, part: Object) -> Status:
         name = part.get("deviceClassName")

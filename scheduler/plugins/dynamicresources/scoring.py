@@ -15,17 +15,17 @@ _MOST_ALTERNATIVES = 8  # FirstAvailableDeviceRequestMaxSize
 def has_alternatives(own: PodState) -> bool:
     return any(
         request.get("firstAvailable")
-        for each in own.claims
-        for request in ((each.claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+        for claim in own.claims
+        for request in ((claim.claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
     )
 
 
 def score(own: PodState, choice: NodeChoice) -> int:
     """Returns the sum over all requests with alternatives, of claims allocated before and now."""
     total = sum(
-        _of_claim(each.claim, _chosen_before(allocation(each.claim)))
-        for each in own.claims
-        if allocation(each.claim) is not None
+        _of_claim(claim.claim, _chosen_before(allocation(claim.claim)))
+        for claim in own.claims
+        if allocation(claim.claim) is not None
     )
     if choice.found is not None:
         for plan, solution in zip(choice.found.claims, choice.found.solution, strict=True):
@@ -41,6 +41,6 @@ def _of_claim(claim: Mapping[str, Any], chosen: set[str]) -> int:
     return sum(
         _MOST_ALTERNATIVES - place
         for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
-        for place, each in enumerate(request.get("firstAvailable") or ())
-        if f"{request['name']}/{each['name']}" in chosen
+        for place, alternative in enumerate(request.get("firstAvailable") or ())
+        if f"{request['name']}/{alternative['name']}" in chosen
     )

@@ -79,4 +79,4 @@ class PodState:
 
     @property
     def to_allocate(self) -> list[PodClaim]:
-        return [each for each in self.claims if allocation(each.claim) is None]
+        return [claim for claim in self.claims if allocation(claim.claim) is None]

@@ -61,7 +61,7 @@ class TaintRules:
             if device_class is None:
                 return False
             selectors += (device_class.get("spec") or {}).get("selectors") or ()
-        return all(self._matches(each, driver, device) for each in selectors)
+        return all(self._matches(selector, driver, device) for selector in selectors)
 
     def _matches(self, selector: Object, driver: str, device: Object) -> bool:
         """Returns whether the selector selects the device; one that fails selects nothing."""

@@ -73,7 +73,9 @@ def _count_own(own: _Filtering, nodes: Sequence[NodeInfo]) -> None:
         if own.near:
             number = memo.get(near)
             if number is None:
-                number = sum(match_all(own.near, each.namespace, each.labels) for each in node.pods.values())
+                number = sum(
+                    match_all(own.near, other.namespace, other.labels) for other in node.pods.values()
+                )
                 memo[near] = number
             if number:
                 for term in own.near:
@@ -81,7 +83,7 @@ def _count_own(own: _Filtering, nodes: Sequence[NodeInfo]) -> None:
         for key, term in zip(far, own.far, strict=True):
             number = memo.get(key)
             if number is None:
-                number = sum(term.matches(each.namespace, each.labels, {}) for each in node.pods.values())
+                number = sum(term.matches(other.namespace, other.labels, {}) for other in node.pods.values())
                 memo[key] = number
             if number:
                 _add(own.avoided, term, node.labels, number)
@@ -121,9 +123,9 @@ class InterPodAffinity:
         if selector.is_empty() or not selector.selectable:
             return term  # all, or none
         selected = {
-            each["metadata"]["name"]
-            for each in self._namespaces.list()
-            if selector.matches(each["metadata"].get("labels"))
+            namespace["metadata"]["name"]
+            for namespace in self._namespaces.list()
+            if selector.matches(namespace["metadata"].get("labels"))
         }
         return replace(term, namespaces=term.namespaces | selected, namespace_selector=NOTHING)
 

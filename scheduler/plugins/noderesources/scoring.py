@@ -78,7 +78,9 @@ def supply(
 
 def weighted(resources: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, int], ...]:
     """Returns names with weights of a configuration's `resources`."""
-    return tuple((each["name"], each.get("weight") or 1) for each in resources or _DEFAULT_RESOURCES)
+    return tuple(
+        (resource["name"], resource.get("weight") or 1) for resource in resources or _DEFAULT_RESOURCES
+    )
 
 
 def _on(shape: Sequence[tuple[int, int]], at: int) -> int:

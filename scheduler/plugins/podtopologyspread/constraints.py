@@ -78,7 +78,7 @@ class Constraint:
 
 
 def has_all_keys(labels: Mapping[str, str], constraints: Iterable[Constraint]) -> bool:
-    return all(each.topology_key in labels for each in constraints)
+    return all(constraint.topology_key in labels for constraint in constraints)
 
 
 class Constraints:
@@ -98,14 +98,14 @@ class Constraints:
         """Returns the constraints with this `whenUnsatisfiable`."""
         own = pod.spec.get("topologySpreadConstraints")
         if own:
-            return [self._own(pod, each) for each in own if each["whenUnsatisfiable"] == action]
-        defaults = [each for each in self._defaults if each["whenUnsatisfiable"] == action]
+            return [self._own(pod, entry) for entry in own if entry["whenUnsatisfiable"] == action]
+        defaults = [entry for entry in self._defaults if entry["whenUnsatisfiable"] == action]
         if not defaults:
             return ()
         selector = self.default_selector(pod)
         if selector.is_empty():
             return ()
-        return [self._made(each, selector) for each in defaults]
+        return [self._made(entry, selector) for entry in defaults]
 
     def _own(self, pod: PodInfo, constraint: Object) -> Constraint:
         try:
@@ -140,7 +140,11 @@ class Constraints:
             if selector and all(pod.labels.get(key) == value for key, value in selector.items()):
                 same |= selector
         owner = next(
-            (each for each in pod.pod["metadata"].get("ownerReferences") or () if each.get("controller")),
+            (
+                reference
+                for reference in pod.pod["metadata"].get("ownerReferences") or ()
+                if reference.get("controller")
+            ),
             None,
         )
         informer = self._controllers.get(owner["kind"]) if owner is not None else None

@@ -60,7 +60,9 @@ class _Filtering:
     domains: list[_Domains]
 
     def clone(self) -> "_Filtering":
-        return _Filtering([_Domains(each.constraint, each.itself, {**each.counts}) for each in self.domains])
+        return _Filtering(
+            [_Domains(domain.constraint, domain.itself, {**domain.counts}) for domain in self.domains]
+        )
 
 
 @dataclass(slots=True)
@@ -95,19 +97,21 @@ class PodTopologySpread:
         constraints = self._constraints.of(pod, HARD)
         if not constraints:
             return PreFilterResult(SKIP)
-        domains = [_Domains(each, int(each.selector.matches(pod.labels))) for each in constraints]
+        domains = [
+            _Domains(constraint, int(constraint.selector.matches(pod.labels))) for constraint in constraints
+        ]
         counted = [
-            (each, each.constraint.counter(pod.namespace), each.constraint.takes_all_nodes(pod))
-            for each in domains
+            (domain, domain.constraint.counter(pod.namespace), domain.constraint.takes_all_nodes(pod))
+            for domain in domains
         ]
         for node in nodes:
             if not has_all_keys(node.labels, constraints):
                 continue
-            for each, count, takes_all in counted:
-                if takes_all or each.constraint.is_about(pod, node):
+            for domain, count, takes_all in counted:
+                if takes_all or domain.constraint.is_about(pod, node):
                     number = count(node)
-                    value = node.labels[each.constraint.topology_key]
-                    each.counts[value] = each.counts.get(value, 0) + number
+                    value = node.labels[domain.constraint.topology_key]
+                    domain.counts[value] = domain.counts.get(value, 0) + number
         state.write(NAME, _Filtering(domains))
         return PreFilterResult()
 
@@ -119,11 +123,11 @@ class PodTopologySpread:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: _Filtering = state.read(NAME)
-        for each in own.domains:
-            value = node.labels.get(each.constraint.topology_key)
+        for domain in own.domains:
+            value = node.labels.get(domain.constraint.topology_key)
             if value is None:
                 return _LABEL_MISSING
-            if each.counts.get(value, 0) + each.itself - each.fewest() > each.constraint.max_skew:
+            if domain.counts.get(value, 0) + domain.itself - domain.fewest() > domain.constraint.max_skew:
                 return _SKEWED
         return SUCCESS
 
@@ -145,13 +149,13 @@ class PodTopologySpread:
                 if constraint.topology_key != HOSTNAME:  # Score counts pods per host
                     values.setdefault(node.labels.get(constraint.topology_key, ""), 0)
         weights = [
-            math.log((len(nodes) - len(ignored) if each.topology_key == HOSTNAME else len(values)) + 2)
-            for each, values in zip(constraints, counts, strict=True)
+            math.log((len(nodes) - len(ignored) if constraint.topology_key == HOSTNAME else len(values)) + 2)
+            for constraint, values in zip(constraints, counts, strict=True)
         ]
         self._fill(pod, constraints, counts, strict=strict)
         parts = [
-            (each.topology_key, values, weight, each.counter(pod.namespace), each.max_skew)
-            for each, values, weight in zip(constraints, counts, weights, strict=True)
+            (constraint.topology_key, values, weight, constraint.counter(pod.namespace), constraint.max_skew)
+            for constraint, values, weight in zip(constraints, counts, weights, strict=True)
         ]
         state.write(_SCORING, _Scoring(parts, ignored))
         return SUCCESS
@@ -161,8 +165,14 @@ class PodTopologySpread:
     ) -> None:
         """Counts the selected pods of all nodes, in the domains of the nodes that fit."""
         wanted = [
-            (each, each.topology_key, values, each.counter(pod.namespace), each.takes_all_nodes(pod))
-            for each, values in zip(constraints, counts, strict=True)
+            (
+                constraint,
+                constraint.topology_key,
+                values,
+                constraint.counter(pod.namespace),
+                constraint.takes_all_nodes(pod),
+            )
+            for constraint, values in zip(constraints, counts, strict=True)
             if values
         ]
         if not wanted:
@@ -211,7 +221,9 @@ class PodTopologySpread:
 
         def is_selected(other: Object | None) -> bool:
             labels = ((other or {}).get("metadata") or {}).get("labels") or {}
-            return other is not None and any(each.selector.matches(labels) for each in constraints)
+            return other is not None and any(
+                constraint.selector.matches(labels) for constraint in constraints
+            )
 
         gone = new is not None and (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         return is_selected(old) != is_selected(None if gone else new)
@@ -222,8 +234,8 @@ class PodTopologySpread:
             return False
         was, now = PodInfo(old or pod), PodInfo(new)
         return any(
-            each.selector.matches(was.labels) != each.selector.matches(now.labels)
-            for each in self._constraints.of(now, HARD)
+            constraint.selector.matches(was.labels) != constraint.selector.matches(now.labels)
+            for constraint in self._constraints.of(now, HARD)
         )
 
     def _after_node(self, pod: Object, old: Object | None, new: Object | None) -> bool:
@@ -236,9 +248,9 @@ class PodTopologySpread:
         if had != has:
             return True
         return has and (
-            any(was[each.topology_key] != now[each.topology_key] for each in constraints)
-            or any(each.honors_taints for each in constraints)
-            or any(each.honors_affinity for each in constraints)
+            any(was[constraint.topology_key] != now[constraint.topology_key] for constraint in constraints)
+            or any(constraint.honors_taints for constraint in constraints)
+            or any(constraint.honors_affinity for constraint in constraints)
         )
 
 
@@ -249,8 +261,8 @@ def _labels(node: Object | None) -> Mapping[str, str]:
 def _count(domains: Sequence[_Domains], pod: PodInfo, other: PodInfo, node: NodeInfo, change: int) -> None:
     if other.namespace != pod.namespace:
         return
-    if not has_all_keys(node.labels, [each.constraint for each in domains]):
+    if not has_all_keys(node.labels, [domain.constraint for domain in domains]):
         return
-    for each in domains:
-        if each.constraint.selector.matches(other.labels) and each.constraint.is_about(pod, node):
-            each.add(node.labels[each.constraint.topology_key], change)
+    for domain in domains:
+        if domain.constraint.selector.matches(other.labels) and domain.constraint.is_about(pod, node):
+            domain.add(node.labels[domain.constraint.topology_key], change)

@@ -66,7 +66,7 @@ class AwkFunctions(AwkExpressions):
         return float(start)
 
     def _call_sprintf(self, arguments: list[Node]) -> Value:
-        return formatted(self._text(arguments, 0), [self._value(one) for one in arguments[1:]])
+        return formatted(self._text(arguments, 0), [self._value(argument) for argument in arguments[1:]])
 
     def _call_toupper(self, arguments: list[Node]) -> Value:
         return self._text(arguments, 0).upper()

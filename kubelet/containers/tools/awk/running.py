@@ -186,7 +186,7 @@ class Awk(AwkFunctions):
         if not values:
             raise AwkError("printf: no format")
         self._put(
-            formatted(text_of(self._value(values[0])), [self._value(one) for one in values[1:]]), target
+            formatted(text_of(self._value(values[0])), [self._value(value) for value in values[1:]]), target
         )
 
     def _put(self, text: str, target: Node | None) -> None:
