@@ -23,7 +23,7 @@ class Background:
         self._duties.append((name, duty))
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(_run(*one), name=one[0]) for one in self._duties]
+        self._tasks = [asyncio.create_task(_run(*duty), name=duty[0]) for duty in self._duties]
 
     async def stop(self) -> None:
         """Cancel every duty and wait for its end; idempotent."""

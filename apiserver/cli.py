@@ -199,14 +199,14 @@ def _service_map(listed: tuple[str, ...]) -> dict[str, str]:
     from kubeskew.apiserver.webhooks.endpoints import ResolutionError, parse_address
 
     found = {}
-    for one in filter(None, ",".join(listed).split(",")):
-        service, _, address = one.partition("=")
+    for name in filter(None, ",".join(listed).split(",")):
+        service, _, address = name.partition("=")
         try:
             parse_address(address)
         except ResolutionError as error:
-            raise click.UsageError(f"--webhook-service-map: {one}: {error}") from error
+            raise click.UsageError(f"--webhook-service-map: {name}: {error}") from error
         if service.count("/") != 1:
-            raise click.UsageError(f"--webhook-service-map: {one}: needs NAMESPACE/NAME=HOST:PORT")
+            raise click.UsageError(f"--webhook-service-map: {name}: needs NAMESPACE/NAME=HOST:PORT")
         found[service] = address
     return found
 

@@ -47,7 +47,7 @@ def combined(expected: Object, stored: Object) -> Object | None:
         blocks = _BLOCK.findall(old.get(name, ""))
         missing = [block for block in _BLOCK.findall(new.get(name, "")) if block not in blocks]
         if name in old:
-            data[name] = old[name] if not missing else "".join(f"{each}\n" for each in [*blocks, *missing])
+            data[name] = old[name] if not missing else "".join(f"{block}\n" for block in [*blocks, *missing])
     for name in sorted(set(old) & set(new) - {_CLIENTS, _PROXIES}):
         before = _list(old[name])
         values = [*before, *(value for value in _list(new[name]) if value not in before)]

@@ -59,7 +59,7 @@ def of_minor(values: Mapping[int, T]) -> Any:
 
 def _build(cls: type[T], gates: FeatureGates) -> T:
     group: Any = cls  # a dataclass, which no type variable can be bound to
-    made: T = group(**{each.name: each.metadata[_DECISION](gates) for each in fields(group)})
+    made: T = group(**{field.name: field.metadata[_DECISION](gates) for field in fields(group)})
     return made
 
 

@@ -96,8 +96,8 @@ class Setup:
         classes.set_class({"metadata": {"name": "gpu"}, "spec": {}})
         self.nodes = [Node(f"node-{i}", {}) for i in range(nodes)]
         for node in self.nodes:
-            for each in make(node.name, devices):
-                index.set_slice(each)
+            for slice_ in make(node.name, devices):
+                index.set_slice(slice_)
         self.book = AllocatedBook()
         self._allocator = Allocator(features, classes, index, self.book.state, SeededEntropy(7).uid)
 

@@ -70,9 +70,9 @@ def minor(text: Any) -> int | None:
 def _specs(listed: list[Facts]) -> list[list[Any]]:
     """By release; of two for one release the first: the other needs a newer minimal compatible version."""
     specs: dict[int, list[Any]] = {}
-    for one in listed:
-        since = minor(one["version"]) or 0
-        specs.setdefault(since, [since, one["stage"], int(one["default"]), int(one["locked"])])
+    for spec in listed:
+        since = minor(spec["version"]) or 0
+        specs.setdefault(since, [since, spec["stage"], int(spec["default"]), int(spec["locked"])])
     return list(specs.values())
 
 

@@ -36,7 +36,7 @@ def main(staging: Path) -> None:
         elif bare in bodies:
             fields = [(m["name"], m["json"], _qualified(m["type"])) for m in _FIELD.finditer(bodies[bare])]
             found[name] = [(go or kind.rsplit(".", 1)[-1], known, kind) for go, known, kind in fields]
-            missing += [one for _, _, kind in fields for one in _names(kind)]
+            missing += [name for _, _, kind in fields for name in _names(kind)]
     lines = (f"{json.dumps(name)}:{json.dumps(found[name], separators=(',', ':'))}" for name in sorted(found))
     print("{", ",\n".join(lines), "}", sep="\n")
 

@@ -95,9 +95,11 @@ class AdmissionChain:
     """The plugins of a server, in order."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
-        self._admitting = _Round([(one, one.admit) for one in plugins if type(one).admit is not Plugin.admit])
+        self._admitting = _Round(
+            [(plugin, plugin.admit) for plugin in plugins if type(plugin).admit is not Plugin.admit]
+        )
         self._validating = _Round(
-            [(one, one.validate) for one in plugins if type(one).validate is not Plugin.validate]
+            [(plugin, plugin.validate) for plugin in plugins if type(plugin).validate is not Plugin.validate]
         )
 
     async def admit(self, attributes: Attributes) -> None:

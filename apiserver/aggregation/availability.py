@@ -159,7 +159,7 @@ class Availability:
     def _with_condition(self, obj: Object, finding: Finding) -> Object:
         new = copy.deepcopy(obj)
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
-        old = next((one for one in conditions if one["type"] == "Available"), None)
+        old = next((condition for condition in conditions if condition["type"] == "Available"), None)
         changed = old is None or old["status"] != finding.status
         now = timestamp(self._services.world.clock.now())
         condition = {

@@ -46,15 +46,19 @@ def complete(document: Object, registered: Registered, lists: dict[tuple[str, st
 
 def _resources(listed: Object) -> list[Object]:
     found: dict[str, Object] = {}
-    for one in listed.get("resources") or ():
-        name, _, sub = one["name"].partition("/")
-        kind = {"group": one.get("group") or "", "version": one.get("version") or "", "kind": one["kind"]}
+    for resource in listed.get("resources") or ():
+        name, _, sub = resource["name"].partition("/")
+        kind = {
+            "group": resource.get("group") or "",
+            "version": resource.get("version") or "",
+            "kind": resource["kind"],
+        }
         if not sub:
-            found[name] = _resource(one, kind)
+            found[name] = _resource(resource, kind)
             continue
         parent = found.setdefault(name, {"resource": name})
         listed_under: list[Any] = parent.setdefault("subresources", [])
-        listed_under.append({"subresource": sub, "responseKind": kind, "verbs": one.get("verbs") or []})
+        listed_under.append({"subresource": sub, "responseKind": kind, "verbs": resource.get("verbs") or []})
     return list(found.values())
 
 

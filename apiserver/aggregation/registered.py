@@ -74,11 +74,13 @@ def _make(services: list[Object]) -> Registered:
         rank = -(spec.get("versionPriority") or 0), version_order(version), version
         ranked.setdefault(group, []).append(rank)
     return Registered(
-        remotes, priorities, {group: [one[2] for one in sorted(them)] for group, them in ranked.items()}
+        remotes, priorities, {group: [entry[2] for entry in sorted(them)] for group, them in ranked.items()}
     )
 
 
 def is_available(obj: Object) -> bool:
     """Decides whether the condition Available is true."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Available" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "Available" and condition.get("status") == "True" for condition in conditions
+    )

@@ -23,7 +23,7 @@ def condition(kind: str, status: str, reason: str, message: str) -> Object:
 def find(obj: Object, kind: str) -> Object | None:
     """Returns the condition of a type."""
     listed = (obj.get("status") or {}).get("conditions") or []
-    return next((one for one in listed if one.get("type") == kind), None)
+    return next((condition for condition in listed if condition.get("type") == kind), None)
 
 
 def is_true(obj: Object, kind: str) -> bool:
@@ -54,7 +54,9 @@ def drop(obj: Object, kind: str) -> None:
     """Remove the condition of a type."""
     status = obj.get("status") or {}
     if find(obj, kind) is not None:
-        status["conditions"] = [one for one in status["conditions"] if one.get("type") != kind]
+        status["conditions"] = [
+            condition for condition in status["conditions"] if condition.get("type") != kind
+        ]
 
 
 def _at(given: Object, moment: str) -> Object:

@@ -59,7 +59,9 @@ class Converter:
         what = _what(objects[0])
         uid = self._entropy.uid()
         request = {"uid": uid, "desiredAPIVersion": target.api_version, "objects": list(objects)}
-        version = next((one for one in webhook.get("conversionReviewVersions") or () if one in _REVIEWS), "")
+        version = next(
+            (version for version in webhook.get("conversionReviewVersions") or () if version in _REVIEWS), ""
+        )
         if not version:
             raise _failed(f"conversion webhook for {what} failed: no supported conversion review versions")
         review = {"kind": "ConversionReview", "apiVersion": f"{_GROUP}/{version}", "request": request}
@@ -72,8 +74,8 @@ class Converter:
             count = f"returned {len(converted)} objects, expected {len(objects)}"
             raise _failed(f"conversion webhook for {what} {count}")
         return [
-            _checked(position, one, original, target, what)
-            for position, (one, original) in enumerate(zip(converted, objects, strict=True))
+            _checked(position, obj, original, target, what)
+            for position, (obj, original) in enumerate(zip(converted, objects, strict=True))
         ]
 
 

@@ -116,7 +116,9 @@ class Finalizer:
         def change(obj: Object) -> None:
             conditions.put(obj, condition, now)
             obj["metadata"]["finalizers"] = [
-                one for one in obj["metadata"].get("finalizers") or () if one != conditions.FINALIZER
+                finalizer
+                for finalizer in obj["metadata"].get("finalizers") or ()
+                if finalizer != conditions.FINALIZER
             ]
 
         await self._write_status(definition, change)

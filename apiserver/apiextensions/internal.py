@@ -34,7 +34,7 @@ def places(spec: Object) -> list[Place]:
 
 
 def _alike(versions: list[Object], name: str) -> bool:
-    return all((one.get(name) or None) == (versions[0].get(name) or None) for one in versions)
+    return all((version.get(name) or None) == (versions[0].get(name) or None) for version in versions)
 
 
 def shown(spec: Object) -> Any:
@@ -54,9 +54,11 @@ def _version(place: Place) -> Object:
         "DeprecationWarning": version.get("deprecationWarning"),
         "Schema": _schema(parts.get("schema")),
         "Subresources": _subresources(parts.get("subresources")),
-        "AdditionalPrinterColumns": [_column(one) for one in parts.get("additionalPrinterColumns") or ()]
+        "AdditionalPrinterColumns": [
+            _column(column) for column in parts.get("additionalPrinterColumns") or ()
+        ]
         or None,
-        "SelectableFields": [{"JSONPath": one.get("jsonPath") or ""} for one in parts["selectableFields"]]
+        "SelectableFields": [{"JSONPath": field.get("jsonPath") or ""} for field in parts["selectableFields"]]
         if "selectableFields" in parts
         else None,
     }

@@ -43,7 +43,7 @@ class JSONPath:
         found = [obj]
         try:
             for step in self._steps:
-                found = list(islice((value for one in found for value in step(one)), _MOST))
+                found = list(islice((value for node in found for value in step(node)), _MOST))
         except _NoResultError:
             return []
         return found
@@ -144,7 +144,7 @@ def _element(part: str) -> Step:
     numbers = _NUMBERS.fullmatch(part)
     if numbers is None or part in {"", "-"}:
         raise JSONPathError(f"invalid array index {part}")
-    return _range(*((int(one) if one else None) for one in numbers.groups()), single=":" not in part)
+    return _range(*((int(group) if group else None) for group in numbers.groups()), single=":" not in part)
 
 
 def _field(name: str) -> Step:
@@ -179,8 +179,8 @@ def _from_end(position: int, size: int) -> int:
 
 def _union(steps: list[Step]) -> Step:
     def step(value: Any) -> Iterator[Any]:
-        for one in steps:
-            yield from one(value)
+        for step in steps:
+            yield from step(value)
 
     return step
 
@@ -194,9 +194,9 @@ def _children(value: Any) -> Iterator[Any]:
 
 def _everything_below(value: Any) -> Iterator[Any]:
     yield value
-    for one in _children(value):
-        if isinstance(one, dict | list):
-            yield from _everything_below(one)
+    for child in _children(value):
+        if isinstance(child, dict | list):
+            yield from _everything_below(child)
 
 
 def _filter(inside: str) -> Step:
@@ -214,15 +214,15 @@ def _filter(inside: str) -> Step:
             return
         if not isinstance(value, list):
             raise _NoResultError
-        for one in value:
-            ours = left(one)
+        for element in value:
+            ours = left(element)
             if right is None:
                 if ours:
-                    yield one
+                    yield element
                 continue
-            theirs = right(one)
+            theirs = right(element)
             if ours and theirs and _compare(ours[0], how, theirs[0]):
-                yield one
+                yield element
 
     return step
 

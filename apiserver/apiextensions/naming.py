@@ -54,8 +54,8 @@ def _conflict(field: str, asked: Object, had: Object, taken: set[str]) -> str:
         own = had.get(field) or []
         if (asked.get(field) or []) == own:
             return ""
-        clashes = dict.fromkeys(one for one in asked.get(field) or () if one not in own and one in taken)
-        texts = [f"{json.dumps(one)} is already in use" for one in clashes]
+        clashes = dict.fromkeys(name for name in asked.get(field) or () if name not in own and name in taken)
+        texts = [f"{json.dumps(clash)} is already in use" for clash in clashes]
         return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
     wanted = asked.get(field) or ""
     if wanted == (had.get(field) or "") or wanted not in taken:
@@ -66,8 +66,8 @@ def _conflict(field: str, asked: Object, had: Object, taken: set[str]) -> str:
 def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
-    for one in others:
-        names = (one.get("status") or {}).get("acceptedNames") or {}
+    for other in others:
+        names = (other.get("status") or {}).get("acceptedNames") or {}
         resources |= {
             names.get("plural") or "",
             names.get("singular") or "",

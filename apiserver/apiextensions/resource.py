@@ -38,8 +38,10 @@ class Definition:
         self.group: str = self.spec["group"]
         self.names: Object = self.status.get("acceptedNames") or {}
         self.namespaced: bool = self.spec.get("scope") == "Namespaced"
-        self.versions: dict[str, Object] = {one["name"]: one for one in self.spec.get("versions") or []}
-        self.storage = next((name for name, one in self.versions.items() if one.get("storage")), "")
+        self.versions: dict[str, Object] = {
+            version["name"]: version for version in self.spec.get("versions") or []
+        }
+        self.storage = next((name for name, version in self.versions.items() if version.get("storage")), "")
         self._metadata = metadata
         self._rules = rules
         self._resources: dict[str, CustomResource] = {}
@@ -48,7 +50,10 @@ class Definition:
     def is_true(self, condition: str) -> bool:
         """Decides whether the condition is true."""
         listed = self.status.get("conditions") or []
-        return any(one.get("type") == condition and one.get("status") == "True" for one in listed)
+        return any(
+            listed_condition.get("type") == condition and listed_condition.get("status") == "True"
+            for listed_condition in listed
+        )
 
     @property
     def is_established(self) -> bool:
@@ -130,7 +135,7 @@ class Definition:
             definition=self,
             paths=paths,
             selectable=tuple(
-                one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()
+                field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
             ),
             scale=_scale(subresources.get("scale")),
             warning=self._warning(version),
@@ -157,9 +162,9 @@ class Definition:
 def _columns(given: Sequence[Object]) -> tuple[tuple[Column, ...], tuple[JSONPath, ...]]:
     """Returns the columns up to the first whose path cannot be read."""
     paths = []
-    for one in given:
+    for field in given:
         try:
-            paths.append(JSONPath(one["jsonPath"]))
+            paths.append(JSONPath(field["jsonPath"]))
         except JSONPathError:
             break
     return tuple(map(column_of, given[: len(paths)])), tuple(paths)

@@ -29,10 +29,10 @@ class Snapshot:
         self._plurals: dict[tuple[str, str, str], Definition] = {}
         self._kinds: dict[tuple[str, str, str], Definition] = {}
         self._told: dict[tuple[str, str], list[Definition]] = {}
-        for one in definitions:
-            for name, version in one.versions.items():
-                if (one.group, name) not in own:
-                    self._add(one, name, served=bool(version.get("served")))
+        for definition in definitions:
+            for name, version in definition.versions.items():
+                if (definition.group, name) not in own:
+                    self._add(definition, name, served=bool(version.get("served")))
         self._groups = self._merge()
 
     def _add(self, definition: Definition, version: str, *, served: bool) -> None:
@@ -81,7 +81,7 @@ class Snapshot:
         told = self._told.get((group, version))
         if told is None:
             return self._builtin.resources(group, version)
-        return [one.resource(version) for one in sorted(told, key=lambda one: one.plural)]
+        return [definition.resource(version) for definition in sorted(told, key=lambda one: one.plural)]
 
 
 class ComposedTable:

@@ -72,7 +72,7 @@ def _has_bad_bundle(client: Object) -> bool:
 
 
 def _is_known(versions: Sequence[str]) -> bool:
-    return not versions or any(one in _KNOWN for one in versions)
+    return not versions or any(version in _KNOWN for version in versions)
 
 
 def _review_versions(versions: Sequence[Any], *, lenient: bool) -> Iterator[FieldError]:

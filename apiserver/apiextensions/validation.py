@@ -100,9 +100,9 @@ def _version_name(place: internal.Place) -> Iterator[FieldError]:
 
 def _versions(spec: Object) -> Iterator[FieldError]:
     versions = spec.get("versions") or []
-    if len({one.get("name") for one in versions}) < len(versions):
+    if len({version.get("name") for version in versions}) < len(versions):
         yield invalid("spec.versions", internal.shown(spec), "must contain unique version names")
-    if sum(bool(one.get("storage")) for one in versions) != 1:
+    if sum(bool(version.get("storage")) for version in versions) != 1:
         why = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", internal.shown(spec), why)
     first = (versions[0].get("name") or "") if versions else ""
@@ -148,7 +148,7 @@ def _stored_versions(obj: Object) -> Iterator[FieldError]:
         if version.get("storage") and version["name"] not in left:
             yield invalid(path, stored, f"must have the storage version {version['name']}")
         left.discard(version["name"])  # so a name that is there twice is missed the second time
-    there = {one.get("name") for one in versions}
+    there = {version.get("name") for version in versions}
     for name, position in {name: position for position, name in enumerate(stored)}.items():
         if name not in there:
             why = (

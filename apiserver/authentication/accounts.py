@@ -175,7 +175,7 @@ def _audiences(claims: dict[str, Any], wanted: Sequence[str], keys: AccountKeys)
     own = (named,) if isinstance(named, str) else tuple(named)
     found = tuple(audience for audience in own if audience in wanted)
     if not found:
-        shown = [" ".join(f'"{one}"' for one in some) for some in (own, wanted)]
+        shown = [" ".join(f'"{audience}"' for audience in some) for some in (own, wanted)]
         raise TokenError(f"token audiences [{shown[0]}] is invalid for the target audiences [{shown[1]}]")
     return found
 

@@ -56,8 +56,12 @@ def websocket_token(request: Request) -> str:
     offered = request.headers.get("sec-websocket-protocol", "")
     if WEBSOCKET_TOKEN not in offered or "websocket" not in request.headers.get("upgrade", "").lower():
         return ""
-    protocols = [one.strip() for one in offered.split(",")]
-    tokens = [one.removeprefix(WEBSOCKET_TOKEN) for one in protocols if one.startswith(WEBSOCKET_TOKEN)]
+    protocols = [protocol.strip() for protocol in offered.split(",")]
+    tokens = [
+        protocol.removeprefix(WEBSOCKET_TOKEN)
+        for protocol in protocols
+        if protocol.startswith(WEBSOCKET_TOKEN)
+    ]
     if len(tokens) > 1:
         raise TokenError("multiple base64.bearer.authorization tokens specified")
     if tokens and len(protocols) == 1:

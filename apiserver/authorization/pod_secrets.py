@@ -12,8 +12,8 @@ _REFERRING = ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 
 def secret_names(spec: Object) -> Iterator[str]:
     """Yields the names, in order and with repetitions; a reference without a name counts."""
-    for one in spec.get("imagePullSecrets") or ():
-        yield one.get("name") or ""
+    for secret in spec.get("imagePullSecrets") or ():
+        yield secret.get("name") or ""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(field) or ():
             yield from _of_container(container)

@@ -63,7 +63,9 @@ class _Sheet:
     def _decide_path(self, verb: str, path: str) -> Decision:
         found = self._paths.get((verb, path))
         if found is None:
-            allowing = (one for one in self._grants for rule in one.rules if rule.allows_path(verb, path))
+            allowing = (
+                grant for grant in self._grants for rule in grant.rules if rule.allows_path(verb, path)
+            )
             grant = next(allowing, None)
             found = Decision(True, f"RBAC: allowed by {grant.source}") if grant else self._refused
             self._paths.put((verb, path), found)

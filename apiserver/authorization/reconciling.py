@@ -45,6 +45,10 @@ def _add_subjects(expected: Object, new: Object) -> None:
 
 def _add_selectors(expected: Object, new: Object) -> None:
     present = (new.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
-    missing = [one for one in expected["aggregationRule"]["clusterRoleSelectors"] if one not in present]
+    missing = [
+        selector
+        for selector in expected["aggregationRule"]["clusterRoleSelectors"]
+        if selector not in present
+    ]
     if missing:
         new["aggregationRule"] = {"clusterRoleSelectors": [*present, *missing]}

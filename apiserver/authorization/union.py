@@ -33,10 +33,10 @@ class UnionAuthorizer:
     def rules(self, user: User, namespace: str) -> Rules:
         """Returns the rules of all authorizers; masters have theirs from the role cluster-admin."""
         found = [authorizer.rules(user, namespace) for authorizer in self._authorizers]
-        errors = list(dict.fromkeys(one.error for one in found if one.error))
+        errors = list(dict.fromkeys(rules.error for rules in found if rules.error))
         return Rules(
-            tuple(rule for one in found for rule in one.resources),
-            tuple(rule for one in found for rule in one.paths),
-            any(one.incomplete for one in found),
+            tuple(rule for rules in found for rule in rules.resources),
+            tuple(rule for rules in found for rule in rules.paths),
+            any(rules.incomplete for rules in found),
             errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else "",
         )

@@ -34,7 +34,9 @@ def coerce(
         kept[_META], lost = normalise_and_report(given, metadata)
         if lost:
             told = go_decode_errors.strict_errors(value[_META], metadata)
-            dropped += [f'unknown field "metadata.{one[15:]}' for one in told if one.startswith("unknown")]
+            dropped += [
+                f'unknown field "metadata.{error[15:]}' for error in told if error.startswith("unknown")
+            ]
     elif _META in value:
         kept[_META] = value[_META]
     unknown = prune(kept, structural)

@@ -32,10 +32,10 @@ class Classifier:
 
     def __init__(self, schemas: Iterable[Object], levels: Mapping[str, Object]) -> None:
         self._schemas = sorted(
-            (one for one in schemas if _level_of(one) in levels),
+            (schema for schema in schemas if _level_of(schema) in levels),
             key=lambda one: (one["spec"].get("matchingPrecedence") or 0, one["metadata"]["name"]),
         )
-        self._flows = {id(one): _flow(one, levels[_level_of(one)]) for one in self._schemas}
+        self._flows = {id(schema): _flow(schema, levels[_level_of(schema)]) for schema in self._schemas}
 
     def classify(self, user: User, info: RequestInfo) -> Flow | None:
         """Returns the flow of a request, None where no schema matches."""

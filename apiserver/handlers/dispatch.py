@@ -143,7 +143,7 @@ class Dispatcher:
                 raise errors.unknown_path()
             return not_found()
         found = self._services.table.resources(info.group, info.version)
-        if any(one.custom for one in found):
+        if any(resource.custom for resource in found):
             return not_found()
         raise errors.unknown_path()
 

@@ -41,7 +41,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
         if form == _PLAIN:
             response = Response(200, await _body(scope, page, metadata, wanted))
         else:
-            size = sum(len(one.value) for one in page.entries)
+            size = sum(len(entry.value) for entry in page.entries)
             response = await offload(size, lambda: _converted(request, scope, page.entries, metadata, form))
     except UnreadableError as error:
         raise unreadable_list(scope, namespace, error) from None
@@ -58,7 +58,7 @@ def _converted(
     request: Request, scope: Scope, entries: Sequence[Entry], metadata: Object, form: Accepted
 ) -> Response:
     """Returns the list in a form that is not its stored bytes put together."""
-    items = [scope.services.codec.object(scope.resource, one.value, one.revision) for one in entries]
+    items = [scope.services.codec.object(scope.resource, entry.value, entry.revision) for entry in entries]
     return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
 
 
@@ -159,7 +159,7 @@ async def fetch_conversions(scope: Scope, namespace: str | None) -> None:
     if scope.services.codec.needs_webhook(scope.resource):
         entries = scope.services.store.list(scope.resource.storage_resource, namespace).entries
         await scope.services.codec.fetch_conversions(
-            scope.resource, [(one.value, one.revision) for one in entries]
+            scope.resource, [(entry.value, entry.revision) for entry in entries]
         )
 
 
@@ -206,7 +206,7 @@ async def _at(
         if scope.services.codec.needs_webhook(scope.resource):
             then = await store.list_at(revision, resource, namespace)
             await scope.services.codec.fetch_conversions(
-                scope.resource, [(one.value, one.revision) for one in then.entries]
+                scope.resource, [(entry.value, entry.revision) for entry in then.entries]
             )
         return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)
     except CompactedError as error:
@@ -219,6 +219,6 @@ def objects(scope: Scope, entries: Sequence[Entry]) -> list[Object]:
     """Returns entries as objects of the served version (for answers that are not plain lists)."""
     codec = scope.services.codec
     return [
-        loads(with_revision(codec.served(scope.resource, one.value, one.revision), one.revision))
-        for one in entries
+        loads(with_revision(codec.served(scope.resource, entry.value, entry.revision), entry.revision))
+        for entry in entries
     ]

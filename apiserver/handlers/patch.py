@@ -108,7 +108,7 @@ def _sorted(value: Any) -> Any:
     """A custom resource is a map upstream: it is patched, and told of, with its keys in order."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value
 
 
 # --- apply -------------------------------------------------------------------------------------------------

@@ -97,7 +97,9 @@ async def stream(
     others[cursor] = None
     try:
         for found in _pieces(entries):
-            yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in found)
+            yield encoder.lines(
+                Change(_ADDED, entry.value, entry.revision, entry.revision) for entry in found
+            )
             await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
@@ -204,7 +206,9 @@ async def _fetch_conversions(scope: Scope, batch: Iterable[Event]) -> None:
     codec = scope.services.codec
     if codec.needs_webhook(scope.resource):
         states = [(event.value, event.revision) for event in batch]
-        states += [(one.previous_value, one.previous) for one in batch if one.previous_value is not None]
+        states += [
+            (event.previous_value, event.previous) for event in batch if event.previous_value is not None
+        ]
         await codec.fetch_conversions(scope.resource, states)
 
 

@@ -40,8 +40,8 @@ class FieldSelector:
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Decides whether an object with these selectable fields is selected."""
-        for each in self.terms:  # noqa: SIM110 - lists ask all objects, and a generator each takes twice as long
-            if (fields.get(each.field, "") == each.value) is each.negated:
+        for term in self.terms:  # noqa: SIM110 - lists ask all objects, and a generator each takes twice as long
+            if (fields.get(term.field, "") == term.value) is term.negated:
                 return False
         return True
 
@@ -59,7 +59,7 @@ class FieldSelector:
     def transformed(self, convert: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":
         """Maps every field and value by `convert` (aliases; it raises for unknown labels)."""
         return FieldSelector(
-            tuple(Term(*convert(each.field, each.value), each.negated) for each in self.terms)
+            tuple(Term(*convert(term.field, term.value), term.negated) for term in self.terms)
         )
 
     def __str__(self) -> str:

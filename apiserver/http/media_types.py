@@ -118,14 +118,16 @@ def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Ac
 
 def takes_json(accept: str) -> bool:
     """Decides whether an Accept header has a clause for JSON, whatever its parameters."""
-    return any(one.type in {"application", "*"} and one.subtype in {"json", "*"} for one in _clauses(accept))
+    return any(
+        clause.type in {"application", "*"} and clause.subtype in {"json", "*"} for clause in _clauses(accept)
+    )
 
 
 def streamed(form: Accepted) -> None:
     """Raise 406 for a form that a watch cannot have."""
     if form.media_type == JSON:
         return
-    kinds = ", ".join(f"{one};stream=watch" for one in (JSON, PROTOBUF))
+    kinds = ", ".join(f"{media_type};stream=watch" for media_type in (JSON, PROTOBUF))
     error = errors.not_acceptable(f"only the following media types are accepted: {kinds}")
     error.details = None
     raise error

@@ -80,7 +80,7 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
     fields = labels = ""
     if verb in _SELECTING:
         name = name or _name_of_selector(query)
-        fields, labels = ((query.get(each) or [""])[0] for each in ("fieldSelector", "labelSelector"))
+        fields, labels = ((query.get(name) or [""])[0] for name in ("fieldSelector", "labelSelector"))
     return RequestInfo(
         True, path, verb, group, version, resource, subresource, namespace, name, tuple(rest), fields, labels
     )

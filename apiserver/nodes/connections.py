@@ -43,7 +43,9 @@ class NodeConnections:
             for address in addresses:
                 if address.get("type") == kind and address.get("address"):
                     return str(address["address"])
-        known = " ".join(f"{{{one.get('type', '')} {one.get('address', '')}}}" for one in addresses)
+        known = " ".join(
+            f"{{{address.get('type', '')} {address.get('address', '')}}}" for address in addresses
+        )
         text = f"no preferred addresses found; known addresses: [{known}]"
         raise StatusError(500, "", text)
 

@@ -24,7 +24,7 @@ async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
 def container_of(pod: Object, asked: str) -> str:
     """Returns the container asked for, or the only one. Raises 400."""
     name, spec = pod["metadata"]["name"], pod["spec"]
-    every = [one["name"] for part in _PARTS for one in spec.get(part) or ()]
+    every = [container["name"] for part in _PARTS for container in spec.get(part) or ()]
     if asked:
         if asked not in every:
             raise errors.bad_request(f"container {asked} is not valid for pod {name}")

@@ -148,7 +148,9 @@ def passed_on(request: Request) -> Headers:
     """Returns the request headers that a backend gets: none by which it could act as the client."""
     headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
     kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
-    protocols = [one for one in offered_protocols(request) if not one.startswith(WEBSOCKET_TOKEN)]
+    protocols = [
+        protocol for protocol in offered_protocols(request) if not protocol.startswith(WEBSOCKET_TOKEN)
+    ]
     return [*kept, ("Sec-WebSocket-Protocol", ", ".join(protocols))] if protocols else kept
 
 

@@ -39,7 +39,7 @@ def define_custom(renderer: Renderer, resource: Resource, name: str) -> None:
         _refer(renderer, shape)
     selected: Document = {}
     if resource.selectable:
-        selected = {"x-kubernetes-selectable-fields": [{"fieldPath": one} for one in resource.selectable]}
+        selected = {"x-kubernetes-selectable-fields": [{"fieldPath": path} for path in resource.selectable]}
     renderer.definitions[name] = shape | {GVK: [gvk_entry(resource.gvk)], **selected}
     items = f"List of {resource.plural}. More info: {_CONVENTIONS}"
     listed: Document = {

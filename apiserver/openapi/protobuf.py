@@ -106,7 +106,7 @@ def _response(response: Document) -> bytes:
 def _operation(operation: Document) -> bytes:
     encoded = _texts(1, operation["tags"]) + _text(5, operation["operationId"])
     encoded += _texts(6, operation["produces"]) + _texts(7, operation["consumes"])
-    encoded += b"".join(_message(8, _parameter(one)) for one in operation.get("parameters", ()))
+    encoded += b"".join(_message(8, _parameter(parameter)) for parameter in operation.get("parameters", ()))
     encoded += _message(9, _named(1, operation["responses"].items(), _response))
     return encoded + _texts(10, operation["schemes"]) + _extensions(13, operation)
 
@@ -118,7 +118,7 @@ def _path(item: Document) -> bytes:
     encoded = b"".join(
         _message(field, _operation(item[method])) for method, field in _METHODS.items() if method in item
     )
-    return encoded + b"".join(_message(9, _parameter(one)) for one in item.get("parameters", ()))
+    return encoded + b"".join(_message(9, _parameter(parameter)) for parameter in item.get("parameters", ()))
 
 
 def _security_definition(definition: Document) -> bytes:

@@ -41,9 +41,16 @@ def v3_index(table: ResourceTable, version: Version) -> Document:
 def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> str:
     """Returns the hash of what makes a document, so that the index does not build all of them."""
     listed = [
-        [one.plural, one.kind, one.list_kind, one.namespaced, sorted(one.verbs), sorted(one.subresources)]
-        + ([structural.props] if (structural := structural_of(one)) is not None else [])
-        for one in table.resources(group, served)
+        [
+            resource.plural,
+            resource.kind,
+            resource.list_kind,
+            resource.namespaced,
+            sorted(resource.verbs),
+            sorted(resource.subresources),
+        ]
+        + ([structural.props] if (structural := structural_of(resource)) is not None else [])
+        for resource in table.resources(group, served)
     ]
     content = _data_digest(version) + orjson.dumps([version.git_version, group, served, listed])
     return hashlib.sha512(content).hexdigest().upper()
@@ -79,7 +86,7 @@ def v3(table: ResourceTable, version: Version, group: str, served: str) -> Docum
 
 def _share(item: Document) -> None:
     """Moves the parameters of a path's only operation to the path, as those that several operations share."""
-    several = [one for name, one in item.items() if name != "parameters"]
+    several = [operation for name, operation in item.items() if name != "parameters"]
     if len(several) == 1:
         shared = [*item["parameters"], *several[0].pop("parameters", ())]
         item["parameters"] = sorted(shared, key=lambda one: str(one["name"]))

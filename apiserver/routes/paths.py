@@ -83,7 +83,7 @@ class Paths:
         return len(parts) == (1 if root == "api" else 2) and parts[-1] in served.get("".join(parts[:-1]), ())
 
     def _is_routed(self, path: str) -> bool:
-        if any(path == one or path.startswith(f"{one}/") for one in _ROUTED):
+        if any(path == prefix or path.startswith(f"{prefix}/") for prefix in _ROUTED):
             return True
         root, group, *rest = [*path.removeprefix("/").split("/"), ""][:4]
         return root == "apis" and any(rest) and self.is_built_in(group)

@@ -133,7 +133,7 @@ class Shelves:
             return here
         start = bisect_right(self._order, _prefix(last.namespace))
         others = filter(None, (self._shelves.get(prefix[:-1]) for prefix in self._order[start:]))
-        return here + sum(len(one.ordered) for one in others)
+        return here + sum(len(other.ordered) for other in others)
 
 
 def _prefix(namespace: str) -> str:

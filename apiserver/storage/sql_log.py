@@ -149,8 +149,8 @@ class SQLLog:
         """Tell the waiters; but if it was one change that SQL cannot take, spare the others."""
         refused = type(error.__cause__) in (sqlite3.OperationalError, sqlite3.DatabaseError)
         if len(batch) > 1 and not refused:
-            for one in batch:
-                await self._commit([one])
+            for change in batch:
+                await self._commit([change])
             return
         self._refused = refused or isinstance(error, DamageError)
         for _, waiter in batch:

@@ -37,7 +37,7 @@ def validate_definition(crd: Object, old: Object | None = None, rules: Rules = N
     """
     versions = _versions(crd)
     schemas = [_schema(version) for version in versions]
-    if schemas and schemas[0] is not None and all(each == schemas[0] for each in schemas):
+    if schemas and schemas[0] is not None and all(schema == schemas[0] for schema in schemas):
         with_status = any(_has_status(version) for version in versions)
         unchanged = old is not None and any(_schema(version) == schemas[0] for version in _versions(old))
         return _check(schemas[0], "spec.validation", with_status, old, unchanged, rules)

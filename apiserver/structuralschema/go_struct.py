@@ -64,19 +64,19 @@ def _field(name: str, value: Any, zero: Any) -> Any:
     if value is None:
         return zero
     if name in _SCHEMA_LISTS:
-        return [schema(each) for each in value]
+        return [schema(element) for element in value]
     if name in _SCHEMA_MAPS:
         return {key: schema(value[key]) for key in sorted(value)}
     if name == "items":
         several = isinstance(value, list)
         return {
             "Schema": None if several else schema(value),
-            "JSONSchemas": [schema(each) for each in value] if several else None,
+            "JSONSchemas": [schema(element) for element in value] if several else None,
         }
     if name in {"additionalProperties", "additionalItems"}:
         return {"Allows": value is not False, "Schema": schema(value) if isinstance(value, dict) else None}
     if name == "x-kubernetes-validations":
-        return [rule(each) for each in value]
+        return [rule(element) for element in value]
     if name == "externalDocs":
         return {"Description": value.get("description") or "", "URL": value.get("url") or ""}
     return schema(value) if name == "not" else value

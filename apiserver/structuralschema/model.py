@@ -54,12 +54,12 @@ class Structural:
     def below(self) -> tuple["Structural", ...]:
         """Returns the nodes directly below."""
         found = (*self.properties.values(), self.items, self.additional)
-        return tuple(each for each in found if each is not None)
+        return tuple(schema for schema in found if schema is not None)
 
     @cached_property
     def has_defaults(self) -> bool:
         """Decides whether this node or one below has a default, or nulls in lists that become something."""
-        return self.has_default or any(each.has_defaults for each in self.below)
+        return self.has_default or any(schema.has_defaults for schema in self.below)
 
     @cached_property
     def defaulted(self) -> tuple[tuple[str, "Structural"], ...]:
@@ -69,17 +69,17 @@ class Structural:
     @cached_property
     def has_keyed_lists(self) -> bool:
         """Decides whether this node or one below is a set or a map list."""
-        return self.list_type != "atomic" or any(each.has_keyed_lists for each in self.below)
+        return self.list_type != "atomic" or any(schema.has_keyed_lists for schema in self.below)
 
     @cached_property
     def has_embedded(self) -> bool:
         """Decides whether this node or one below is an embedded resource."""
-        return self.embedded or any(each.has_embedded for each in self.below)
+        return self.embedded or any(schema.has_embedded for schema in self.below)
 
     @cached_property
     def has_rules(self) -> bool:
         """Decides whether this node or one below has x-kubernetes-validations."""
-        return bool(self.validations) or any(each.has_rules for each in self.below)
+        return bool(self.validations) or any(schema.has_rules for schema in self.below)
 
     @cached_property
     def check(self) -> NodeCheck:
@@ -122,7 +122,7 @@ class Structural:
 
 def _without_int_or_string(props: Any) -> Any:
     if isinstance(props, dict):
-        kept = {name: _without_int_or_string(one) for name, one in props.items()}
+        kept = {name: _without_int_or_string(prop) for name, prop in props.items()}
         kept.pop("x-kubernetes-int-or-string", None)
         return kept
-    return [_without_int_or_string(one) for one in props] if isinstance(props, list) else props
+    return [_without_int_or_string(prop) for prop in props] if isinstance(props, list) else props

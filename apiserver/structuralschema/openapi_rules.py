@@ -121,15 +121,15 @@ def _check_below(
         )
         below = context.below(extra) if context else None
         found.add(check(extra, child(path, "additionalProperties"), compiler, below, inside))
-    for name, each in properties.items():
-        below = context.below(each) if context else None
+    for name, prop in properties.items():
+        below = context.below(prop) if context else None
         at = key(child(path, "properties"), name)
-        found.add(check(each, at, compiler, below, _place_of(props, name, path, place, root)))
+        found.add(check(prop, at, compiler, below, _place_of(props, name, path, place, root)))
     if isinstance(props.get("not"), dict):
         found.add(check(props["not"], child(path, "not"), compiler, None, place))
     for name in ("allOf", "oneOf", "anyOf"):
-        for position, each in enumerate(props.get(name) or []):
-            found.add(check(each, index(child(path, name), position), compiler, None, place))
+        for position, schema in enumerate(props.get(name) or []):
+            found.add(check(schema, index(child(path, name), position), compiler, None, place))
     if isinstance(props.get("items"), dict):
         keyed = props.get("x-kubernetes-list-type") == "map"
         inside = place if keyed else replace(place, uncorrelatable=place.uncorrelatable or path)

@@ -42,7 +42,7 @@ def _publish(props: Object, v2: bool) -> Object:
     if v2:
         _narrow(shape, below, props)
     if below.get("properties"):
-        shape["properties"] = {name: _publish(each, v2) for name, each in sorted(below["properties"].items())}
+        shape["properties"] = {name: _publish(prop, v2) for name, prop in sorted(below["properties"].items())}
     for name in ("items", "additionalProperties"):
         value = below.get(name)
         if isinstance(value, dict):
@@ -90,7 +90,7 @@ def _narrow(shape: Object, below: Object, props: Object) -> None:
 
 def _junctors(props: Object) -> Object:
     shape: Object = {
-        name: [_publish(each, False) for each in props[name]] for name in _JUNCTORS if props.get(name)
+        name: [_publish(prop, False) for prop in props[name]] for name in _JUNCTORS if props.get(name)
     }
     if isinstance(props.get("not"), dict):
         shape["not"] = _publish(props["not"], False)
@@ -100,9 +100,9 @@ def _junctors(props: Object) -> Object:
         )
         if "anyOf" not in shape:
             if not said:
-                shape["anyOf"] = [dict(each) for each in _INT_OR_STRING]
+                shape["anyOf"] = [dict(schema) for schema in _INT_OR_STRING]
         elif not said:
-            both = {"anyOf": [dict(each) for each in _INT_OR_STRING]}
+            both = {"anyOf": [dict(schema) for schema in _INT_OR_STRING]}
             shape["allOf"] = [both, *shape.get("allOf", ())]
     return shape
 

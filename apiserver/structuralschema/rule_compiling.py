@@ -45,8 +45,8 @@ class RuleCompiler:
         )
         return [
             fault
-            for position, each in enumerate(programs)
-            for fault in self._check(each, f"{at}[{position}]", context, uncorrelatable)
+            for position, program in enumerate(programs)
+            for fault in self._check(program, f"{at}[{position}]", context, uncorrelatable)
         ]
 
     def _check(

@@ -90,7 +90,7 @@ def effort(node: RuleNode | None, *, many: bool = False) -> int:
     for rule in node.rules:
         often = max(rule.most * SHORT // _REQUEST_BYTES, 1) if many else 1
         total += often * min(rule.max_cost, CALL_LIMIT)
-    below = sum(effort(one, many=many) for one in node.properties.values())
+    below = sum(effort(prop, many=many) for prop in node.properties.values())
     return min(total + below + effort(node.items, many=True) + effort(node.additional, many=True), BUDGET)
 
 

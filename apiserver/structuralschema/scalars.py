@@ -120,10 +120,10 @@ def enum_check(props: Object) -> Check | None:
     allowed = props.get("enum") or []
     if not allowed:
         return None
-    texts = frozenset(each for each in allowed if isinstance(each, str))
+    texts = frozenset(text for text in allowed if isinstance(text, str))
 
     def check(value: Any, path: Path, faults: list[Fault]) -> int:
-        if not (value in texts if type(value) is str else any(_is(value, each) for each in allowed)):
+        if not (value in texts if type(value) is str else any(_is(value, choice) for choice in allowed)):
             faults.append(say.not_supported(path, value, allowed))
         return 0
 

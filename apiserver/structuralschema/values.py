@@ -114,9 +114,9 @@ def _list_check(props: Object, rules: Rules) -> NodeCheck | None:
         matches = 0
         if item is not None:
             before = find(old) if old is not NOTHING else None
-            for position, each in enumerate(value):
-                found = NOTHING if before is None else before(each)
-                matches += item(each, found, (path, position), faults)
+            for position, element in enumerate(value):
+                found = NOTHING if before is None else before(element)
+                matches += item(element, found, (path, position), faults)
         size = len(value)
         if least is not None and size < least:
             faults.append(say.invalid(path, size, f"in body should have at least {least} items"))
@@ -129,7 +129,7 @@ def _list_check(props: Object, rules: Rules) -> NodeCheck | None:
 
 def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
     most, least = props.get("maxProperties"), props.get("minProperties")
-    properties = {name: compile_check(each, rules) for name, each in (props.get("properties") or {}).items()}
+    properties = {name: compile_check(prop, rules) for name, prop in (props.get("properties") or {}).items()}
     required: Sequence[str] = props.get("required") or ()
     extra = props.get("additionalProperties")
     additional = compile_check(extra, rules) if isinstance(extra, dict) else None
@@ -144,12 +144,12 @@ def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
         matches = 0
         if looks:
             before = old if isinstance(old, dict) else {}
-            for name, each in value.items():
+            for name, entry in value.items():
                 below = properties.get(name, additional)
                 if below is not None:
                     found = NOTHING if root and name in _TYPE_META else before.get(name, NOTHING)
                     step = name if path is not None or name in properties else f".{name}"  # upstream's slip
-                    matches += below(each, found, (path, step), faults)
+                    matches += below(entry, found, (path, step), faults)
                 elif closed:
                     faults.append(say.forbidden_property(path, name))
         faults.extend(say.required(path, name) for name in required if name not in value)
@@ -163,7 +163,7 @@ def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
 
 def _junctors(props: Object, rules: Rules) -> NodeCheck | None:
     parts = [
-        make([compile_check(each, rules) for each in props[name]])
+        make([compile_check(prop, rules) for prop in props[name]])
         for name, make in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))
         if props.get(name)
     ]
@@ -182,9 +182,9 @@ def _any_of(checks: list[NodeCheck]) -> NodeCheck:
     def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
         best: list[Fault] = []
         most = -1
-        for each in checks:
+        for check in checks:
             found: list[Fault] = []
-            matches = each(value, old, path, found)
+            matches = check(value, old, path, found)
             if not found:
                 return matches
             if matches > most:
@@ -200,9 +200,9 @@ def _one_of(checks: list[NodeCheck]) -> NodeCheck:
     def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
         best: list[Fault] = []
         most, good, first = -1, 0, 0
-        for each in checks:
+        for check in checks:
             found: list[Fault] = []
-            matches = each(value, old, path, found)
+            matches = check(value, old, path, found)
             if not found:
                 first = first if good else matches
                 good += 1
@@ -222,9 +222,9 @@ def _one_of(checks: list[NodeCheck]) -> NodeCheck:
 def _all_of(checks: list[NodeCheck]) -> NodeCheck:
     def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
         total, good = 0, 0
-        for each in checks:
+        for check in checks:
             found: list[Fault] = []
-            total += each(value, old, path, found)
+            total += check(value, old, path, found)
             good += not found
             _add(found, faults)
         if good != len(checks):

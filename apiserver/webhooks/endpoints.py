@@ -97,7 +97,7 @@ class ServiceResolver:
         endpoints = self._get("endpoints", namespace, name) or {}
         for subset in endpoints.get("subsets") or ():
             for port in _ports(subset, port_name):
-                yield from (Address(one["ip"], port) for one in subset.get("addresses") or ())
+                yield from (Address(address["ip"], port) for address in subset.get("addresses") or ())
         for part in self._slices(namespace, name):
             for port in _ports(part, port_name):
                 yield from (Address(ip, port) for ip in _ready(part))

@@ -114,8 +114,8 @@ def _line(text: str) -> str:
         return ""
     line: bytes = ast.literal_eval(found[1])
     escapes = {0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t"}
-    plain = (chr(one) if 0x20 <= one < 0x7F else f"\\x{one:02x}" for one in line)
-    return f' "{"".join(escapes.get(one, shown) for one, shown in zip(line, plain, strict=True))}"'
+    plain = (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in line)
+    return f' "{"".join(escapes.get(byte, shown) for byte, shown in zip(line, plain, strict=True))}"'
 
 
 def of_body(error: BaseException) -> str:
@@ -173,7 +173,7 @@ def _other_name(certificate: "x509.Certificate", name: str, *, ip: bool) -> str:
             return f"cannot validate certificate for {name} because it doesn't contain any IP SANs"
         return "certificate relies on legacy Common Name field, use SANs instead"
     if ip:
-        addresses = [str(one) for one in names.get_values_for_type(x509.IPAddress)]
+        addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
         if not addresses:
             return f"cannot validate certificate for {name} because it doesn't contain any IP SANs"
         return f"certificate is valid for {', '.join(addresses)}, not {name}"

@@ -18,7 +18,7 @@ class Resolver(AbstractResolver):
     async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
         found = self._services.lookup(host, port) or Address(host, port)
         results = await self._usual.resolve(found.host, found.port, family)
-        return [{**one, "hostname": host, "port": found.port} for one in results]
+        return [{**result, "hostname": host, "port": found.port} for result in results]
 
     async def close(self) -> None:
         """Does nothing: nothing is held."""

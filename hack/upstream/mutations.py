@@ -93,7 +93,7 @@ class Schemas:
             case "boolean":
                 return [True, False]
             case "array":
-                return [[], *([each] for each in self.samples(schema["items"], depth))]
+                return [[], *([sample] for sample in self.samples(schema["items"], depth))]
             case _:
                 return [{}, *(self._of_object(schema, depth + 1) if depth < 2 else ())]
 
@@ -101,8 +101,8 @@ class Schemas:
         if "additionalProperties" in schema:
             values = self.samples(schema["additionalProperties"], depth)[:4]
             yield from ({key: value} for value in values for key in ("a", "Bad_Key!/x/"))
-        for key, each in sorted(schema.get("properties", {}).items()):
-            yield from ({key: value} for value in self.samples(each, depth)[:3])
+        for key, property_ in sorted(schema.get("properties", {}).items()):
+            yield from ({key: value} for value in self.samples(property_, depth)[:3])
         required = {key: self.samples(schema["properties"][key], 2)[-1] for key in schema.get("required", ())}
         if required:
             yield required
@@ -119,29 +119,29 @@ class Schemas:
             yield from (Mutation(path, [*value, value[0]]) for _ in value[:1])
         else:
             samples = self.samples(schema) if "type" in schema else _TEXTS
-            yield from (Mutation(path, each) for each in samples if each != value)
+            yield from (Mutation(path, sample) for sample in samples if sample != value)
 
     def _of_fields(
         self, value: Mapping[str, Any], schema: Mapping[str, Any], path: Place
     ) -> Iterator[Mutation]:
         fields = schema.get("properties", {})
-        for key, each in value.items():
+        for key, entry in value.items():
             if path or key not in ("apiVersion", "kind"):
                 yield from (Mutation((*path, key), instead) for instead in (LEFT_OUT, None))
                 below = fields.get(key) or schema.get("additionalProperties", {})
-                yield from self.mutations(each, below, (*path, key))
-        for key, each in sorted(fields.items()):
+                yield from self.mutations(entry, below, (*path, key))
+        for key, field in sorted(fields.items()):
             if key not in value and (path or key not in ("apiVersion", "kind", "metadata", "status")):
-                yield from (Mutation((*path, key), sample) for sample in self.samples(each))
+                yield from (Mutation((*path, key), sample) for sample in self.samples(field))
 
     def known(self, value: Any, schema: Mapping[str, Any]) -> Any:
         """`value` without the fields that this document does not have."""
         schema = self.resolved(schema)
         if isinstance(value, dict) and "properties" in schema:
             fields = schema["properties"]
-            return {key: self.known(each, fields[key]) for key, each in value.items() if key in fields}
+            return {key: self.known(entry, fields[key]) for key, entry in value.items() if key in fields}
         if isinstance(value, list):
-            return [self.known(each, schema.get("items", {})) for each in value]
+            return [self.known(element, schema.get("items", {})) for element in value]
         return value
 
 
@@ -200,14 +200,14 @@ class Comparison:
             method, path = ("PUT", f"{collection}/{name}") if update else ("POST", collection)
             answers = []
             async with turns:
-                for side, each in zip((self.real, self.ours), bases, strict=True):
-                    code, body = await side.ask(method, f"{path}?dryRun=All", mutation.applied(each))
+                for side, base in zip((self.real, self.ours), bases, strict=True):
+                    code, body = await side.ask(method, f"{path}?dryRun=All", mutation.applied(base))
                     answers.append(self._comparable(code, body, schema))
             difference = " | ".join(differences(*answers))
             if difference:
                 found.setdefault(difference, []).append(str(mutation))
 
-        chosen = (each for each in self.schemas.mutations(base, schema) if only in str(each))
+        chosen = (mutation for mutation in self.schemas.mutations(base, schema) if only in str(mutation))
         await asyncio.gather(*map(ask, chosen))
         return found
 
@@ -242,7 +242,7 @@ def differences(real: Any, ours: Any, path: str = "") -> Iterator[str]:
         for index, pair in enumerate(zip(real, ours, strict=True)):
             yield from differences(*pair, f"{path}[{index}]")
     elif real != ours:
-        told = ("nothing" if each is LEFT_OUT else json.dumps(each)[:200] for each in (real, ours))
+        told = ("nothing" if value is LEFT_OUT else json.dumps(value)[:200] for value in (real, ours))
         yield f"{path}: real {next(told)}, ours {next(told)}"
 
 

@@ -88,7 +88,7 @@ class LocalControl:
         async with self._cluster.probes() as probes:
             for process in self._directory.load().of_kind("kubelet"):
                 for node, drivers in (await probes.prepared(process)).items():
-                    claims = [claim for each in drivers.values() for claim in each]
+                    claims = [claim for claims in drivers.values() for claim in claims]
                     found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
         return found
 

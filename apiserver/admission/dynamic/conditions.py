@@ -38,7 +38,8 @@ class Conditions:
             minor = services.features.expressions
             environment = expressions.environment(minor, params=params)
             self._expressions = [
-                Expression(one.get("expression") or "", environment, (types.BOOL,)) for one in listed
+                Expression(condition.get("expression") or "", environment, (types.BOOL,))
+                for condition in listed
             ]
 
     async def hold(self, attributes: Attributes, invocation: Invocation, versioned: Versioned) -> bool:

@@ -68,7 +68,10 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Mapping[str, Any]) -> "Rule":
-        split = [(one.partition("/")[0], one.partition("/")[2]) for one in rule.get("resources") or ()]
+        split = [
+            (resource.partition("/")[0], resource.partition("/")[2])
+            for resource in rule.get("resources") or ()
+        ]
         return cls(
             tuple(rule.get("operations") or ()),
             tuple(rule.get("apiGroups") or ()),

@@ -29,9 +29,9 @@ class _Default:
         return self._name.get()
 
     def _find(self, objects: list[Object]) -> str:
-        marked = [one["metadata"] for one in objects if self._is_marked(one["metadata"])]
-        names = sorted(one["name"] for one in marked)
-        created = {one["name"]: one.get("creationTimestamp") or "" for one in marked}
+        marked = [obj["metadata"] for obj in objects if self._is_marked(obj["metadata"])]
+        names = sorted(metadata["name"] for metadata in marked)
+        created = {metadata["name"]: metadata.get("creationTimestamp") or "" for metadata in marked}
         return max(names, key=lambda name: created[name], default="")
 
     def _is_marked(self, metadata: Object) -> bool:

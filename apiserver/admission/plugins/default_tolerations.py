@@ -24,7 +24,9 @@ class DefaultTolerationSeconds(Plugin):
         if obj is None:
             return
         tolerations: list[Object] = obj["spec"].get("tolerations") or []
-        missing = [taint for taint in _TAINTS if not any(_covers(one, taint) for one in tolerations)]
+        missing = [
+            taint for taint in _TAINTS if not any(_covers(toleration, taint) for toleration in tolerations)
+        ]
         if missing:
             added: list[dict[str, Any]] = [
                 {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}

@@ -34,16 +34,16 @@ class LimitRanger(Plugin):
         pod = attributes.object
         if pod is None or attributes.resource.storage_resource != "pods":
             return
-        for one in self._ranges(attributes):
-            _fill_in(pod, one["spec"].get("limits") or ())
+        for range_ in self._ranges(attributes):
+            _fill_in(pod, range_["spec"].get("limits") or ())
 
     async def validate(self, attributes: Attributes) -> None:
         obj = attributes.object
         if obj is None:
             return
         is_pod = attributes.resource.storage_resource == "pods"
-        for one in self._ranges(attributes):
-            limits = one["spec"].get("limits") or ()
+        for range_ in self._ranges(attributes):
+            limits = range_["spec"].get("limits") or ()
             found = pod_errors(limits, obj, self._sums) if is_pod else claim_errors(limits, obj)
             texts = list(dict.fromkeys(found))
             if texts:

@@ -184,7 +184,9 @@ def _referred(spec: Object) -> str:
     if any(True for _ in config_map_names(spec)):
         return "configmaps"
     volumes = spec.get("volumes") or ()
-    sources = [one for volume in volumes for one in (volume.get("projected") or {}).get("sources") or ()]
+    sources = [
+        source for volume in volumes for source in (volume.get("projected") or {}).get("sources") or ()
+    ]
     if any(source.get("clusterTrustBundle") is not None for source in sources):
         return "clustertrustbundles"
     if any(volume.get("persistentVolumeClaim") is not None for volume in volumes):
@@ -207,7 +209,7 @@ def _pod_status(node: str, attributes: Attributes) -> None:
 
 def _claims(pod: Object) -> list[tuple[str, str | None]]:
     statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    return [(one["name"], one.get("resourceClaimName")) for one in statuses]
+    return [(status["name"], status.get("resourceClaimName")) for status in statuses]
 
 
 def _claim(node: str, attributes: Attributes) -> None:

@@ -63,7 +63,9 @@ def _has_no_new_image(attributes: Attributes) -> bool:
 
 
 def _images(pod: Object) -> set[str]:
-    return {one.get("image") or "" for field in _CONTAINERS for one in pod["spec"].get(field) or ()}
+    return {
+        container.get("image") or "" for field in _CONTAINERS for container in pod["spec"].get(field) or ()
+    }
 
 
 class DenyServiceExternalIPs(Plugin):

@@ -79,7 +79,7 @@ class Priority(Plugin):
 
 
 def _defaults(classes: list[Object]) -> list[Object]:
-    return [one for one in classes if one.get("globalDefault")]
+    return [priority_class for priority_class in classes if priority_class.get("globalDefault")]
 
 
 def _keep(new: Object, old: Object) -> None:

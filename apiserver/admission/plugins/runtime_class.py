@@ -79,6 +79,8 @@ def _place(attributes: Attributes, spec: Object, scheduling: Object) -> None:
     if wanted:
         spec["nodeSelector"] = {**selector, **wanted}
     tolerations = list(spec.get("tolerations") or ())
-    tolerations += [one for one in scheduling.get("tolerations") or () if one not in tolerations]
+    tolerations += [
+        toleration for toleration in scheduling.get("tolerations") or () if toleration not in tolerations
+    ]
     if tolerations:
         spec["tolerations"] = tolerations

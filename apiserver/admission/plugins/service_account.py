@@ -53,7 +53,7 @@ class ServiceAccount(Plugin):
             secrets = account.get("imagePullSecrets")
             if secrets and not spec.get("imagePullSecrets"):
                 spec["imagePullSecrets"] = [
-                    {"name": one["name"]} if one.get("name") else {} for one in secrets
+                    {"name": secret["name"]} if secret.get("name") else {} for secret in secrets
                 ]
             _check_secrets(attributes, account, created=True)
         else:
@@ -101,7 +101,9 @@ class ServiceAccount(Plugin):
     def _mount(self, spec: Object) -> None:
         """Mount the token where nothing else is mounted, making the volume if any container needs it."""
         volumes: list[Object] = spec.get("volumes") or []
-        present = next((one["name"] for one in volumes if one.get("name", "").startswith(VOLUME_PREFIX)), "")
+        present = next(
+            (volume["name"] for volume in volumes if volume.get("name", "").startswith(VOLUME_PREFIX)), ""
+        )
         name = present or VOLUME_PREFIX + self._entropy.suffix()
         needed = False
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -166,7 +168,7 @@ def _check_secrets(attributes: Attributes, account: Object, *, created: bool) ->
 def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:
     """Secrets that a pod refers to and its account does not."""
     name = account["metadata"]["name"]
-    listed = {one.get("name") for one in account.get("secrets") or ()}
+    listed = {secret.get("name") for secret in account.get("secrets") or ()}
     end = f"is not allowed because service account {name} does not reference that secret"
     if not created:
         yield from _unlisted_in(spec, "ephemeralContainers", "ephemeral container", listed, end)
@@ -177,7 +179,7 @@ def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:
             yield f'volume with secret.secretName="{secret}" {end}'
     yield from _unlisted_in(spec, "initContainers", "init container", listed, end)
     yield from _unlisted_in(spec, "containers", "container", listed, end)
-    pulled = {one.get("name") for one in account.get("imagePullSecrets") or ()}
+    pulled = {secret.get("name") for secret in account.get("imagePullSecrets") or ()}
     for position, one in enumerate(spec.get("imagePullSecrets") or ()):
         if one.get("name") not in pulled:
             yield (

@@ -21,6 +21,6 @@ class TaintNodesByCondition(Plugin):
         spec = obj.setdefault("spec", {})
         taints = spec.get("taints") or []
         if not any(
-            one.get("key") == _TAINT["key"] and one.get("effect") == _TAINT["effect"] for one in taints
+            taint.get("key") == _TAINT["key"] and taint.get("effect") == _TAINT["effect"] for taint in taints
         ):
             spec["taints"] = [*taints, dict(_TAINT)]

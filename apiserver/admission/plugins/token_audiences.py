@@ -34,7 +34,7 @@ def _audiences(store: Store, pod: Object) -> Iterator[str]:
             driver = _driver_of_claim(store, namespace, f"{pod['metadata']['name']}-{volume['name']}")
         if driver:
             spec = _get(store, _DRIVERS, "", driver).get("spec") or {}
-            yield from (one.get("audience") or "" for one in spec.get("tokenRequests") or ())
+            yield from (request.get("audience") or "" for request in spec.get("tokenRequests") or ())
 
 
 def _driver_of_claim(store: Store, namespace: str, name: str) -> str:

@@ -94,7 +94,9 @@ def host_namespaces(pod: Pod) -> Violation | None:
 
 def host_paths(pod: Pod) -> Violation | None:
     names = [
-        one.get("name") or "" for one in pod.spec.get("volumes") or () if one.get("hostPath") is not None
+        volume.get("name") or ""
+        for volume in pod.spec.get("volumes") or ()
+        if volume.get("hostPath") is not None
     ]
     if not names:
         return None
@@ -139,7 +141,7 @@ def host_probes(pod: Pod) -> Violation | None:
 
 
 def privileged(pod: Pod) -> Violation | None:
-    bad = [name_of(one) for one in pod.containers() if security(one, "privileged")]
+    bad = [name_of(container) for container in pod.containers() if security(container, "privileged")]
     if not bad:
         return None
     return Violation("privileged", f"{containers_named(bad)} must not set securityContext.privileged=true")
@@ -187,7 +189,7 @@ def _selinux(allowed: frozenset[str]) -> Check:
 
 
 def seccomp_annotations(pod: Pod) -> Violation | None:
-    names = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name_of(one) for one in pod.containers())]
+    names = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name_of(container) for container in pod.containers())]
     bad = sorted(
         {
             f"{name}={quoted([pod.annotations[name]])}"
@@ -224,7 +226,7 @@ def seccomp(pod: Pod) -> Violation | None:
 
 def _sysctls(allowed: frozenset[str]) -> Check:
     def check(pod: Pod) -> Violation | None:
-        given = [one.get("name") or "" for one in security(pod.spec, "sysctls") or ()]
+        given = [sysctl.get("name") or "" for sysctl in security(pod.spec, "sysctls") or ()]
         bad = [name for name in given if name not in allowed]
         return Violation("forbidden sysctls", ", ".join(bad)) if bad else None
 

@@ -81,7 +81,7 @@ def name_of(container: Object) -> str:
 def setters(pod: Pod, is_bad: Callable[[Object], bool]) -> str:
     """Names those that set something bad: `pod`, `container "a"`, `pod and containers "a", "b"`, or empty."""
     found = ["pod"] if is_bad(pod.spec) else []
-    bad = [name_of(one) for one in pod.containers() if is_bad(one)]
+    bad = [name_of(container) for container in pod.containers() if is_bad(container)]
     if bad:
         found.append(containers_named(bad))
     return " and ".join(found)

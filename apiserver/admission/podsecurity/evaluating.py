@@ -33,16 +33,19 @@ class Evaluator:
 @cache
 def _checks(level: str, minor: int) -> Sequence[Check]:
     extra = () if level == BASELINE else restricted.CHECKS
-    overridden = {name for one in extra if one.at(minor) is not None for name in one.overrides}
-    kept = [one for one in baseline.CHECKS if one.id not in overridden]
-    found = (one.at(minor) for one in (*kept, *extra))
+    overridden = {name for check in extra if check.at(minor) is not None for name in check.overrides}
+    kept = [check for check in baseline.CHECKS if check.id not in overridden]
+    found = (check.at(minor) for check in (*kept, *extra))
     return tuple(check for check in found if check is not None)
 
 
 def details(violations: Sequence[Violation]) -> str:
     """`privileged (container "c" must not …), hostPort (…)`."""
-    return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in violations)
+    return ", ".join(
+        f"{violation.reason} ({violation.detail})" if violation.detail else violation.reason
+        for violation in violations
+    )
 
 
 def reasons(violations: Sequence[Violation]) -> str:
-    return ", ".join(one.reason for one in violations)
+    return ", ".join(violation.reason for violation in violations)

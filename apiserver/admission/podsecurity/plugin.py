@@ -168,9 +168,12 @@ def _matters(new: Object, old: Object) -> bool:
     before, after = old.get("spec") or {}, new["spec"]
     for field in ("containers", "initContainers"):
         ours, theirs = after.get(field) or [], before.get(field) or []
-        if [one.get("image") for one in ours] != [one.get("image") for one in theirs]:
+        if [container.get("image") for container in ours] != [container.get("image") for container in theirs]:
             return True
-    images = {one.get("name"): one.get("image") for one in before.get("ephemeralContainers") or ()}
+    images = {
+        container.get("name"): container.get("image") for container in before.get("ephemeralContainers") or ()
+    }
     return any(
-        images.get(one.get("name"), "") != one.get("image") for one in after.get("ephemeralContainers") or ()
+        images.get(container.get("name"), "") != container.get("image")
+        for container in after.get("ephemeralContainers") or ()
     )

@@ -36,7 +36,11 @@ _RESTRICTED_VOLUMES = (
 
 
 def privilege_escalation(pod: Pod) -> Violation | None:
-    bad = [name_of(one) for one in pod.containers() if security(one, "allowPrivilegeEscalation") is not False]
+    bad = [
+        name_of(container)
+        for container in pod.containers()
+        if security(container, "allowPrivilegeEscalation") is not False
+    ]
     if not bad:
         return None
     text = f"{containers_named(bad)} must set securityContext.allowPrivilegeEscalation=false"
@@ -107,7 +111,7 @@ def _silent(pod: Pod, field: str, is_good: Callable[[Any], bool]) -> list[str]:
     """Returns the containers that say nothing of a field, unless the pod says it well for all."""
     if is_good(security(pod.spec, field)):
         return []
-    return [name_of(one) for one in pod.containers() if _unset(one, field)]
+    return [name_of(container) for container in pod.containers() if _unset(container, field)]
 
 
 def _unset(container: Object, field: str) -> bool:

@@ -61,13 +61,15 @@ class Evaluator:
         )
         self._compiler = Compiler(services.features.expressions, params=params)
         declare_all(self._compiler, spec.get("variables") or [])
-        self._validations = [self._validation(one) for one in spec.get("validations") or ()]
+        self._validations = [self._validation(validation) for validation in spec.get("validations") or ()]
         self._annotations = [
             (
-                one.get("key") or "",
-                self._compiler.expression(one.get("valueExpression") or "", (types.STRING, types.NULL)),
+                annotation.get("key") or "",
+                self._compiler.expression(
+                    annotation.get("valueExpression") or "", (types.STRING, types.NULL)
+                ),
             )
-            for one in spec.get("auditAnnotations") or ()
+            for annotation in spec.get("auditAnnotations") or ()
         ]
 
     def _validation(self, given: Mapping[str, Any]) -> _Validation:

@@ -35,7 +35,7 @@ class _Evaluator:
         self.conditions = Conditions(services, listed, fails=fails, params=params)
         self.compiler = Compiler(services.features.expressions, params=params)
         declare_all(self.compiler, spec.get("variables") or [])
-        self.mutations = [Mutation(self.compiler, one) for one in spec.get("mutations") or ()]
+        self.mutations = [Mutation(self.compiler, mutation) for mutation in spec.get("mutations") or ()]
 
 
 class _Fault(NamedTuple):

@@ -55,7 +55,7 @@ class Mutation:
 
 
 def _patched(value: Any, obj: Object) -> Object:
-    operations = [_operation(one) for one in value]
+    operations = [_operation(operation) for operation in value]
     try:
         patched: Object = apply_json_patch(obj, operations)
     except PatchError as error:

@@ -112,7 +112,7 @@ def _kinds(services: AdmissionServices, spec: Object) -> list[tuple[GroupVersion
 
 def _named(services: AdmissionServices, rule: Object) -> Iterator[Resource]:
     groups, versions, plurals = rule.get("apiGroups"), rule.get("apiVersions"), rule.get("resources")
-    if any("*" in one for listed in (groups, versions, plurals) for one in listed or ()):
+    if any("*" in name for listed in (groups, versions, plurals) for name in listed or ()):
         return
     for group in groups or ():
         for version in versions or ():

@@ -167,11 +167,11 @@ def schema_union(name: str, read_schema: Callable[[bytes], Any]) -> Codec:
             sent = _field(data, 2, None, BYTES)
             return read_schema(sent) if sent is not None else bool(_field(data, 1, 0))
         several = [token.value for token in tokens(data, "JSONSchemaProps") if token.number == 2]
-        if any(isinstance(one, int) for one in several):
+        if any(isinstance(part, int) for part in several):
             raise WireError("proto: wrong wireType = 0 for field JSONSchemas")
         if several:
             read = text if name.endswith("StringArray") else read_schema
-            return [read(one) for one in several if isinstance(one, bytes)]
+            return [read(part) for part in several if isinstance(part, bytes)]
         sent = _field(data, 1, None, BYTES)
         return None if sent is None else read_schema(sent)
 

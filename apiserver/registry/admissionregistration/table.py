@@ -35,9 +35,10 @@ def _selector_as_go(selector: Object) -> str:
     pairs = sorted((selector.get("matchLabels") or {}).items())
     labels = "".join(f"{key}: {value}," for key, value in pairs)
     expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{one.get('key', '')},Operator:{one.get('operator', '')},"
-        f"Values:[{' '.join(one.get('values') or ())}],}},"
-        for one in selector.get("matchExpressions") or ()
+        f"LabelSelectorRequirement{{Key:{expression.get('key', '')},"
+        f"Operator:{expression.get('operator', '')},"
+        f"Values:[{' '.join(expression.get('values') or ())}],}},"
+        for expression in selector.get("matchExpressions") or ()
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"

@@ -143,7 +143,7 @@ def _pod_behind(services: RequestServices, namespace: str, address: Object) -> O
         return None
     pod = services.core_object("pods", namespace, target.get("name") or "")
     known = ((pod or {}).get("status") or {}).get("podIPs") or ()
-    return pod if any(one.get("ip") == address["ip"] for one in known) else None
+    return pod if any(ready.get("ip") == address["ip"] for ready in known) else None
 
 
 async def _node(services: RequestServices, _namespace: str, wanted: Wanted) -> Backend:

@@ -10,7 +10,7 @@ def role_binding(subject: Subject) -> Cells:
     subjects = subject.items("subjects")
 
     def names(kind: str) -> list[str]:
-        return [one.get("name", "") for one in subjects if one.get("kind") == kind]
+        return [subject.get("name", "") for subject in subjects if subject.get("kind") == kind]
 
     accounts = [
         f"{one.get('namespace', '')}/{one.get('name', '')}"

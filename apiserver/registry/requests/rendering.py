@@ -127,7 +127,7 @@ def convert_list(
     match form.convert:
         case "":
             if not scope.resource.custom:
-                items = [{k: v for k, v in one.items() if k not in {"kind", "apiVersion"}} for one in items]
+                items = [{k: v for k, v in obj.items() if k not in {"kind", "apiVersion"}} for obj in items]
             return {
                 "kind": scope.resource.list_kind,
                 "apiVersion": scope.resource.api_version,
@@ -141,7 +141,7 @@ def convert_list(
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
                 "metadata": _typed(metadata),
-                "items": [partial(one, form.version) for one in items] or None,
+                "items": [partial(obj, form.version) for obj in items] or None,
             }
         case _:
             what = f"{scope.resource.kind}List"

@@ -136,9 +136,9 @@ def _selector(selector: Object) -> str:
         return str(selector["rawSelector"])
     signs = {"In": "=", "NotIn": "!="}
     return ",".join(
-        f"{one.get('key', '')}{signs[one['operator']]}{one['values'][0]}"
-        for one in selector.get("requirements") or ()
-        if one.get("operator") in signs and len(one.get("values") or ()) == 1
+        f"{requirement.get('key', '')}{signs[requirement['operator']]}{requirement['values'][0]}"
+        for requirement in selector.get("requirements") or ()
+        if requirement.get("operator") in signs and len(requirement.get("values") or ()) == 1
     )
 
 

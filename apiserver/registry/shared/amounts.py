@@ -179,7 +179,7 @@ def _repeated_claim(name: str, request: str, seen: set[str], path: str) -> Itera
     if whole in seen:
         yield duplicate(path, whole)
     elif not request:
-        yield from (duplicate(path, name) for one in sorted(seen) if one.partition("/")[0] == name)
+        yield from (duplicate(path, name) for key in sorted(seen) if key.partition("/")[0] == name)
     seen.add(whole)
 
 

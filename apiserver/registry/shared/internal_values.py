@@ -84,7 +84,9 @@ def node_address(address: Object) -> Object:
 
 def node_term(term: Object) -> Object:
     return {
-        _go_name(name): [_shown(one, _REQUIREMENT) for one in term[name]] if term.get(name) else None
+        _go_name(name): [_shown(requirement, _REQUIREMENT) for requirement in term[name]]
+        if term.get(name)
+        else None
         for name in ("matchExpressions", "matchFields")
     }
 

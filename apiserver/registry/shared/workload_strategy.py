@@ -68,5 +68,5 @@ class SelectingStrategy(WorkloadStrategy):
     """The selector never changes; the template may."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        after, before = (selectors.shown(one["spec"].get("selector")) for one in (new, old))
+        after, before = (selectors.shown(workload["spec"].get("selector")) for workload in (new, old))
         return list(workloads.immutable(after, before, "spec.selector"))

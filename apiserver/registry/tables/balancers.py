@@ -8,4 +8,4 @@ from kubeskew.apiserver.registry.tables.subjects import (
 def load_balancers(subject: Subject) -> list[str]:
     """Returns the addresses, else names, of the load balancers, sorted."""
     found = subject.items("status", "loadBalancer", "ingress")
-    return sorted({one.get("ip") or one.get("hostname") or "" for one in found} - {""})
+    return sorted({entry.get("ip") or entry.get("hostname") or "" for entry in found} - {""})

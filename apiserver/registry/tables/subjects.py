@@ -51,7 +51,10 @@ class Subject:
 
     def condition(self, kind: str) -> Object | None:
         """Returns the first condition of a type."""
-        return next((one for one in self.items("status", "conditions") if one.get("type") == kind), None)
+        return next(
+            (condition for condition in self.items("status", "conditions") if condition.get("type") == kind),
+            None,
+        )
 
     def is_true(self, kind: str) -> bool:
         """Decides whether the condition of a type is True."""
@@ -121,8 +124,8 @@ def containers(template: Object | None) -> Cells:
     """Returns the cells Containers and Images of a pod template."""
     found = at(template, "spec", "containers") or []
     return {
-        "Containers": ",".join(one.get("name", "") for one in found),
-        "Images": ",".join(one.get("image", "") for one in found),
+        "Containers": ",".join(container.get("name", "") for container in found),
+        "Images": ",".join(container.get("image", "") for container in found),
     }
 
 

@@ -41,14 +41,14 @@ class AllocationRun:
             hint = "choose 1.31 or later" if version.minor < 31 else "set DynamicResourceAllocation=true"
             raise UserError(f"the scheduler of {version} allocates no devices: {hint}")
         classes = DeviceClasses()
-        for each in files.classes.values():
-            classes.set_class(each)
+        for device_class in files.classes.values():
+            classes.set_class(device_class)
         taints = TaintRules(classes.get, self._features.cel)
         for rule in files.rules.values() if scheduler_features.device_taint_rules else ():
             taints.set_rule(rule)
         self._slices = SliceIndex(self._features)
-        for each in files.slices.values():
-            self._slices.set_slice(taints.patched(each))
+        for slice_ in files.slices.values():
+            self._slices.set_slice(taints.patched(slice_))
         self._state = self._allocated().state
         self._allocator = Allocator(self._features, classes, self._slices, self._state, SeededEntropy().uid)
         self.claim_names = [key for key, claim in files.claims.items() if allocation(claim) is None]
@@ -97,13 +97,13 @@ class AllocationRun:
 
 def _as_json(explanation: Explanation) -> Object:
     return {
-        "pools": [{"pool": str(each.pool), "verdict": each.verdict} for each in explanation.pools],
+        "pools": [{"pool": str(pool.pool), "verdict": pool.verdict} for pool in explanation.pools],
         "requests": [
             {
                 "claim": request.claim,
                 "request": request.request,
                 "devices": [
-                    {"device": str(each.device), "verdict": each.verdict} for each in request.devices
+                    {"device": str(device.device), "verdict": device.verdict} for device in request.devices
                 ],
             }
             for request in explanation.requests

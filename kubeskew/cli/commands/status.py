@@ -71,7 +71,7 @@ async def _ready(probes: Probes, process: Process) -> set[str]:
     """The components in a process that are ready."""
     if process.kind == "kubelet":
         hosted = await probes.hosted(process) or {}
-        return {f"kubelet/{node}" for node, each in hosted.items() if each["ready"]}
+        return {f"kubelet/{node}" for node, state in hosted.items() if state["ready"]}
     return set() if await probes.missing(process) else {process.name}
 
 

@@ -79,7 +79,7 @@ class InstanceStrategy(Strategy):
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         had = old["metadata"].get("finalizers") or ()
-        added = [one for one in new["metadata"].get("finalizers") or () if one not in had]
+        added = [finalizer for finalizer in new["metadata"].get("finalizers") or () if finalizer not in had]
         return _of_finalizers(added)
 
     def fields(self, obj: Object) -> dict[str, str]:

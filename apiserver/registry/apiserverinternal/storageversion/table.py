@@ -13,8 +13,8 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 def storage_version(subject: Subject) -> Cells:
     stored = [
-        f"{one.get('apiServerID', '')}={one.get('encodingVersion', '')}"
-        for one in subject.items("status", "storageVersions")
+        f"{version.get('apiServerID', '')}={version.get('encodingVersion', '')}"
+        for version in subject.items("status", "storageVersions")
     ]
     return {
         "CommonEncodingVersion": subject.text("status", "commonEncodingVersion", default=UNSET),

@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 def controller_revision(subject: Subject) -> Cells:
     owners = subject.items("metadata", "ownerReferences")
-    owner = next((one for one in owners if one.get("controller")), None)
+    owner = next((owner for owner in owners if owner.get("controller")), None)
     controller = NONE
     if owner is not None:
         group = owner.get("apiVersion", "").rpartition("/")[0]

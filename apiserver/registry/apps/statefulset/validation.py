@@ -102,7 +102,7 @@ def _with_claims(template: Object, spec: Object) -> Object:
     claims = [(one.get("metadata") or {}).get("name") or "" for one in spec.get("volumeClaimTemplates") or ()]
     if not claims:
         return template
-    others = [one for one in inside.get("volumes") or () if one.get("name") not in claims]
+    others = [volume for volume in inside.get("volumes") or () if volume.get("name") not in claims]
     made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims if name]
     return {**template, "spec": {**inside, "volumes": [*others, *made]}}
 

@@ -46,7 +46,11 @@ def failure_errors(spec: Object, path: str) -> Iterator[FieldError]:
     if len(rules) > _MAX_RULES:
         yield too_many(at, len(rules), _MAX_RULES)
     inside = (spec.get("template") or {}).get("spec") or {}
-    known = {one.get("name") for field in ("containers", "initContainers") for one in inside.get(field) or ()}
+    known = {
+        container.get("name")
+        for field in ("containers", "initContainers")
+        for container in inside.get(field) or ()
+    }
     for position, rule in enumerate(rules):
         yield from _failure_rule(spec, rule, index(at, position), known)
 

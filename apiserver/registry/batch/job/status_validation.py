@@ -22,7 +22,7 @@ class _Job:
     def __init__(self, job: Object) -> None:
         self.spec, self.status = job["spec"], job.get("status") or {}
         conditions = self.status.get("conditions") or ()
-        self.true = {one.get("type") for one in conditions if one.get("status") == "True"}
+        self.true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
 
     @property
     def finished(self) -> bool:

@@ -115,7 +115,7 @@ def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
     suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     conditions = status.get("conditions") or ()
     at_rest = not status.get("active") and any(
-        one.get("type") == "Suspended" and one.get("status") == "True" for one in conditions
+        condition.get("type") == "Suspended" and condition.get("status") == "True" for condition in conditions
     )
     placing = suspended and status.get("startTime") is None
     if ctx.features.workloads.suspended_placing:

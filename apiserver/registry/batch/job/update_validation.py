@@ -26,7 +26,7 @@ class JobChanges:
 
 def change_errors(spec: Object, old: Object, allowed: JobChanges) -> Iterator[FieldError]:
     yield from _completions(spec, old, allowed)
-    after, before = (selectors.shown(one.get("selector")) for one in (spec, old))
+    after, before = (selectors.shown(spec_.get("selector")) for spec_ in (spec, old))
     yield from immutable(after, before, "spec.selector")
     template, former = spec.get("template") or {}, deepcopy(old.get("template") or {})
     if allowed.placing:

@@ -98,8 +98,8 @@ def _conditions(obj: Object) -> list[Object]:
 
 def _preserve(new: Object, old: Object, kind: str) -> None:
     """Give the conditions of a kind back their old content, if there are as many as there were."""
-    before = [one for one in _conditions(old) if one.get("type") == kind]
-    after = [position for position, one in enumerate(_conditions(new)) if one.get("type") == kind]
+    before = [condition for condition in _conditions(old) if condition.get("type") == kind]
+    after = [position for position, condition in enumerate(_conditions(new)) if condition.get("type") == kind]
     if len(before) == len(after):
         for position, condition in zip(after, before, strict=True):
             new["status"]["conditions"][position] = copy.deepcopy(condition)
@@ -109,9 +109,9 @@ def _complete_times(new: Object, old: Object, ctx: StrategyContext) -> None:
     """Conditions without times get them; one that was there keeps its transition."""
     now = timestamp(ctx.now)
     known = {
-        (one.get("type"), one.get("status")): one["lastTransitionTime"]
-        for one in _conditions(old)
-        if one.get("lastTransitionTime")
+        (condition.get("type"), condition.get("status")): condition["lastTransitionTime"]
+        for condition in _conditions(old)
+        if condition.get("lastTransitionTime")
     }
     for condition in _conditions(new):
         if not condition.get("lastUpdateTime"):

@@ -84,7 +84,7 @@ def signer_name(path: str, signer: str) -> Iterator[FieldError]:
 
 def _conditions(obj: Object, old: Object | None) -> Iterator[FieldError]:
     seen: list[str] = []
-    earlier = [one.get("type") or "" for one in _of(old or {})]
+    earlier = [condition.get("type") or "" for condition in _of(old or {})]
     for position, condition in enumerate(_of(obj)):
         path, status = f"{_CONDITIONS}[{position}]", condition.get("status")
         kind = condition.get("type") or ""
@@ -162,7 +162,7 @@ def _decisions(new: Object, old: Object) -> Iterator[FieldError]:
 
 def _of(obj: Object, kind: str | None = None) -> list[Object]:
     conditions = (obj.get("status") or {}).get("conditions") or []
-    return [one for one in conditions if kind is None or one.get("type") == kind]
+    return [condition for condition in conditions if kind is None or condition.get("type") == kind]
 
 
 def _content(obj: Object) -> str:

@@ -78,6 +78,6 @@ def _anchor_problem(block: Block) -> str:
 
 
 def bundle_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = ((one.get("spec") or {}).get("signerName") or "" for one in (new, old))
+    after, before = ((bundle.get("spec") or {}).get("signerName") or "" for bundle in (new, old))
     if after != before:
         yield invalid("spec.signerName", after, IMMUTABLE)

@@ -7,7 +7,7 @@ from kubeskew.apiserver.registry.tables.subjects import Cells, Subject, labels
 
 
 def pod_certificate_request(subject: Subject) -> Cells:
-    kinds = [one.get("type") for one in subject.items("status", "conditions")]
+    kinds = [condition.get("type") for condition in subject.items("status", "conditions")]
     states = [kind for kind in kinds if kind in ("Issued", "Denied", "Failed")]
     return {
         "PodName": subject.text("spec", "podName"),

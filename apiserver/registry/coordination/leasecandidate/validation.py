@@ -49,7 +49,7 @@ def candidate_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def candidate_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = ((one.get("spec") or {}).get("leaseName") or "" for one in (new, old))
+    after, before = ((candidate.get("spec") or {}).get("leaseName") or "" for candidate in (new, old))
     if after != before:
         yield invalid("spec.leaseName", after, IMMUTABLE)
 

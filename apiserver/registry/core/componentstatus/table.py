@@ -10,7 +10,9 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 
 def component_status(subject: Subject) -> Cells:
-    healthy = next((one for one in subject.items("conditions") if one.get("type") == "Healthy"), None)
+    healthy = next(
+        (condition for condition in subject.items("conditions") if condition.get("type") == "Healthy"), None
+    )
     if healthy is None:
         return {"Status": "Unknown", "Message": "", "Error": ""}
     return {

@@ -86,7 +86,7 @@ def _kept_errors(spec: Object, before: Object) -> Iterator[FieldError]:
     if had and len(cidrs) != len(had):
         yield forbidden("spec.podCIDRs", text)
     elif had:
-        changed = (one for one, other in zip(had, cidrs, strict=True) if one != other)
+        changed = (cidr for cidr, other in zip(had, cidrs, strict=True) if cidr != other)
         yield from (forbidden("spec.podCIDRs", text) for _ in changed)
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
         text = 'node updates may not change providerID except from "" to valid'

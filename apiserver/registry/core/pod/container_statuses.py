@@ -47,7 +47,10 @@ def transition_errors(new: Object, old: Object, spec: Object, options: PodOption
     for field, containers in FIELDS.items():
         if everything and field != "ephemeralContainerStatuses":
             continue
-        now = {one.get("name"): one for one in reversed(new.get(field) or [])}
+        now = {
+            container_status.get("name"): container_status
+            for container_status in reversed(new.get(field) or [])
+        }
         for position, before in enumerate(old.get(field) or []):
             ended = (before.get("state") or {}).get("terminated")
             after = now.get(before.get("name"))
@@ -61,7 +64,7 @@ def transition_errors(new: Object, old: Object, spec: Object, options: PodOption
 def _may_restart(name: str | None, field: str, code: int, spec: Object, options: PodOptions) -> bool:
     if field == "ephemeralContainers":
         return False
-    own = next((one for one in spec.get(field) or () if one.get("name") == name), None)
+    own = next((container for container in spec.get(field) or () if container.get("name") == name), None)
     policy = spec.get("restartPolicy")
     if own is None and options.restart_rules:
         return False
@@ -115,7 +118,9 @@ def _allocated(status: Object, field: str, containers: list[Object], path: str) 
     if field == "ephemeralContainerStatuses":
         yield forbidden(path, "must not be specified in container status")
         return
-    container = next((one for one in containers if one.get("name") == status.get("name")), None)
+    container = next(
+        (container for container in containers if container.get("name") == status.get("name")), None
+    )
     for position, resource in enumerate(status["allocatedResourcesStatus"]):
         at = index(path, position)
         if container is not None:

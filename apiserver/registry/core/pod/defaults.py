@@ -53,9 +53,9 @@ def _pod_level_requests(spec: Object) -> None:
         if name in requests:
             continue
         asked = [
-            one["resources"]["requests"][name]
-            for one in each(spec, "containers")
-            if name in ((one.get("resources") or {}).get("requests") or {})
+            container["resources"]["requests"][name]
+            for container in each(spec, "containers")
+            if name in ((container.get("resources") or {}).get("requests") or {})
         ]
         requests[name] = _sum(asked) if asked else limit
     if requests:

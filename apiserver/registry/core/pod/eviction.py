@@ -196,7 +196,7 @@ def _needs_no_budget(pod: Object) -> bool:
 
 def _is_ready(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _lets_unhealthy_go(budget: Object, features: PodFeatures) -> bool:

@@ -74,8 +74,8 @@ def _order_errors(new: Object, old: Object) -> Iterator[FieldError]:
         if len(after) != len(before):
             yield forbidden(at, f"{field} may not be added or removed on resize")
             continue
-        for position, (one, other) in enumerate(zip(after, before, strict=True)):
-            if one.get("name") != other.get("name"):
+        for position, (container, other) in enumerate(zip(after, before, strict=True)):
+            if container.get("name") != other.get("name"):
                 text = f"{field} may not be renamed or reordered on resize"
                 yield forbidden(child(index(at, position), "name"), text)
 

@@ -73,11 +73,11 @@ def _nomination(status: Object, before: Object, old: Object, *, clears: bool) ->
 def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[FieldError]:
     """Checks the addresses of the pod and of its node: one of each family at most."""
     for field in ("podIPs", "hostIPs"):
-        found = [one.get("ip") or "" for one in status.get(field) or ()]
+        found = [address.get("ip") or "" for address in status.get(field) or ()]
         at = f"status.{field}"
         if field == "hostIPs" and found and (status.get("hostIP") or "") != found[0]:
             yield invalid(child(index(at, 0), "ip"), found[0], "must be equal to `hostIP`")
-        known = [one.get("ip") or "" for one in before.get(field) or ()]
+        known = [address.get("ip") or "" for address in before.get(field) or ()]
         for position, text in enumerate(found):
             yield from ip_errors(index(at, position), text, strict=options.strict_addresses, known=known)
         if len(found) > 1 and (not is_dual_stack(found) or len(found) > 2):
@@ -131,7 +131,9 @@ def _mapping(mapping: Object, spec: Object, path: str) -> Iterator[FieldError]:
     found = [container for container in containers if container.get("name") == name]
     if not found:
         yield invalid(child(path, "containerName"), name, _CONTAINER_TEXT)
-    elif not any(resource in ((one.get("resources") or {}).get("requests") or {}) for one in found):
+    elif not any(
+        resource in ((container.get("resources") or {}).get("requests") or {}) for container in found
+    ):
         yield invalid(child(path, "resourceName"), resource, _RESOURCE_TEXT)
     request = mapping.get("requestName") or ""
     # Upstream's path lacks the index here.

@@ -151,12 +151,15 @@ class ResizeStrategy(PodPartStrategy):
             keep(new["spec"], wanted, "resources")
         for field, containers in asked.items():
             kept = new["spec"].get(field) or []
-            if any(one.get("name") != other.get("name") for one, other in zip(kept, containers, strict=True)):
+            if any(
+                container.get("name") != other.get("name")
+                for container, other in zip(kept, containers, strict=True)
+            ):
                 new["spec"][field] = containers
                 continue
-            for one, other in zip(kept, containers, strict=True):
-                keep(one, other, "resources")
-                keep(one, other, "resizePolicy")
+            for container, other in zip(kept, containers, strict=True):
+                keep(container, other, "resources")
+                keep(container, other, "resizePolicy")
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         options = _options(ctx, new, old)

@@ -49,7 +49,9 @@ class _View:
 
 
 def pod(subject: Subject) -> Cells:
-    restartable = {one["name"] for one in subject.items("spec", "initContainers") if is_sidecar(one)}
+    restartable = {
+        container["name"] for container in subject.items("spec", "initContainers") if is_sidecar(container)
+    }
     view = _View(_first_reason(subject))
     lasting = _Restarts()
     initializing = _walk_init_containers(subject, view, restartable, lasting)
@@ -78,8 +80,8 @@ def row_conditions(obj: Object) -> list[Object]:
 
 def _first_reason(subject: Subject) -> str:
     """Returns the reason that the pod's status states by itself."""
-    for one in subject.items("status", "conditions"):
-        if one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated":
+    for condition in subject.items("status", "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             return "SchedulingGated"
     return subject.text("status", "reason") or subject.text("status", "phase")
 
@@ -161,4 +163,4 @@ def _gates(subject: Subject) -> str:
     gates = subject.items("spec", "readinessGates")
     if not gates:
         return NONE
-    return f"{sum(subject.is_true(one.get('conditionType', '')) for one in gates)}/{len(gates)}"
+    return f"{sum(subject.is_true(gate.get('conditionType', '')) for gate in gates)}/{len(gates)}"

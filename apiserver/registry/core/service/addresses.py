@@ -82,7 +82,9 @@ def change_errors(new: Object, old: Object) -> Iterator[FieldError]:
 def _ip_changes(new: Object, old: Object) -> Iterator[FieldError]:
     after, before = new.get("clusterIPs") or [], old.get("clusterIPs") or []
     if len(after) == len(before):
-        changed = [n for n, (one, other) in enumerate(zip(after, before, strict=True)) if one != other]
+        changed = [
+            n for n, (address, other) in enumerate(zip(after, before, strict=True)) if address != other
+        ]
         yield from (invalid(index(_IPS, position), after, _ONCE) for position in changed)
         return
     at = index(_IPS, 0)
@@ -99,7 +101,7 @@ def _family_changes(new: Object, old: Object) -> Iterator[FieldError]:
     after, before = new.get("ipFamilies") or [], old.get("ipFamilies") or []
     at = index(_FAMILY_PATH, 0)
     if len(after) == len(before):
-        changed = [one for one, other in zip(after, before, strict=True) if one != other]
+        changed = [address for address, other in zip(after, before, strict=True) if address != other]
         yield from (invalid(at, after, _ONCE) for _ in changed)
         return
     if len(before) > len(after) and not new.get("clusterIPs"):

@@ -42,7 +42,7 @@ class Allocation:
     @cached_property
     def _others(self) -> list[Object]:
         others = self._ctx.list_entries("services", None)
-        return [one.get("spec") or {} for one in others if one["metadata"].get("uid") != self._uid]
+        return [other.get("spec") or {} for other in others if other["metadata"].get("uid") != self._uid]
 
     @cached_property
     def _addresses(self) -> set[str]:
@@ -122,7 +122,7 @@ class Allocation:
                 continue
             shared = given.get(number)
             if shared is None:
-                same = (one.get("nodePort") for one in ports if (one.get("port") or 0) == number)
+                same = (port.get("nodePort") for port in ports if (port.get("port") or 0) == number)
                 wanted = next(filter(None, same), 0)
                 if wanted:
                     self._take_port(wanted, position)

@@ -21,7 +21,7 @@ def service(subject: Subject) -> Cells:
         "Type": subject.text("spec", "type"),
         "Cluster-IP": addresses[0] if addresses else NONE,
         "External-IP": _external(subject),
-        "Port(s)": joined([_port(one) for one in subject.items("spec", "ports")], NONE),
+        "Port(s)": joined([_port(port) for port in subject.items("spec", "ports")], NONE),
         "Selector": labels(subject.at("spec", "selector")),
     }
 

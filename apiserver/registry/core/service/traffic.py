@@ -54,7 +54,7 @@ def _range_errors(
         if not balancer:
             yield forbidden(at, _ONLY_BALANCERS)
         before = ((old or {}).get("spec") or {}).get("loadBalancerSourceRanges") or ()
-        known = [one.strip() for one in before]
+        known = [range_.strip() for range_ in before]
         for position, text in enumerate(ranges):
             yield from addresses.cidr_errors(index(at, position), text.strip(), strict=strict, known=known)
         return
@@ -122,7 +122,7 @@ def status_errors(new: Object, old: Object, options: ServiceFeatures) -> Iterato
     if ingresses and not balancer and not options.any_balancer_status:
         yield forbidden(at, "may only be used when `spec.type` is 'LoadBalancer'")
         return
-    known = [one["ip"] for one in before if one.get("ip")]
+    known = [entry["ip"] for entry in before if entry.get("ip")]
     for position, ingress in enumerate(ingresses):
         yield from _ingress_errors(ingress, known, index(at, position), options)
 

@@ -32,7 +32,9 @@ class ServiceAccountStrategy(BuiltIn):
 
     def _keep_names(self, obj: Object) -> None:
         if obj.get("secrets"):
-            obj["secrets"] = [{"name": one["name"]} if one.get("name") else {} for one in obj["secrets"]]
+            obj["secrets"] = [
+                {"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]
+            ]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         warns = ctx.features.accounts.enforcing_deprecated

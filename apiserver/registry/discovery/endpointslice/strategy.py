@@ -60,7 +60,9 @@ class EndpointSliceStrategy(Checked, Counted):
 
 def _drop_topology(new: Object, old: Object) -> None:
     """Drops the topology of v1beta1, which v1 took over; a node that it named stays in its own field."""
-    known = {(one.get("deprecatedTopology") or {}).get(_HOST) for one in old.get("endpoints") or []} - {
+    known = {
+        (endpoint.get("deprecatedTopology") or {}).get(_HOST) for endpoint in old.get("endpoints") or []
+    } - {
         None,
         "",
     }

@@ -13,7 +13,9 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 
 def endpoint_slice(subject: Subject) -> Cells:
-    addresses = [one for endpoint in subject.items("endpoints") for one in endpoint.get("addresses") or ()]
+    addresses = [
+        address for endpoint in subject.items("endpoints") for address in endpoint.get("addresses") or ()
+    ]
     return {
         "AddressType": subject.text("addressType"),
         "Ports": shortened([_port_or_name(port) for port in subject.items("ports")]) or UNSET,

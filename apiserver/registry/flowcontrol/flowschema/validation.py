@@ -61,8 +61,8 @@ def _rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
     resources, paths = rule.get("resourceRules") or [], rule.get("nonResourceRules") or []
     if not resources and not paths:
         yield required(path, "at least one of resourceRules and nonResourceRules has to be non-empty")
-    for position, one in enumerate(resources):
-        yield from _resource_rule_errors(one, index(child(path, "resourceRules"), position))
+    for position, resource in enumerate(resources):
+        yield from _resource_rule_errors(resource, index(child(path, "resourceRules"), position))
     for position, one in enumerate(paths):
         yield from _path_rule_errors(one, index(child(path, "nonResourceRules"), position))
 

@@ -175,10 +175,10 @@ def _tls(tls: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
 
 def status_errors(new: Object, old: Object, *, strict: bool) -> Iterator[FieldError]:
     """Checks the addresses of a load balancer; `strict`: gate StrictIPCIDRValidation."""
-    known = [one.get("ip") or "" for one in _balancer(old)]
-    for position, one in enumerate(_balancer(new)):
+    known = [entry.get("ip") or "" for entry in _balancer(old)]
+    for position, entry in enumerate(_balancer(new)):
         at = index("status.loadBalancer.ingress", position)
-        address, host = one.get("ip") or "", one.get("hostname") or ""
+        address, host = entry.get("ip") or "", entry.get("hostname") or ""
         if address:
             yield from addresses.ip_errors(child(at, "ip"), address, strict=strict, known=known)
         if host:

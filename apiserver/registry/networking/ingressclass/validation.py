@@ -55,6 +55,6 @@ def _parameters(parameters: Object, path: str) -> Iterator[FieldError]:
 
 
 def class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = (one.get("spec") or {} for one in (new, old))
+    after, before = (ingress_class.get("spec") or {} for ingress_class in (new, old))
     if (after.get("controller") or "") != (before.get("controller") or ""):
         yield invalid("spec.controller", after.get("controller") or "", IMMUTABLE)

@@ -42,6 +42,6 @@ def address_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def address_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = ((one.get("spec") or {}).get("parentRef") for one in (new, old))
+    after, before = ((address.get("spec") or {}).get("parentRef") for address in (new, old))
     if after != before:
         yield invalid("spec.parentRef", after, IMMUTABLE)

@@ -42,7 +42,7 @@ def _canonical(text: str, path: str) -> Iterator[FieldError]:
 
 
 def service_range_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = ((one.get("spec") or {}).get("cidrs") or [] for one in (new, old))
+    after, before = ((service_cidr.get("spec") or {}).get("cidrs") or [] for service_cidr in (new, old))
     path = "spec.cidrs"
     if len(after) == len(before):
         for position, text in enumerate(after):

@@ -54,12 +54,14 @@ def _refused(ctx: StrategyContext, verb: str, subresource: str, namespace: str =
 
 
 def _changed_drivers(after: Object, before: Object) -> set[str]:
-    new, old = ({_key(one): one for one in status.get("devices") or ()} for status in (after, before))
+    new, old = (
+        {_key(device): device for device in status.get("devices") or ()} for status in (after, before)
+    )
     return {key[0] for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
 
 
 def _key(device: dict[str, Any]) -> tuple[str, str, str, str]:
-    driver, pool, name = (str(device.get(each) or "") for each in ("driver", "pool", "device"))
+    driver, pool, name = (str(device.get(field) or "") for field in ("driver", "pool", "device"))
     return driver, pool, name, str(device.get("shareID") or "")
 
 

@@ -30,7 +30,7 @@ def resource_pool_status_request(subject: Subject) -> Cells:
 
 
 def _request_state(subject: Subject) -> str:
-    for one in subject.items("status", "conditions"):
-        if one.get("type") in ("Complete", "Failed") and one.get("status") == "True":
-            return str(one["type"])
+    for condition in subject.items("status", "conditions"):
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            return str(condition["type"])
     return "Pending"

@@ -125,7 +125,7 @@ def _counters(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
             yield from devices.entries(counters, most, 63, devices.label, any_counter, where, rules)
 
     sets, path = spec.get("sharedCounters"), "spec.sharedCounters"
-    total = sum(len(one.get("counters") or {}) for one in sets or ())
+    total = sum(len(counter_set.get("counters") or {}) for counter_set in sets or ())
     if not rules.declared and total > MAX_SHARED:  # of all sets together
         yield invalid(path, total, f"the total number of shared counters must not exceed {MAX_SHARED}")
     most = MAX_COUNTER_SETS if rules.declared else None
@@ -137,7 +137,8 @@ def _devices(
 ) -> Iterator[FieldError]:
     listed = spec.get("devices") or []
     counter_sets = {
-        one.get("name") or "": set(one.get("counters") or {}) for one in spec.get("sharedCounters") or []
+        counter_set.get("name") or "": set(counter_set.get("counters") or {})
+        for counter_set in spec.get("sharedCounters") or []
     }
     around = SliceAround(bool(spec.get("perDeviceNodeSelection")), counter_sets)
     before: dict[str, Object] = {}
@@ -155,7 +156,9 @@ def _devices(
     most = _max_devices(listed, rules)
     yield from devices.unique(listed, most, rule, "spec.devices", rules, lambda one: one.get("name") or "")
     consumed = sum(
-        len(one.get("counters") or {}) for device in listed for one in device.get("consumesCounters") or ()
+        len(counter_set.get("counters") or {})
+        for device in listed
+        for counter_set in device.get("consumesCounters") or ()
     )
     if not rules.declared and consumed > MAX_CONSUMED:
         text = f"the total number of counters in devices must not exceed {MAX_CONSUMED}"
@@ -169,7 +172,9 @@ def _max_devices(listed: list[Object], rules: DeviceRules) -> int:
         if device.get("taints") or device.get("consumesCounters"):
             return MAX_ADVANCED_DEVICES
         attributes = (device.get("attributes") or {}).values()
-        if rules.attribute_lists and any(one.get(name) is not None for one in attributes for name in _LISTS):
+        if rules.attribute_lists and any(
+            attribute.get(name) is not None for attribute in attributes for name in _LISTS
+        ):
             return MAX_ADVANCED_DEVICES
     return MAX_DEVICES
 

@@ -21,7 +21,7 @@ def group_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def group_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = (one.get("spec") or {} for one in (new, old))
+    after, before = (group.get("spec") or {} for group in (new, old))
     for name in ("podGroupTemplateRef", "schedulingPolicy"):
         if after.get(name) != before.get(name):
             yield invalid(child("spec", name), after.get(name), IMMUTABLE)

@@ -52,7 +52,7 @@ def _count(spec: Object) -> Iterator[FieldError]:
 
 
 def workload_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = (one.get("spec") or {} for one in (new, old))
+    after, before = (workload.get("spec") or {} for workload in (new, old))
     if before.get("controllerRef") is None:
         yield from _controller(after.get("controllerRef"))
     elif after.get("controllerRef") != before["controllerRef"]:

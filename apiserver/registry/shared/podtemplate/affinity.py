@@ -153,7 +153,7 @@ def _spread_selector(constraint: Object, path: str, options: PodOptions) -> Iter
         yield from _label_keys(keys, [], selector, path)
     elif keys:
         at = child(path, "matchLabelKeys")
-        known = {one.get("key") for one in (selector or {}).get("matchExpressions") or []}
+        known = {expression.get("key") for expression in (selector or {}).get("matchExpressions") or []}
         known |= set((selector or {}).get("matchLabels") or {})
         if selector is None:
             yield forbidden(at, _NO_SELECTOR)

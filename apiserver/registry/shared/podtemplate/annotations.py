@@ -67,7 +67,7 @@ def annotation_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
     """Checks that annotations about a pod's containers stay as they were; new annotations are
     checked again.
     """
-    after, before = (one["metadata"].get("annotations") or {} for one in (new, old))
+    after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
     path = "metadata.annotations"
     if after != before:
         for name in sorted(before):

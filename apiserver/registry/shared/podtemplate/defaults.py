@@ -78,8 +78,8 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
     _round_up(spec.get("overhead") or {})
     for volume in each(spec, "volumes"):
         _volume(volume, ctx)
-    for one in each(spec, "containers", "initContainers", "ephemeralContainers"):
-        container(one)
+    for found in each(spec, "containers", "initContainers", "ephemeralContainers"):
+        container(found)
 
 
 def container(obj: Object) -> None:
@@ -139,8 +139,8 @@ def _round_up(amounts: dict[str, str]) -> None:
 
 
 def default_host_ports(spec: Object) -> None:
-    for one in each(spec, "containers", "initContainers"):
-        for port in each(one, "ports"):
+    for container_ in each(spec, "containers", "initContainers"):
+        for port in each(container_, "ports"):
             fill(port, hostPort=port.get("containerPort") or 0)
 
 

@@ -27,7 +27,9 @@ _FORBIDDEN = (
 def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
     """Yields the faults of the ephemeral containers of a spec."""
     others = {
-        one.get("name") or "" for field in ("containers", "initContainers") for one in spec.get(field) or []
+        container.get("name") or ""
+        for field in ("containers", "initContainers")
+        for container in spec.get(field) or []
     }
     seen = set(others)
     at = child(path, "ephemeralContainers")
@@ -63,7 +65,7 @@ def update_errors(new: Object, old: Object) -> list[FieldError]:
     if _MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods do not support ephemeral containers")]
     path = "spec.ephemeralContainers"
-    now = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or []}
+    now = {container.get("name"): container for container in new["spec"].get("ephemeralContainers") or []}
     errors = []
     for before in old["spec"].get("ephemeralContainers") or []:
         name = before["name"]

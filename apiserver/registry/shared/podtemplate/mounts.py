@@ -29,7 +29,8 @@ def mount_errors(
     container: Object, volumes: Mapping[str, Object], path: str, options: PodOptions
 ) -> Iterator[FieldError]:
     devices = {
-        one.get("name") or "": one.get("devicePath") or "" for one in container.get("volumeDevices") or ()
+        device.get("name") or "": device.get("devicePath") or ""
+        for device in container.get("volumeDevices") or ()
     }
     seen: set[str] = set()
     for position, mount in enumerate(container["volumeMounts"]):
@@ -100,7 +101,7 @@ def _recursive_errors(mount: Object, path: str) -> Iterator[FieldError]:
 
 def device_errors(container: Object, volumes: Mapping[str, Object], path: str) -> Iterator[FieldError]:
     mounts = {
-        one.get("name") or "": one.get("mountPath") or "" for one in container.get("volumeMounts") or ()
+        mount.get("name") or "": mount.get("mountPath") or "" for mount in container.get("volumeMounts") or ()
     }
     seen_names: set[str] = set()
     seen_paths: set[str] = set()

@@ -41,7 +41,7 @@ class PodOptions:
     sidecar_resize: bool
 
 
-_WIDENED = tuple(each.name for each in fields(PodOptions))[2:]
+_WIDENED = tuple(field.name for field in fields(PodOptions))[2:]
 
 
 @lru_cache(maxsize=256)
@@ -68,8 +68,10 @@ def _containers(spec: Object) -> Iterator[Object]:
 
 
 def _env_names(spec: Object) -> set[str]:
-    found = {env.get("name") or "" for one in _containers(spec) for env in one.get("env") or ()}
-    return found | {env.get("prefix") or "" for one in _containers(spec) for env in one.get("envFrom") or ()}
+    found = {env.get("name") or "" for container in _containers(spec) for env in container.get("env") or ()}
+    return found | {
+        env.get("prefix") or "" for container in _containers(spec) for env in container.get("envFrom") or ()
+    }
 
 
 def _is_relaxed(name: str) -> bool:
@@ -77,11 +79,15 @@ def _is_relaxed(name: str) -> bool:
 
 
 def _searches_relaxed(spec: Object) -> bool:
-    return any(one == "." or "_" in one for one in (spec.get("dnsConfig") or {}).get("searches") or ())
+    return any(
+        domain == "." or "_" in domain for domain in (spec.get("dnsConfig") or {}).get("searches") or ()
+    )
 
 
 def _sleeps_for_nothing(spec: Object) -> bool:
-    hooks = [(one.get("lifecycle") or {}).get(at) or {} for one in _containers(spec) for at in _HOOKS]
+    hooks = [
+        (container.get("lifecycle") or {}).get(at) or {} for container in _containers(spec) for at in _HOOKS
+    ]
     return any((hook["sleep"].get("seconds") or 0) == 0 for hook in hooks if hook.get("sleep") is not None)
 
 
@@ -93,15 +99,16 @@ def _rules(spec: Object) -> Iterator[Object]:
 def _has_own_policies(spec: Object) -> bool:
     inits = spec.get("initContainers") or ()
     if any(
-        one.get("restartPolicy") not in {None, "Always"} or one.get("restartPolicyRules") for one in inits
+        container.get("restartPolicy") not in {None, "Always"} or container.get("restartPolicyRules")
+        for container in inits
     ):
         return True
-    return any(one.get("restartPolicy") is not None for one in spec.get("containers") or ())
+    return any(container.get("restartPolicy") is not None for container in spec.get("containers") or ())
 
 
 def _resizes_sidecars(spec: Object) -> bool:
     inits = spec.get("initContainers") or ()
-    return any(is_sidecar(one) and one.get("resizePolicy") for one in inits)
+    return any(is_sidecar(container) and container.get("resizePolicy") for container in inits)
 
 
 _HOOKS = ("postStart", "preStop")
@@ -111,7 +118,7 @@ _USES: Mapping[str, Callable[[Object], bool]] = {
     "restart_rules": _has_own_policies,
     "restart_all": lambda spec: any(rule.get("action") == "RestartAllContainers" for rule in _rules(spec)),
     "comparisons": lambda spec: any(
-        one.get("operator") in {"Lt", "Gt"} for one in spec.get("tolerations") or ()
+        toleration.get("operator") in {"Lt", "Gt"} for toleration in spec.get("tolerations") or ()
     ),
     "host_network_users": lambda spec: bool(spec.get("hostNetwork")) and spec.get("hostUsers") is False,
     "any_selinux_change": lambda spec: (

@@ -25,7 +25,7 @@ def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
         parts = (volume.get("projected") or {}).get("sources") or ()
         if not all(parts):
             yield from (f"volume {name} (Projected) has no sources provided" for part in parts if not part)
-        yield from _told(name, "Projected", [one for part in parts for one in _projected(part)])
+        yield from _told(name, "Projected", [path for part in parts for path in _projected(part)])
 
 
 def _paths(source: Object) -> list[str]:

@@ -180,7 +180,7 @@ def _escalation_errors(security: Object, path: str) -> list[FieldError]:
         errors.append(invalid(path, shown, f"{begin} `privileged` to true"))
     added = (security.get("capabilities") or {}).get("add") or []
     text = f"{begin} `capabilities.Add` CAP_SYS_ADMIN"
-    return errors + [invalid(path, shown, text) for one in added if one == "CAP_SYS_ADMIN"]
+    return errors + [invalid(path, shown, text) for capability in added if capability == "CAP_SYS_ADMIN"]
 
 
 def annotation_mismatch(annotation: str, profile: Object, path: str) -> list[FieldError]:

@@ -12,5 +12,5 @@ def template_options(
     options = pod_options(ctx.features.pods, False)
     if new is None or old is None:
         return options
-    after, before = ((one.get("template") or {}).get("spec") or {} for one in (new, old))
+    after, before = ((spec.get("template") or {}).get("spec") or {} for spec in (new, old))
     return widened(options, after, before)

@@ -140,7 +140,7 @@ def _difference(before: Object, after: Object) -> str:
 
 def _storage_class_errors(new: Object, old: Object, before: Object, after: Object) -> Iterator[FieldError]:
     """A class may be filled in; one in the old annotation may move to its field."""
-    had, has = (one["metadata"].get("annotations") or {} for one in (old, new))
+    had, has = (claim["metadata"].get("annotations") or {} for claim in (old, new))
     name = after.get("storageClassName")
     moved = before.get("storageClassName") is None and name is not None
     if moved and BETA_CLASS in had and name == had[BETA_CLASS] == has.get(BETA_CLASS, name):

@@ -136,7 +136,7 @@ Rule = Callable[[Object, str], Iterator[FieldError]]
 
 def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
     found = False
-    for kind in [one for one in SOURCES if spec.get(one) is not None]:
+    for kind in [source for source in SOURCES if spec.get(source) is not None]:
         if found and kind != "flexVolume":  # which may come second, but none after it
             refused = {"cephfs": "cephFS", "gcePersistentDisk": "gcePersistentDisk"}.get(kind, kind)
             yield forbidden(child(path, refused), "may not specify more than 1 volume type")
@@ -272,7 +272,7 @@ def _renamed(old: Object, new: Object | None) -> Object:
     later names.
     """
     terms = (((new or {}).get("required") or {}).get("nodeSelectorTerms")) or []
-    names_now = {one.get("key") for term in terms for one in term.get("matchExpressions") or ()}
+    names_now = {expression.get("key") for term in terms for expression in term.get("matchExpressions") or ()}
     required_terms = ((old.get("required") or {}).get("nodeSelectorTerms")) or []
 
     def renamed(expression: Object) -> Object:
@@ -280,7 +280,7 @@ def _renamed(old: Object, new: Object | None) -> Object:
         return {**expression, "key": later} if later in names_now else expression
 
     changed = [
-        {**term, "matchExpressions": [renamed(one) for one in term["matchExpressions"]]}
+        {**term, "matchExpressions": [renamed(expression) for expression in term["matchExpressions"]]}
         if term.get("matchExpressions")
         else term
         for term in required_terms

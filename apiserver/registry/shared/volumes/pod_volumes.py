@@ -48,7 +48,9 @@ def volume_errors(
     """
     errors: list[FieldError] = []
     known: dict[str, Object] = {}
-    made = {f"{pod_name}-{one.get('name') or ''}" for one in volumes if pod_name and one.get("ephemeral")}
+    made = {
+        f"{pod_name}-{volume.get('name') or ''}" for volume in volumes if pod_name and volume.get("ephemeral")
+    }
     for position, volume in enumerate(volumes):
         at = index(path, position)
         name = volume.get("name") or ""
@@ -73,7 +75,7 @@ def _source_errors(
     volume: Object, name: str, path: str, options: PodOptions, pod_name: str
 ) -> Iterator[FieldError]:
     found = False
-    for kind in [one for one in _SOURCES if volume.get(one) is not None]:
+    for kind in [source for source in _SOURCES if volume.get(source) is not None]:
         if found:
             yield forbidden(child(path, _REFUSED_AS.get(kind, kind)), _ONE_KIND)
             continue

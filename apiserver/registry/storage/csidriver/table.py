@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
 
 def csi_driver(subject: Subject) -> Cells:
     attach, tokens = subject.at("spec", "attachRequired"), subject.at("spec", "tokenRequests")
-    audiences = joined([one.get("audience", "") for one in tokens or ()])
+    audiences = joined([token.get("audience", "") for token in tokens or ()])
     return {
         "AttachRequired": True if attach is None else attach,
         "PodInfoOnMount": bool(subject.at("spec", "podInfoOnMount")),

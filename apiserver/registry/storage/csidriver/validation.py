@@ -58,7 +58,7 @@ def _token_errors(requests: list[Object], path: str) -> Iterator[FieldError]:
 
 
 def driver_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = (one.get("spec") or {} for one in (new, old))
+    after, before = (driver.get("spec") or {} for driver in (new, old))
     if after.get("attachRequired") != before.get("attachRequired"):
         yield invalid("spec.attachedRequired", after.get("attachRequired"), IMMUTABLE)
     if (after.get("volumeLifecycleModes") or []) != (before.get("volumeLifecycleModes") or []):

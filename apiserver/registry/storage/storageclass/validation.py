@@ -98,7 +98,10 @@ def _values_errors(values: list[str], path: str) -> Iterator[FieldError]:
 
 def _canonical(term: Object) -> frozenset[Any]:
     expressions = term.get("matchLabelExpressions") or []
-    by_key = {one.get("key") or "": tuple(sorted(one.get("values") or [])) for one in expressions}
+    by_key = {
+        expression.get("key") or "": tuple(sorted(expression.get("values") or []))
+        for expression in expressions
+    }
     return frozenset(by_key.items())
 
 

@@ -13,9 +13,9 @@ from kubeskew.apiserver.registry.tables.subjects import (
 def storage_version_migration(subject: Subject) -> Cells:
     resource = subject.at("spec", "resource") or {}
     states = [
-        one["type"]
-        for one in subject.items("status", "conditions")
-        if one.get("status") == "True" and one.get("type") in ("Running", "Failed", "Succeeded")
+        condition["type"]
+        for condition in subject.items("status", "conditions")
+        if condition.get("status") == "True" and condition.get("type") in ("Running", "Failed", "Succeeded")
     ]
     return {
         "Resource": str(GroupResource(resource.get("group", ""), resource.get("resource", ""))),

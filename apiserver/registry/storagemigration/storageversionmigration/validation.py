@@ -20,14 +20,14 @@ def migration_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def migration_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = ((one.get("spec") or {}).get("resource") or {} for one in (new, old))
+    after, before = ((migration.get("spec") or {}).get("resource") or {} for migration in (new, old))
     for name in ("group", "resource"):
         if (after.get(name) or "") != (before.get(name) or ""):
             yield invalid(name, after.get(name) or "", IMMUTABLE)
 
 
 def migration_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = (one.get("status") or {} for one in (new, old))
+    after, before = (migration.get("status") or {} for migration in (new, old))
     yield from _revision(after.get("resourceVersion") or "", before.get("resourceVersion") or "")
     found, path = after.get("conditions") or [], "status.conditions"
     yield from common.condition_errors(found, path)
@@ -56,4 +56,4 @@ def _revision(new: str, old: str) -> Iterator[FieldError]:
 
 
 def _true(conditions: list[Object]) -> set[str]:
-    return {one.get("type") or "" for one in conditions if one.get("status") == "True"}
+    return {condition.get("type") or "" for condition in conditions if condition.get("status") == "True"}
