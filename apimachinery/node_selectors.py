@@ -4,14 +4,12 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, 1.36.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.objects import ObjectView
 
-Object = Mapping[str, Any]
 
-
-def requirement_matches(requirement: Object, values: Mapping[str, str]) -> bool:
+def requirement_matches(requirement: ObjectView, values: Mapping[str, str]) -> bool:
     """Checks one `matchExpressions` or `matchFields` entry against labels or fields; an invalid one
     matches nothing."""
     operator, wanted = requirement.get("operator"), requirement.get("values") or []
@@ -38,7 +36,7 @@ def _ordered(operator: str, value: str, limit: str) -> bool:
     return number > bound if operator == "Gt" else number < bound
 
 
-def term_matches(term: Object, labels: Mapping[str, str], name: str) -> bool:
+def term_matches(term: ObjectView, labels: Mapping[str, str], name: str) -> bool:
     """Checks a NodeSelectorTerm; an empty one matches no node."""
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
@@ -46,10 +44,10 @@ def term_matches(term: Object, labels: Mapping[str, str], name: str) -> bool:
     return _all(expressions, labels) and _all(fields, {"metadata.name": name})
 
 
-def _all(requirements: Iterable[Object], values: Mapping[str, str]) -> bool:
+def _all(requirements: Iterable[ObjectView], values: Mapping[str, str]) -> bool:
     return all(requirement_matches(requirement, values) for requirement in requirements)
 
 
-def selector_matches(selector: Object, labels: Mapping[str, str], name: str) -> bool:
+def selector_matches(selector: ObjectView, labels: Mapping[str, str], name: str) -> bool:
     """Checks a NodeSelector: any of its terms must match."""
     return any(term_matches(term, labels, name) for term in selector.get("nodeSelectorTerms") or ())

@@ -3,13 +3,10 @@
 Source: k8s.io/component-helpers/scheduling/corev1 and k8s.io/api/core/v1/toleration.go, 1.36.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-Object = Mapping[str, Any]
+from kubeskew.apimachinery.objects import ObjectView
 
 
-def tolerates(toleration: Object, taint: Object) -> bool:
+def tolerates(toleration: ObjectView, taint: ObjectView) -> bool:
     """Returns whether one toleration covers one taint; an empty effect or key covers all."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False

@@ -2,65 +2,29 @@
 
 Every other module of the API server reads a named value from here and compares no minors itself (as plugins
 of kube-scheduler do with pkg/scheduler/framework/plugins/feature). A field's comment says what changes;
-`since`, `until`, `gate` and `of_minor` say when. "From memory" marks what no source at hand confirms. Groups
-compare and hash by identity: there is one per set of gates.
+`since`, `until`, `gate` and `of_minor` (feature_fields.py) say when. "From memory" marks what no source at
+hand confirms. Groups compare and hash by identity: there is one per set of gates.
 
 Not decided here: which resources and fields exist (the catalogue), what CEL, conversion and the types of a
 release are (libraries, which take the minor), and the roles that every cluster has (a table of their own).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.gates import FeatureGates
-
-T = TypeVar("T")
-
-_DECISION = "decision"
-
-
-def decided(decision: Callable[[FeatureGates], Any]) -> Any:
-    """Makes a field whose value `decision` gives."""
-    return field(metadata={_DECISION: decision})
-
-
-def since(minor: int, *, gate: str = "") -> Any:
-    """Makes a field that is true from a minor on, and before it where `gate` is on."""
-    return decided(lambda gates: gates.version.minor >= minor or (bool(gate) and gates.enabled(gate)))
-
-
-def until(minor: int, *, gate: str = "") -> Any:
-    """Makes a field that is true up to and with a minor, and after it where `gate` is on."""
-    return decided(lambda gates: gates.version.minor <= minor or (bool(gate) and gates.enabled(gate)))
-
-
-def unless_off(name: str, *, minor: int = 0) -> Any:
-    """Makes a field that is true from a minor on unless the gate is off.
-
-    Once a release no longer has the gate's name, the feature stays.
-    """
-    return decided(
-        lambda gates: gates.version.minor >= minor and (not gates.knows(name) or gates.enabled(name))
-    )
-
-
-def gate(*names: str) -> Any:
-    """Makes a field that is true where all of the gates are on."""
-    return decided(lambda gates: all(gates.enabled(name) for name in names))
-
-
-def of_minor(values: Mapping[int, T]) -> Any:
-    """Makes a field with the value of the newest minor in the table that is not newer than the server's."""
-    return decided(lambda gates: values[max(first for first in values if first <= gates.version.minor)])
-
-
-def _build(cls: type[T], gates: FeatureGates) -> T:
-    group: Any = cls  # a dataclass, which no type variable can be bound to
-    made: T = group(**{field.name: field.metadata[_DECISION](gates) for field in fields(group)})
-    return made
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.feature_fields import (
+    build,
+    decided,
+    gate,
+    of_minor,
+    preview,
+    since,
+    unless_off,
+    until,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +62,14 @@ class PodFeatures:
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
     status_condition_path: bool = since(34)  # conditions are told at status, before at metadata
     status_user_path: bool = since(34)  # a container status' user is told at `user`, before at the status
+
+    # --- claims of pods
+    # Where their sources stand: until 1.30 one level below the claim.
+    nested_claim_sources: bool = decided(
+        lambda gates: gates.version.minor <= 30 and not gates.version.preview
+    )
+    inline_claim_templates: bool = preview("kep3063")  # instead of the name of a template
+    final_claim_names: bool = until(27)  # claims of templates are named after pod and claim
 
     # --- defaults and preparation
     # Host ports of templates: 1.28 left them alone; the gate brought the default back (from memory).
@@ -284,6 +256,7 @@ class AccountFeatures:
     certificate_ids: bool = since(32)  # users of certificates have a credential id
     request_header_uid: bool = gate("RemoteRequestHeaderUID")  # extension servers are told its header
     node_selectors: bool = gate("AuthorizeNodeWithSelectors")
+    claims_by_relation: bool = since(28)  # nodes get the resource claims of their pods only (116254)
     credential_provider_tokens: bool = gate("KubeletServiceAccountTokenForCredentialProviders")
     enforcing_deprecated: bool = since(32)  # annotation kubernetes.io/enforce-mountable-secrets
 
@@ -356,6 +329,21 @@ class HookFeatures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SchemaFeatures:
+    """Holds the decisions about the structural schemas of custom resources."""
+
+    # The types of embedded resources are those of the release.
+    version: Version = decided(lambda gates: gates.version)  # noqa: RUF009 - a field like the others
+    expressions: int = decided(lambda gates: gates.version.minor)  # the release of Kubernetes' CEL libraries
+    ratcheting: bool = gate("CRDValidationRatcheting")
+    name_formats: bool = since(34)  # k8s-short-name, k8s-long-name
+    numeric_formats: bool = since(36)  # older releases ignore int32, int64, float and double
+    format_warnings: bool = since(34)
+    # A failed rule shows the value, if it is a scalar, instead of its type (from memory).
+    shows_scalars: bool = since(35)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """Holds every decision of one server, by concern."""
 
@@ -369,6 +357,7 @@ class Features:
     accounts: AccountFeatures
     admission: AdmissionFeatures
     requests: RequestFeatures
+    schemas: SchemaFeatures
     hooks: HookFeatures
 
 
@@ -378,13 +367,14 @@ def features_of(gates: FeatureGates) -> Features:
     return Features(
         expressions=gates.version.minor,
         strict_addresses=gates.enabled("StrictIPCIDRValidation"),
-        pods=_build(PodFeatures, gates),
-        services=_build(ServiceFeatures, gates),
-        volumes=_build(VolumeFeatures, gates),
-        workloads=_build(WorkloadFeatures, gates),
-        devices=_build(DeviceRules, gates),
-        accounts=_build(AccountFeatures, gates),
-        admission=_build(AdmissionFeatures, gates),
-        requests=_build(RequestFeatures, gates),
-        hooks=_build(HookFeatures, gates),
+        pods=build(PodFeatures, gates),
+        services=build(ServiceFeatures, gates),
+        volumes=build(VolumeFeatures, gates),
+        workloads=build(WorkloadFeatures, gates),
+        devices=build(DeviceRules, gates),
+        accounts=build(AccountFeatures, gates),
+        admission=build(AdmissionFeatures, gates),
+        requests=build(RequestFeatures, gates),
+        schemas=build(SchemaFeatures, gates),
+        hooks=build(HookFeatures, gates),
     )

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.evidence.aspects import claim_names
+from kubeskew.conformance.evidence.disturbances import Noted
 from kubeskew.conformance.kinds import Kinds
 
 DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
@@ -25,11 +26,10 @@ class CellContext:
     namespace: str
     bindings: dict[str, Any]
     timeouts: Mapping[str, float]
-    baseline: dict[str, Object] = field(default_factory=dict)  # pods by uid, before they could be disturbed
+    noted: dict[str, Noted] = field(default_factory=dict)  # pods by uid, before they could be disturbed
     present: set[str] = field(default_factory=set)  # the uids of those that were there at the last change
     observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
     faults: dict[str, str] = field(default_factory=dict)  # those that are set: by id, by which operation
-    prepared: dict[str, list[str]] = field(default_factory=dict)  # claims by node, at the same moment
 
     def timeout(self, operation: str) -> float:
         """Seconds that an operation may take."""
@@ -40,16 +40,25 @@ class CellContext:
         return replace(self, client=self.client.impersonating(user["user"], user.get("extra") or {}))
 
     async def remember_pods(self) -> None:
-        """Note how every pod and every node's claims are; the first note of a pod stays.
+        """Note how every pod is, with its claims and its node; the first note of a pod stays.
 
         While no API server answers nothing can have changed that was not noted before.
         """
+        time = micro_timestamp(self.clock.now())
         try:
-            pods = (await self.client.list(PODS))["items"]
+            listed = await self.client.list(PODS)
+            nodes = {node["metadata"]["name"]: node for node in (await self.client.list(NODES))["items"]}
         except CONNECTION_ERRORS:
             return
-        self.present = {pod["metadata"]["uid"] for pod in pods}
-        for pod in pods:
-            self.baseline.setdefault(pod["metadata"]["uid"], pod)
-        for node, claims in (await self.control.prepared()).items():
-            self.prepared[node] = list(claims)
+        prepared = await self.control.prepared()
+        revision = int(listed["metadata"]["resourceVersion"])
+        self.present = {pod["metadata"]["uid"] for pod in listed["items"]}
+        for pod in listed["items"]:
+            node, namespace = (pod.get("spec") or {}).get("nodeName") or "", pod["metadata"]["namespace"]
+            own = [
+                claim
+                for claim in prepared.get(node, ())
+                if claim.namespace == namespace and claim.name in claim_names(pod)
+            ]
+            note = Noted(pod, nodes.get(node), own, revision, time)
+            self.noted.setdefault(pod["metadata"]["uid"], note)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 
 class ClusterControl(Protocol):
@@ -58,8 +59,12 @@ class ClusterControl(Protocol):
         """Returns how far every fault has come."""
         ...
 
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
-        """By node, `namespace/name` of the claims whose devices its kubelet holds prepared."""
+    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
+        """By node, the claims whose devices its kubelet holds prepared; no node that does not answer."""
+        ...
+
+    async def node_records(self) -> NodeRecords:
+        """Everything that drivers and runtimes of the nodes have recorded."""
         ...
 
     async def metrics(self, component: str, path: str) -> str:

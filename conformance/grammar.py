@@ -55,7 +55,11 @@ OPERATIONS: Mapping[str, Shape] = {
     "fault": _shape("", " ".join((*FAULT_KEYS, "clear", "await", "expectFired", "timeout")), of_cluster=True),
     "metric": _shape("component name", "labels value atLeast atMost path outputs timeout", of_cluster=True),
     "undisturbed": _shape("", "name namespace labels count", of_cluster=True),
-    "prepared": _shape("node count", "timeout", of_cluster=True),
+    "prepared": _shape(
+        "",
+        "node driver claim labels pod namespace devices cdiDeviceIDs count absent outputs timeout",
+        of_cluster=True,
+    ),
 }
 NOT_YET = ("fork",)
 

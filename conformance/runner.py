@@ -24,6 +24,7 @@ from kubeskew.conformance.operations import (
     logs,
     measuring,
     objects,
+    preparing,
 )
 from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
 from kubeskew.conformance.results import CellResult, StepResult
@@ -39,7 +40,7 @@ RUN: Mapping[str, Perform] = {
     "error": checks.error,
     "wait": checks.wait,
     "undisturbed": disturbance.undisturbed,
-    "prepared": disturbance.prepared,
+    "prepared": preparing.prepared,
     "observe": measuring.observe,
     "metric": measuring.metric,
     "podLogs": logs.pod_logs,

@@ -3,19 +3,17 @@
 Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.taints import tolerates
-
-Object = Mapping[str, Any]
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 def untolerated(
-    taints: Iterable[Object], tolerations: Iterable[Object], effects: Iterable[str] = HARD_EFFECTS
-) -> Object | None:
+    taints: Iterable[ObjectView], tolerations: Iterable[ObjectView], effects: Iterable[str] = HARD_EFFECTS
+) -> ObjectView | None:
     """Returns the first taint with one of the effects that no toleration covers."""
     covering = list(tolerations)
     wanted = set(effects)

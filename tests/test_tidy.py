@@ -229,15 +229,13 @@ VERSION_TABLES = {
     "apiserver/authorization/default_roles.py",  # a table of roles with the minors and gates of each
     "apiserver/bootstrap.py",  # the default flow schemas are such a table, too
     "apiserver/deprecations.py",  # a table of versions of the API with the minors of their end
+    "apiserver/feature_fields.py",
     "apiserver/features.py",
     "apiserver/openapi/operations.py",  # a table of query parameters with their first minors
     "apiserver/openapi/v2.py",  # the catalogue's types of a release
     "apiserver/openapi/v3.py",
     "apiserver/registry/generic/disabled_fields.py",  # the catalogue names the gates of fields
     "apiserver/routes/paths.py",  # /version shows the minor
-    "apiserver/structuralschema/rule_compiling.py",  # CEL of a release
-    "apiserver/structuralschema/rule_programs.py",
-    "apiserver/structuralschema/rules.py",  # a value made once, as features.py does
 }
 
 

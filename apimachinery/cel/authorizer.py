@@ -20,8 +20,8 @@ Check = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The authorizer's decision on one check, with the reason."""
+class CheckResult:
+    """The authorizer's decision on one check, with the reason: a `kubernetes.authorization.Decision`."""
 
     decision: str = ""
     reason_text: str = ""
@@ -42,12 +42,12 @@ class Decision:
         return self.failure
 
 
-def _ask(check: Check, asked: Mapping[str, Any], verb: str) -> Decision:
+def _ask(check: Check, asked: Mapping[str, Any], verb: str) -> CheckResult:
     try:
         decision, reason = check({**asked, "verb": verb})
     except ValueError as error:
-        return Decision(failure=str(error))
-    return Decision(decision, reason)
+        return CheckResult(failure=str(error))
+    return CheckResult(decision, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PathCheck:
 
     cel_type = _PREFIX + "PathCheck"
 
-    def check(self, verb: str) -> Decision:
+    def check(self, verb: str) -> CheckResult:
         return _ask(self.asker, self.asked, verb)
 
 
@@ -90,7 +90,7 @@ class ResourceCheck:
     def label_selector(self, value: str) -> "ResourceCheck":
         return self._with("labelSelector", value)
 
-    def check(self, verb: str) -> Decision:
+    def check(self, verb: str) -> CheckResult:
         return _ask(self.asker, self.asked, verb)
 
 
@@ -149,10 +149,10 @@ AUTHORIZER: tuple[Overload, ...] = tuple(
         ("@ResourceCheck.name(string) @ResourceCheck", ResourceCheck.name),
         ("@PathCheck.check(string) @Decision", PathCheck.check),
         ("@ResourceCheck.check(string) @Decision", ResourceCheck.check),
-        ("@Decision.errored() bool", Decision.errored),
-        ("@Decision.error() string", Decision.error),
-        ("@Decision.allowed() bool", Decision.allowed),
-        ("@Decision.reason() string", Decision.reason),
+        ("@Decision.errored() bool", CheckResult.errored),
+        ("@Decision.error() string", CheckResult.error),
+        ("@Decision.allowed() bool", CheckResult.allowed),
+        ("@Decision.reason() string", CheckResult.reason),
     )
 )
 AUTHORIZER_SELECTORS: tuple[Overload, ...] = tuple(

@@ -17,7 +17,6 @@ from kubeskew.apimachinery.cel.syntax_states import (
     EPSILON,
     RULES,
     Alt,
-    Decision,
     Element,
     Opt,
     Plus,
@@ -25,6 +24,7 @@ from kubeskew.apimachinery.cel.syntax_states import (
     Seq,
     Star,
     State,
+    StateKind,
     Tok,
     Tokens,
     next_tokens,
@@ -171,7 +171,7 @@ class _Recoverer:
         expected = next_tokens(state)
         if self._recovering or self._kind() in expected or EPSILON in expected:
             return
-        if state.decision in (Decision.BLOCK, Decision.LOOP_ENTRY):
+        if state.kind in (StateKind.BLOCK, StateKind.LOOP_ENTRY):
             if not self._drop_token():
                 raise self._mismatch()
         else:

@@ -16,8 +16,8 @@ EPSILON = ""  # among expected tokens: the rule may end here
 Tokens = frozenset[str]
 
 
-class Decision(Enum):
-    """The kind of decision of a state, on which depends how ANTLR recovers there."""
+class StateKind(Enum):
+    """Names the kinds of states: how ANTLR recovers in one depends on what is decided there."""
 
     NONE = auto()
     BLOCK = auto()
@@ -30,7 +30,7 @@ class Decision(Enum):
 class State:
     """A place in a rule: reads one of `tokens`, or calls `rule`, or goes on to any of `targets` unread."""
 
-    decision: Decision = Decision.NONE
+    kind: StateKind = StateKind.NONE
     tokens: Tokens = frozenset()
     rule: str = ""
     targets: list["State"] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Alt(Element):
         self.options = options
 
     def build(self, after: State) -> State:
-        self.state = State(Decision.BLOCK, targets=[option.build(after) for option in self.options])
+        self.state = State(StateKind.BLOCK, targets=[option.build(after) for option in self.options])
         return self.state
 
 
@@ -96,7 +96,7 @@ class Opt(Element):
         self.part = part
 
     def build(self, after: State) -> State:
-        self.state = State(Decision.BLOCK, targets=[self.part.build(after), after])
+        self.state = State(StateKind.BLOCK, targets=[self.part.build(after), after])
         return self.state
 
 
@@ -108,8 +108,8 @@ class Star(Element):
         self.choose = choose
 
     def build(self, after: State) -> State:
-        self.state = State(Decision.LOOP_ENTRY)
-        self.back = State(Decision.STAR_BACK, targets=[self.state])
+        self.state = State(StateKind.LOOP_ENTRY)
+        self.back = State(StateKind.STAR_BACK, targets=[self.state])
         self.state.targets = [self.part.build(self.back), after]
         return self.state
 
@@ -120,10 +120,10 @@ class Plus(Element):
         self.choose = choose
 
     def build(self, after: State) -> State:
-        self.back = State(Decision.PLUS_BACK)
+        self.back = State(StateKind.PLUS_BACK)
         body = self.part.build(self.back)
         self.back.targets = [body, after]
-        self.state = State(Decision.BLOCK, targets=[body])
+        self.state = State(StateKind.BLOCK, targets=[body])
         return self.state
 
 

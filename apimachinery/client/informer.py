@@ -337,6 +337,10 @@ class InformerFactory:
             )
         return self._informers[wanted]
 
+    def existing(self, ref: Ref) -> Informer | None:
+        """Returns the informer of a whole collection that somebody has asked for; None if nobody has."""
+        return self._informers.get((ref, "", "", ""))
+
     @property
     def has_synced(self) -> bool:
         return all(informer.has_synced for informer in self._informers.values())

@@ -2,25 +2,34 @@
 
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.apiextensions.json_path import JSONPath
+from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
+from kubeskew.apiserver.storage.interfaces import Watch
 from kubeskew.apiserver.structuralschema.resources import StructuralResource
 
-if TYPE_CHECKING:
-    from kubeskew.apiserver.apiextensions.json_path import JSONPath
-    from kubeskew.apiserver.apiextensions.resource import Definition
-    from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
-
 _numbers = count(1)
+
+
+class ServedDefinition(Protocol):
+    """Tells what of a definition serving its objects takes."""
+
+    watches: dict[Watch, None]  # of its objects
+
+    @property
+    def webhook(self) -> Object | None:
+        """Returns the conversion webhook, None if versions differ in their name only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomResource(StructuralResource):
     """A version of a custom resource, with what serving it takes beside its schema."""
 
-    definition: "Definition | None" = None
-    paths: "tuple[JSONPath, ...]" = ()  # of the columns
-    scale: "ScalePaths | None" = None
+    definition: ServedDefinition | None = None
+    paths: tuple[JSONPath, ...] = ()  # of the columns
+    scale: ScalePaths | None = None
     warning: str = ""  # of a deprecated version
     list_name: str = ""
     number: int = field(default_factory=lambda: next(_numbers))  # what caches know it by: it may be large

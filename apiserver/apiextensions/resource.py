@@ -13,8 +13,9 @@ from kubeskew.apiserver.apiextensions.columns import AGE, column_of
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.storage.interfaces import Watch
-from kubeskew.apiserver.structuralschema import Rules, Structural, to_schema
+from kubeskew.apiserver.structuralschema import Structural, to_schema
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 STORED_AS = f"{PLURAL}.{GROUP}"
@@ -27,7 +28,9 @@ _TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "wa
 class Definition:
     """Holds a stored definition, with names as accepted."""
 
-    def __init__(self, obj: Object, revision: int, created: int, metadata: Schema, rules: Rules) -> None:
+    def __init__(
+        self, obj: Object, revision: int, created: int, metadata: Schema, features: SchemaFeatures
+    ) -> None:
         self.obj = obj
         self.revision = revision  # at which the definition was read
         self.created = created
@@ -43,7 +46,7 @@ class Definition:
         }
         self.storage = next((name for name, version in self.versions.items() if version.get("storage")), "")
         self._metadata = metadata
-        self._rules = rules
+        self._features = features
         self._resources: dict[str, CustomResource] = {}
         self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
 
@@ -112,7 +115,7 @@ class Definition:
 
     def _build(self, version: Object) -> CustomResource:
         names, name = self.names or self.spec["names"], version["name"]
-        structural = Structural.of((version.get("schema") or {}).get("openAPIV3Schema"), self._rules)
+        structural = Structural.of((version.get("schema") or {}).get("openAPIV3Schema"), self._features)
         subresources = version.get("subresources") or {}
         columns, paths = _columns(version.get("additionalPrinterColumns") or [AGE])
         return CustomResource(

@@ -4,19 +4,19 @@ from collections.abc import Iterable, Mapping
 
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry
-from kubeskew.apiserver.structuralschema import Rules
 from kubeskew.apiserver.unreadable import known_object
 
 
 class StoredDefinitions:
     """Follows the store; a definition that did not change stays the same value, and so do its resources."""
 
-    def __init__(self, store: Store, metadata: Schema, rules: Rules) -> None:
+    def __init__(self, store: Store, metadata: Schema, features: SchemaFeatures) -> None:
         self._store = store
         self._metadata = metadata
-        self._rules = rules
+        self._features = features
         self._known: dict[str, Definition] = {}
         self._seen = -1
         self.generation = 0  # grows with every change
@@ -46,7 +46,7 @@ class StoredDefinitions:
         obj = known_object(entry)
         if obj is None:
             return None
-        found = Definition(obj, entry.revision, entry.created, self._metadata, self._rules)
+        found = Definition(obj, entry.revision, entry.created, self._metadata, self._features)
         if known is not None and known.makes_same_as(found):
             known.follow(found)
             return known

@@ -15,8 +15,8 @@ from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apiextensions.ordering import version_order
 from kubeskew.apiserver.apiextensions.resource import Definition
 from kubeskew.apiserver.apiextensions.stored import StoredDefinitions
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.storage.interfaces import Store
-from kubeskew.apiserver.structuralschema import Rules
 
 
 class Snapshot:
@@ -124,4 +124,4 @@ class ComposedTable:
 def composed(builtin: Catalogue, store: Store, gates: FeatureGates) -> ComposedTable:
     """Returns the table of a server: what is built in, and what its store defines."""
     metadata = builtin.definitions()[OBJECT_META]
-    return ComposedTable(builtin, StoredDefinitions(store, metadata, Rules.of(gates)))
+    return ComposedTable(builtin, StoredDefinitions(store, metadata, features_of(gates).schemas))

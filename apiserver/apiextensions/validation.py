@@ -12,25 +12,26 @@ from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.apiextensions import approval, conditions, internal
 from kubeskew.apiserver.apiextensions.validating_conversion import validate_conversion
 from kubeskew.apiserver.apiextensions.validating_parts import validate_parts
-from kubeskew.apiserver.structuralschema import Rules, has_defaults, validate_definition
+from kubeskew.apiserver.features import SchemaFeatures
+from kubeskew.apiserver.structuralschema import has_defaults, validate_definition
 
 _IMMUTABLE = "field is immutable"
 
 
-def validate(obj: Object, rules: Rules) -> list[FieldError]:
+def validate(obj: Object, features: SchemaFeatures) -> list[FieldError]:
     """Returns the faults of a new definition, beside those of metadata in general."""
     spec = obj.get("spec") or {}
-    schemas = validate_definition(obj, None, rules)
+    schemas = validate_definition(obj, None, features)
     faults = [*_check_name(obj), *_validate_spec(spec, schemas, established=False, old=None)]
     faults += [*validate_status(obj), *_stored_versions(obj)]
     return [*faults, *approval.validate(obj, None), *_preserve_unknown(spec, {})]
 
 
-def validate_update(new: Object, old: Object, rules: Rules) -> list[FieldError]:
+def validate_update(new: Object, old: Object, features: SchemaFeatures) -> list[FieldError]:
     """Returns the faults of a changed definition."""
     spec, was = new.get("spec") or {}, old.get("spec") or {}
     established = conditions.is_true(old, conditions.ESTABLISHED)
-    schemas = validate_definition(new, old, rules)
+    schemas = validate_definition(new, old, features)
     faults = _validate_spec(spec, schemas, established=established, old=was)
     faults += [*_immutable(spec, was, established=established), *validate_status(new), *_stored_versions(new)]
     return [*faults, *approval.validate(new, old), *_preserve_unknown(spec, was)]

@@ -1,8 +1,8 @@
 """Makes the roles and bindings that every cluster has, for a version and its gates.
 
 `default_roles.json` is made of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, 1.28 … 1.37. A
-`when` there says from and until which minor an entry holds, and with which gate. `kubeskew:timeline-viewer`
-is our own: it lets monitoring read when components came and went.
+`when` there says from and until which minor an entry holds, with which gate, or in which preview release.
+`kubeskew:timeline-viewer` is our own: it lets monitoring read when components came and went.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,9 @@ class DefaultRoles:
     def _held(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for row in rows:
             when = row.get("when") or {}
-            in_time = when.get("since", 0) <= self._version.minor <= when.get("until", self._version.minor)
+            version, preview = self._version, when.get("preview")
+            in_time = when.get("since", 0) <= version.minor <= when.get("until", version.minor)
+            in_time = in_time and preview in (None, version.preview)
             if in_time and ("gate" not in when or self._gates.enabled(when["gate"])):
                 yield row
 

@@ -44,7 +44,6 @@ class NodeAuthorizer:
             ("", "configmaps"): self._read,
             ("", "persistentvolumeclaims"): self._claim,
             ("", VOLUMES): self._get,
-            ("resource.k8s.io", "resourceclaims"): self._get,
             ("storage.k8s.io", "volumeattachments"): self._get,
             ("", "serviceaccounts"): self._account,
             ("coordination.k8s.io", "leases"): self._lease,
@@ -52,6 +51,8 @@ class NodeAuthorizer:
             ("resource.k8s.io", "resourceslices"): self._slice,
             ("certificates.k8s.io", "podcertificaterequests"): self._certificate,
         }
+        if features.claims_by_relation:
+            self._kinds["resource.k8s.io", "resourceclaims"] = self._get
         if self._by_selector:
             self._kinds["", "nodes"] = _node
             self._kinds["", PODS] = self._pod

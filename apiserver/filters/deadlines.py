@@ -39,7 +39,7 @@ def with_deadline(handler: Handler) -> Handler:
 
 
 @dataclass(slots=True, eq=False)
-class _Turn:
+class _RunningRequest:
     """Holds one request under way: its end, and its task."""
 
     end: float
@@ -54,7 +54,7 @@ class _Running:
     """
 
     def __init__(self) -> None:
-        self._turns: dict[_Turn, None] = {}
+        self._requests: dict[_RunningRequest, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def bounded(self, handler: Handler, request: Request) -> Response:
@@ -62,29 +62,29 @@ class _Running:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is None:
             return await handler(request)
-        turn = _Turn(loop.time() + MAX_SECONDS, task)
-        self._turns[turn] = None
+        running = _RunningRequest(loop.time() + MAX_SECONDS, task)
+        self._requests[running] = None
         if self._timer is None:
             self._timer = loop.call_later(_LOOK_SECONDS, self._look, loop)
         try:
             return await handler(request)
         except asyncio.CancelledError:
-            if turn.expired and task.uncancel() == 0:
+            if running.expired and task.uncancel() == 0:
                 raise TimeoutError from None
             raise
         finally:
-            del self._turns[turn]
+            del self._requests[running]
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel what has had its time; look again while anything is under way."""
         now = loop.time()
-        for turn in self._turns:
-            if turn.end > now:
+        for running in self._requests:
+            if running.end > now:
                 break
-            if not turn.expired:
-                turn.expired = True
-                turn.task.cancel()
-        self._timer = loop.call_later(_LOOK_SECONDS, self._look, loop) if self._turns else None
+            if not running.expired:
+                running.expired = True
+                running.task.cancel()
+        self._timer = loop.call_later(_LOOK_SECONDS, self._look, loop) if self._requests else None
 
 
 def _seconds(text: str) -> float:

@@ -27,6 +27,7 @@ ROOMS = {
     "apps": "apps",
     "autoscaling": "autoscaling",
     "batch": "batch",
+    "cdi.k8s.io": "cdi",
     "certificates.k8s.io": "certificates",
     "coordination.k8s.io": "coordination",
     "discovery.k8s.io": "discovery",

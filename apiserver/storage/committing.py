@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import orjson
 
 from kubeskew.apiserver.storage.checksums import entry_sum, event_sum, row_state_sum
-from kubeskew.apiserver.storage.compare_and_swap import Decision, Outcome, State, after, decide
+from kubeskew.apiserver.storage.compare_and_swap import BatchOutcome, Outcome, State, after, decide
 from kubeskew.apiserver.storage.failures import DamageError
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key, Verb
 from kubeskew.apiserver.storage.statements import Row, Session, entry_row, event_row
@@ -27,20 +27,20 @@ def commit(session: Session, changes: Sequence[Change], floor: int, known: int) 
     keys = list(dict.fromkeys(change.key for change in changes))
     states = _read(session, keys)
     before = {key: state.current for key, state in states.items()}
-    decision = decide(changes, states, head)
-    if decision.events:
-        touched = dict.fromkeys(event.key for event, _ in decision.events)
-        session.insert("insert_event", _event_rows(decision, before, digest))
+    decided = decide(changes, states, head)
+    if decided.events:
+        touched = dict.fromkeys(event.key for event, _ in decided.events)
+        session.insert("insert_event", _event_rows(decided, before, digest))
         existed = {key for key in keys if before[key] is not None}
         _project(session, [(key, states[key].current) for key in touched], existed)
-    return decision.outcomes
+    return decided.outcomes
 
 
-def _event_rows(decision: Decision, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
+def _event_rows(decided: BatchOutcome, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
     """Returns the events as rows, each with the digest of all objects after it and the checksum of itself."""
     sums: dict[Key, int] = {}  # of the objects as the events so far have left them
     rows = []
-    for event, last in decision.events:
+    for event, last in decided.events:
         key = event.key
         old = sums.get(key)
         if old is None:

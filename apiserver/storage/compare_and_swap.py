@@ -20,7 +20,7 @@ class State:
 
 
 @dataclass(slots=True)
-class Decision:
+class BatchOutcome:
     """Holds the result of a batch: one outcome per change, and the events with what each of them
     continues.
     """
@@ -29,21 +29,21 @@ class Decision:
     events: list[tuple[Event, int]] = field(default_factory=list)
 
 
-def decide(changes: Sequence[Change], states: dict[Key, State], head: int) -> Decision:
+def decide(changes: Sequence[Change], states: dict[Key, State], head: int) -> BatchOutcome:
     """Decide `changes` over `states`, which is brought up to date; revisions count on from `head`."""
-    decision = Decision()
+    decided = BatchOutcome()
     for change in changes:
         state = states[change.key]
         current = state.current
         if (current.revision if current else 0) != change.expected:
-            decision.outcomes.append(RevisionMismatchError(change.key, current))
+            decided.outcomes.append(RevisionMismatchError(change.key, current))
             continue
         head += 1
         event = _event(change, current, head)
-        decision.outcomes.append(event)
-        decision.events.append((event, state.last))
+        decided.outcomes.append(event)
+        decided.events.append((event, state.last))
         state.current, state.last = after(event), head
-    return decision
+    return decided
 
 
 def _event(change: Change, current: Entry | None, revision: int) -> Event:

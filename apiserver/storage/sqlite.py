@@ -67,7 +67,7 @@ class Readers:
 
     def __init__(self, connect: Callable[[], Awaitable[OneHopConnection]], most: int) -> None:
         self._connect = connect
-        self._turns = asyncio.Semaphore(most)
+        self._free = asyncio.Semaphore(most)
         self._idle: list[OneHopConnection] = []
         self._all: list[OneHopConnection] = []
 
@@ -76,7 +76,7 @@ class Readers:
         """Yields a connection for one transaction. What a reader has left when he is cancelled comes before
         it.
         """
-        async with self._turns:
+        async with self._free:
             if not self._idle:
                 self._idle.append(await self._connect())
                 self._all.append(self._idle[-1])

@@ -1,10 +1,10 @@
 """Derives from a CustomResourceDefinition's structural schema all that follows from it.
 
-A pure library. `Rules.of(gates)` chooses what depends on the version; `Structural.of(props, rules)` makes the
+A pure library. `SchemaFeatures` says what depends on the version; `Structural.of(props, features)` makes the
 tree of one version's `schema.openAPIV3Schema` once per definition (None keeps everything). Functions walk it:
 
-    validate_definition(crd, old, rules) -> [FieldError]   spec.versions[*].schema; old is None on create
-    warnings(crd, rules) -> [str]                          of a definition that is written
+    validate_definition(crd, old, features) -> [FieldError]  spec.versions[*].schema; old is None on create
+    warnings(crd, features) -> [str]                       of a definition that is written
     prune(obj, structural) -> [path]                       in place: unknown fields, nulls without default
     coerce(obj, structural, drop_invalid) -> [path]        in place: embedded resources' metadata
     default(obj, structural)                               in place
@@ -29,11 +29,9 @@ from kubeskew.apiserver.structuralschema.objects import (
 )
 from kubeskew.apiserver.structuralschema.pruning import prune
 from kubeskew.apiserver.structuralschema.publishing import openapi
-from kubeskew.apiserver.structuralschema.rules import Rules
 
 __all__ = [
     "CoercionError",
-    "Rules",
     "Structural",
     "coerce",
     "default",

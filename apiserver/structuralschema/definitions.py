@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema import costs, formats, go_struct, openapi_rules
 from kubeskew.apiserver.structuralschema.default_rules import check_defaults
-from kubeskew.apiserver.structuralschema.model import Structural
+from kubeskew.apiserver.structuralschema.model import NEWEST, Structural
 from kubeskew.apiserver.structuralschema.paths import child
 from kubeskew.apiserver.structuralschema.rule_compiling import RuleCompiler
-from kubeskew.apiserver.structuralschema.rules import NEWEST, Rules
 from kubeskew.apiserver.structuralschema.scalars import types_of
 from kubeskew.apiserver.structuralschema.structurality import validate_structure
 
@@ -29,7 +29,9 @@ _NO_STRUCTURE: Final = (
 )  # fmt: skip
 
 
-def validate_definition(crd: Object, old: Object | None = None, rules: Rules = NEWEST) -> list[FieldError]:
+def validate_definition(
+    crd: Object, old: Object | None = None, features: SchemaFeatures = NEWEST
+) -> list[FieldError]:
     """Returns faults of everything that concerns schemas.
 
     Where all versions say the same they are found at `spec.validation.openAPIV3Schema`, as upstream keeps it
@@ -40,7 +42,7 @@ def validate_definition(crd: Object, old: Object | None = None, rules: Rules = N
     if schemas and schemas[0] is not None and all(schema == schemas[0] for schema in schemas):
         with_status = any(_has_status(version) for version in versions)
         unchanged = old is not None and any(_schema(version) == schemas[0] for version in _versions(old))
-        return _check(schemas[0], "spec.validation", with_status, old, unchanged, rules)
+        return _check(schemas[0], "spec.validation", with_status, old, unchanged, features)
     errors: list[FieldError] = []
     for position, version in enumerate(versions):
         if schemas[position] is None:
@@ -51,7 +53,7 @@ def validate_definition(crd: Object, old: Object | None = None, rules: Rules = N
             for before in (_versions(old) if old is not None else ())
         )
         path = f"spec.versions[{position}].schema"
-        errors += _check(schemas[position], path, _has_status(version), old, unchanged, rules)
+        errors += _check(schemas[position], path, _has_status(version), old, unchanged, features)
     return errors
 
 
@@ -68,7 +70,7 @@ def _has_status(version: Object) -> bool:
 
 
 def _check(
-    props: Object, path: str, with_status: bool, old: Object | None, unchanged: bool, rules: Rules
+    props: Object, path: str, with_status: bool, old: Object | None, unchanged: bool, features: SchemaFeatures
 ) -> list[FieldError]:
     at = child(path, "openAPIV3Schema")
     errors = [*_root(props, at, with_status)]
@@ -76,11 +78,11 @@ def _check(
     context: costs.Context | None = None
     if broken is None:
         structure = validate_structure(props, at)
-        structure = structure or check_defaults(Structural.of(props, rules), at)
+        structure = structure or check_defaults(Structural.of(props, features), at)
         errors += structure
         if not structure:
             context = costs.Context(props, costs.Total(), root=True)
-    compiler = RuleCompiler(rules, known=_expressions(old), charges=not unchanged)
+    compiler = RuleCompiler(features, known=_expressions(old), charges=not unchanged)
     errors += openapi_rules.check(props, at, compiler, context, root=True).all()
     if broken is not None and not errors:
         errors.append(invalid(at, "", broken))
@@ -176,11 +178,11 @@ def _total(total: costs.Total, at: str) -> Iterator[FieldError]:
     yield forbidden(at, costs.excess(name, total.cost, costs.DEFINITION_LIMIT))
 
 
-def warnings(crd: Object, rules: Rules = NEWEST) -> list[str]:
+def warnings(crd: Object, features: SchemaFeatures = NEWEST) -> list[str]:
     """Returns the warnings that writing the definition gives for its schemas: formats that are
     not checked.
     """
-    if not rules.format_warnings:
+    if not features.format_warnings:
         return []
     found: dict[str, None] = {}
 
@@ -188,7 +190,7 @@ def warnings(crd: Object, rules: Rules = NEWEST) -> list[str]:
         if not isinstance(props, dict):
             return
         name, types = props.get("format") or "", types_of(props)
-        if name and not formats.is_known(name, types[0] if len(types) == 1 else "", rules):
+        if name and not formats.is_known(name, types[0] if len(types) == 1 else "", features):
             found[f'unrecognized format "{name}"'] = None
         for below in _below(props):
             collect(below)

@@ -28,7 +28,7 @@ class CoercionError(ValueError):
 
 def metadata_schema(structural: Structural) -> Schema:
     """ObjectMeta of the release."""
-    return types_of(structural.rules.version)[OBJECT_META]
+    return types_of(structural.features.version)[OBJECT_META]
 
 
 def coerce(

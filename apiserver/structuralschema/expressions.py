@@ -115,14 +115,14 @@ class _Run:
     def _items(self, node: RuleNode, value: list[Any], old: Any, path: str, past: Past) -> None:
         if node.items is None:
             return
-        find = item_finder(node.structural.props)(old)
+        find = item_finder(node.props)(old)
         for position, item in enumerate(value):
             before = NOTHING if find is None else find(item)
             earlier = None if before is NOTHING else before
             self.walk(node.items, item, earlier, index(path, position), past.item(item, before))
 
     def _here(self, node: RuleNode, value: Any, old: Any, path: str, past: Past) -> None:
-        at, kind = shown(path), node.structural.type
+        at, kind = shown(path), node.type
         if self.budget <= 0:
             self._stop(at, kind, _NO_BUDGET)
         bindings = {SELF: _seen_by_rules(value, node.declared)}
@@ -206,7 +206,7 @@ class _Run:
     def _seen(self, node: RuleNode, value: Any) -> Any:
         """Returns the form in which errors show the value."""
         if not self._shows_scalars:
-            return node.structural.type
+            return node.type
         return OMITTED if isinstance(value, dict | list) else value
 
     def _invalid(self, at: str, seen: Any, detail: str) -> None:
@@ -266,8 +266,8 @@ def validate_rules(
 
     Those that are not held against it, but that its writer is warned of, are added to `forgiven`.
     """
-    ratchets = structural.rules.ratcheting
-    run = _Run(structural.rules.shows_scalars, ratchets)
+    ratchets = structural.features.ratcheting
+    run = _Run(structural.features.shows_scalars, ratchets)
     past = Past(Before(obj, old, structural.props)) if ratchets and old is not None else Past()
     if structural.rule_tree is not None:
         with suppress(_Stop):
@@ -279,7 +279,7 @@ def validate_rules(
 
 def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:
     """Returns faults that the rules find in a default, for which it was itself before."""
-    run = _Run(node.rules.shows_scalars, node.rules.ratcheting)
+    run = _Run(node.features.shows_scalars, node.features.ratcheting)
     if node.nested_rule_tree is None:
         return [invalid(path, node.type, _NO_TYPE)] if node.validations else []
     with suppress(_Stop):

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.cel.regular import regular_expression
 from kubeskew.apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
 from kubeskew.apimachinery.cel.times import loose_duration
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.structuralschema.rules import Rules
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema.uris import is_request_uri
 
 _NUMERIC: Final = {"integer": {"int32", "int64"}, "number": {"float", "double"}}
@@ -178,15 +178,15 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def is_known(name: str, type_: str, rules: Rules) -> bool:
+def is_known(name: str, type_: str, features: SchemaFeatures) -> bool:
     """Decides whether the release checks this format on values of a type; an empty `type_` is any
     or several.
     """
     if type_ in _NUMERIC:
-        return rules.numeric_formats and name in _NUMERIC[type_]
+        return features.numeric_formats and name in _NUMERIC[type_]
     normal = name.replace("-", "")
-    known = normal in _CHECKS and (rules.name_formats or normal not in _NAMES)
-    return known and (type_ in {"", "string"} or not rules.numeric_formats)
+    known = normal in _CHECKS and (features.name_formats or normal not in _NAMES)
+    return known and (type_ in {"", "string"} or not features.numeric_formats)
 
 
 def check_of(name: str) -> Callable[[str], bool] | None:

@@ -5,13 +5,18 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{structural,convert}.go, 1.
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, build, effort
-from kubeskew.apiserver.structuralschema.rules import NEWEST, Rules
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.apiserver.features import SchemaFeatures, features_of
+from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, compile_rules, effort
 from kubeskew.apiserver.structuralschema.values import NodeCheck, compile_check
 
+# What a server of the newest release decides; it makes no difference to a schema that keeps every field.
+NEWEST: Final = features_of(FeatureGates(DEFAULT_VERSION)).schemas
 ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -23,9 +28,9 @@ class Structural:
     any value goes.
     """
 
-    def __init__(self, props: Object, rules: Rules) -> None:
+    def __init__(self, props: Object, features: SchemaFeatures) -> None:
         self.props = props
-        self.rules = rules
+        self.features = features
         self.type: str = props.get("type") or ""
         self.nullable = bool(props.get("nullable"))
         self.default: Any = props.get("default")
@@ -38,17 +43,17 @@ class Structural:
         self.map_type: str = props.get("x-kubernetes-map-type") or "granular"
         self.validations: tuple[Object, ...] = tuple(props.get("x-kubernetes-validations") or ())
         self.properties: Mapping[str, Structural] = {
-            name: Structural(below, rules) for name, below in (props.get("properties") or {}).items()
+            name: Structural(below, features) for name, below in (props.get("properties") or {}).items()
         }
         items, extra = props.get("items"), props.get("additionalProperties")
-        self.items = Structural(items, rules) if isinstance(items, dict) else None
-        self.additional = Structural(extra, rules) if isinstance(extra, dict) else None
+        self.items = Structural(items, features) if isinstance(items, dict) else None
+        self.additional = Structural(extra, features) if isinstance(extra, dict) else None
         self.has_additional = extra is not None
 
     @classmethod
-    def of(cls, props: Object | None, rules: Rules = NEWEST) -> "Structural":
+    def of(cls, props: Object | None, features: SchemaFeatures = NEWEST) -> "Structural":
         """Returns the tree of a definition's `schema.openAPIV3Schema`; None keeps every field."""
-        return cls(ANYTHING if props is None else props, rules)
+        return cls(ANYTHING if props is None else props, features)
 
     @cached_property
     def below(self) -> tuple["Structural", ...]:
@@ -84,22 +89,22 @@ class Structural:
     @cached_property
     def check(self) -> NodeCheck:
         """Returns the compiled check of values at the root of a resource."""
-        return compile_check(self.props, self.rules, root=True)
+        return compile_check(self.props, self.features, root=True)
 
     @cached_property
     def check_nested(self) -> NodeCheck:
         """Returns the compiled check of values that are no resource: the status."""
-        return compile_check(self.props, self.rules)
+        return compile_check(self.props, self.features)
 
     @cached_property
     def check_default(self) -> NodeCheck:
         """Returns the compiled check of a default; what is an integer or a string may be anything there."""
-        return compile_check(_without_int_or_string(self.props), self.rules)
+        return compile_check(_without_int_or_string(self.props), self.features)
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:
         """Returns the compiled rules, of a resource's root."""
-        return build(self, root=True)
+        return _rule_tree(self, root=True)
 
     @property
     def rule_effort(self) -> int:
@@ -117,7 +122,29 @@ class Structural:
     @cached_property
     def nested_rule_tree(self) -> RuleNode | None:
         """Returns the compiled rules, of something inside a resource."""
-        return build(self, root=self.embedded)
+        return _rule_tree(self, root=self.embedded)
+
+
+def _rule_tree(structural: Structural, *, root: bool) -> RuleNode | None:
+    """Returns the tree of rules, None where there are none. What CEL has no type for has no rules."""
+    if not structural.has_rules:
+        return None
+    props = structural.props
+    declared = cel.declare(props, root=root)
+    if declared is None:
+        return None
+    minor = structural.features.expressions
+    rules = compile_rules(structural.validations, props, declared, minor, stored=lambda _: True)
+    node = RuleNode(props, structural.type, declared, rules)
+    if structural.items is not None:
+        node.items = _rule_tree(structural.items, root=structural.items.embedded)
+    if structural.additional is not None:
+        node.additional = _rule_tree(structural.additional, root=structural.additional.embedded)
+    for name, below in structural.properties.items():
+        found = _rule_tree(below, root=below.embedded)
+        if found is not None:
+            node.properties[name] = found
+    return node
 
 
 def _without_int_or_string(props: Any) -> Any:

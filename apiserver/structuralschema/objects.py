@@ -58,7 +58,7 @@ def validate_update(
 
     Faults of rules that are not held against it are added to `forgiven`.
     """
-    past = old if structural.rules.ratcheting else NOTHING
+    past = old if structural.features.ratcheting else NOTHING
     errors = [*before, *_values(structural.check, obj, past, ""), *scale]
     errors += validate_embedded(obj, structural)
     return _finish(obj, old, structural, errors, forgiven)
@@ -76,7 +76,7 @@ def validate_status_update(
     errors = [*before]
     status = structural.properties.get("status")
     if status is not None and "status" in obj:
-        past = old.get("status") if structural.rules.ratcheting else NOTHING
+        past = old.get("status") if structural.features.ratcheting else NOTHING
         errors += _values(status.check_nested, obj["status"], past, "status")
     return _finish(obj, old, structural, [*errors, *scale], forgiven)
 

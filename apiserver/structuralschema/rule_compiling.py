@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema import costs, go_struct
 from kubeskew.apiserver.structuralschema.costs import Context
 from kubeskew.apiserver.structuralschema.paths import child
 from kubeskew.apiserver.structuralschema.rule_programs import RuleProgram, compile_rules
-from kubeskew.apiserver.structuralschema.rules import Rules
 
 _NO_TYPE = (
     "internal error: failed to construct type information for x-kubernetes-validations rules: "
@@ -26,8 +26,8 @@ class RuleCompiler:
     `known` expressions are stored; without `charges` the cost of a single rule is not told.
     """
 
-    def __init__(self, rules: Rules, known: frozenset[str], *, charges: bool) -> None:
-        self.rules, self.known, self.charges = rules, known, charges
+    def __init__(self, features: SchemaFeatures, known: frozenset[str], *, charges: bool) -> None:
+        self.features, self.known, self.charges = features, known, charges
 
     def check(self, props: Object, path: str, context: Context, uncorrelatable: str) -> list[FieldError]:
         """Returns faults of the rules of a schema; their costs are added to the context's total."""
@@ -40,7 +40,7 @@ class RuleCompiler:
             tuple(props["x-kubernetes-validations"]),
             props,
             declared,
-            self.rules.minor,
+            self.features.expressions,
             self.known.__contains__,
         )
         return [

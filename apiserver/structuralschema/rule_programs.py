@@ -5,15 +5,12 @@ Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go, 1.36.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.structuralschema.field_paths import FieldPathError, read_field_path
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.structuralschema.model import Structural
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
@@ -52,34 +49,13 @@ class RuleProgram:
 class RuleNode:
     """The rules at a node, and the nodes below that have some."""
 
-    structural: "Structural"
+    props: Object  # of the schema at the node
+    type: str
     declared: "cel.Declared"
     rules: list[RuleProgram]
     items: "RuleNode | None" = None
     properties: dict[str, "RuleNode"] = field(default_factory=dict)
     additional: "RuleNode | None" = None
-
-
-def build(structural: "Structural", *, root: bool) -> RuleNode | None:
-    """Returns the tree of rules, None where there are none. What CEL has no type for has no rules."""
-    if not structural.has_rules:
-        return None
-    declared = cel.declare(structural.props, root=root)
-    if declared is None:
-        return None
-    rules = compile_rules(
-        structural.validations, structural.props, declared, structural.rules.minor, stored=lambda _: True
-    )
-    node = RuleNode(structural, declared, rules)
-    if structural.items is not None:
-        node.items = build(structural.items, root=structural.items.embedded)
-    if structural.additional is not None:
-        node.additional = build(structural.additional, root=structural.additional.embedded)
-    for name, below in structural.properties.items():
-        found = build(below, root=below.embedded)
-        if found is not None:
-            node.properties[name] = found
-    return node
 
 
 def effort(node: RuleNode | None, *, many: bool = False) -> int:

@@ -12,13 +12,13 @@ from kubeskew.apimachinery.cel.regular import regular_expression
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.go_numbers import float_text
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema import faults as say
 from kubeskew.apiserver.structuralschema import whole_numbers
 from kubeskew.apiserver.structuralschema.faults import Fault
 from kubeskew.apiserver.structuralschema.formats import check_of, is_known
 from kubeskew.apiserver.structuralschema.kinds import kind_of
 from kubeskew.apiserver.structuralschema.paths import Path, dotted
-from kubeskew.apiserver.structuralschema.rules import Rules
 
 Check: TypeAlias = Callable[[Any, Path, list[Fault]], int]
 Bound: TypeAlias = Callable[[float, Path], Fault | None]
@@ -36,16 +36,16 @@ def types_of(props: Object) -> list[str]:
     return [props["type"]] if props.get("type") else []
 
 
-def format_of(props: Object, rules: Rules) -> str:
+def format_of(props: Object, features: SchemaFeatures) -> str:
     """Returns the format of a schema, if the release knows it."""
     name = props.get("format") or ""
     types = types_of(props)
-    return name if name and is_known(name, types[0] if len(types) == 1 else "", rules) else ""
+    return name if name and is_known(name, types[0] if len(types) == 1 else "", features) else ""
 
 
-def type_check(props: Object, rules: Rules) -> Check | None:
+def type_check(props: Object, features: SchemaFeatures) -> Check | None:
     """Returns the check of type and format; None if the schema has neither."""
-    types, form = types_of(props), format_of(props, rules)
+    types, form = types_of(props), format_of(props, features)
     if not types and not form:
         return None
     nullable, wanted = bool(props.get("nullable")), ",".join(types)
@@ -100,9 +100,9 @@ def text_check(props: Object) -> Check | None:
     return check
 
 
-def format_check(props: Object, rules: Rules) -> Check | None:
+def format_check(props: Object, features: SchemaFeatures) -> Check | None:
     """Returns the format of a string."""
-    form = format_of(props, rules)
+    form = format_of(props, features)
     has_format = check_of(form) if form else None
     if has_format is None:
         return None
@@ -143,9 +143,9 @@ def _is(value: Any, allowed: Any) -> bool:
 # --- numbers ---------------------------------------------------------------------------------------------
 
 
-def number_check(props: Object, rules: Rules) -> Check | None:
+def number_check(props: Object, features: SchemaFeatures) -> Check | None:
     """Range of the format, multipleOf, minimum, maximum: in this order."""
-    types, form = types_of(props), format_of(props, rules)
+    types, form = types_of(props), format_of(props, features)
     kind = types[0] if len(types) == 1 else ""
     ranged = form if kind else ""
     called = f"with format {form}" if form else "(default format)"

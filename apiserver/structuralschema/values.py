@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema import faults as say
 from kubeskew.apiserver.structuralschema import scalars
 from kubeskew.apiserver.structuralschema.correlation import NOTHING, item_finder, same
 from kubeskew.apiserver.structuralschema.faults import Fault
 from kubeskew.apiserver.structuralschema.paths import Path
-from kubeskew.apiserver.structuralschema.rules import Rules
 from kubeskew.apiserver.structuralschema.scalars import Check
 
 NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[Fault]], int]
@@ -27,19 +27,19 @@ _PLAIN = frozenset(
 _TYPE_META = frozenset({"apiVersion", "kind"})
 
 
-def compile_check(props: Object, rules: Rules, *, root: bool = False) -> NodeCheck:
+def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False) -> NodeCheck:
     """Returns the check of a schema and everything below it. At the root, apiVersion and kind
     never ratchet.
     """
-    kind = scalars.type_check(props, rules)
-    junctors = _junctors(props, rules)
+    kind = scalars.type_check(props, features)
+    junctors = _junctors(props, features)
     enum = scalars.enum_check(props)
-    text = _both(scalars.text_check(props), scalars.format_check(props, rules))
-    number = scalars.number_check(props, rules)
-    lists = _list_check(props, rules)
-    objects = _object_check(props, rules, root=root)
+    text = _both(scalars.text_check(props), scalars.format_check(props, features))
+    number = scalars.number_check(props, features)
+    lists = _list_check(props, features)
+    objects = _object_check(props, features, root=root)
     # A format check counts only where there is one.
-    texts_count = 2 + (scalars.format_check(props, rules) is not None)
+    texts_count = 2 + (scalars.format_check(props, features) is not None)
     base = 3 + (kind is not None)  # final, junctors (twice), type
 
     def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
@@ -69,14 +69,14 @@ def compile_check(props: Object, rules: Rules, *, root: bool = False) -> NodeChe
             del faults[before:]
         return matches
 
-    only = _only_type(props, rules)
+    only = _only_type(props, features)
     return check if only is None else _shortened(check, only, base + 2 + (only is str))
 
 
-def _only_type(props: Object, rules: Rules) -> type | None:
+def _only_type(props: Object, features: SchemaFeatures) -> type | None:
     """Returns the Python type of values that have nothing but a type to be checked, if there is one."""
     kinds = {"string": str, "boolean": bool}
-    if scalars.format_of(props, rules) or not _PLAIN.issuperset(props):
+    if scalars.format_of(props, features) or not _PLAIN.issuperset(props):
         return None
     return kinds.get(props.get("type") or "")
 
@@ -103,9 +103,9 @@ def _both(first: Check | None, second: Check | None) -> Check | None:
 # --- lists and objects -----------------------------------------------------------------------------------
 
 
-def _list_check(props: Object, rules: Rules) -> NodeCheck | None:
+def _list_check(props: Object, features: SchemaFeatures) -> NodeCheck | None:
     items, most, least = props.get("items"), props.get("maxItems"), props.get("minItems")
-    item = compile_check(items, rules) if isinstance(items, dict) else None
+    item = compile_check(items, features) if isinstance(items, dict) else None
     find = item_finder(props)
     if item is None and most is None and least is None:
         return None
@@ -127,12 +127,14 @@ def _list_check(props: Object, rules: Rules) -> NodeCheck | None:
     return check
 
 
-def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
+def _object_check(props: Object, features: SchemaFeatures, *, root: bool) -> NodeCheck:
     most, least = props.get("maxProperties"), props.get("minProperties")
-    properties = {name: compile_check(prop, rules) for name, prop in (props.get("properties") or {}).items()}
+    properties = {
+        name: compile_check(prop, features) for name, prop in (props.get("properties") or {}).items()
+    }
     required: Sequence[str] = props.get("required") or ()
     extra = props.get("additionalProperties")
-    additional = compile_check(extra, rules) if isinstance(extra, dict) else None
+    additional = compile_check(extra, features) if isinstance(extra, dict) else None
     closed = extra is False
     looks = bool(properties) or additional is not None or closed
 
@@ -161,14 +163,14 @@ def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
 # --- anyOf, oneOf, allOf, not ----------------------------------------------------------------------------
 
 
-def _junctors(props: Object, rules: Rules) -> NodeCheck | None:
+def _junctors(props: Object, features: SchemaFeatures) -> NodeCheck | None:
     parts = [
-        make([compile_check(prop, rules) for prop in props[name]])
+        make([compile_check(prop, features) for prop in props[name]])
         for name, make in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))
         if props.get(name)
     ]
     if isinstance(props.get("not"), dict):
-        parts.append(_not(compile_check(props["not"], rules)))
+        parts.append(_not(compile_check(props["not"], features)))
     if not parts:
         return None
 

@@ -1,12 +1,10 @@
 """The lives of pods: what happened to each, told from its writes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.log import Logged, Write
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class PodLife:
 def pod_lives(log: Iterable[Logged]) -> list[PodLife]:
     """In the order in which they were created."""
     lives: dict[str, PodLife] = {}
-    last: dict[str, Object] = {}
+    last: dict[str, ObjectView] = {}
     for entry in log:
         if not isinstance(entry, Write) or entry.resource != "pods":
             continue
@@ -47,7 +45,7 @@ def pod_lives(log: Iterable[Logged]) -> list[PodLife]:
     return list(lives.values())
 
 
-def _happened(before: Object, write: Write) -> Iterator[str]:
+def _happened(before: ObjectView, write: Write) -> Iterator[str]:
     if write.verb == "delete":
         yield "gone"
         return
@@ -70,14 +68,14 @@ def _happened(before: Object, write: Write) -> Iterator[str]:
         yield "being deleted"
 
 
-def _unschedulable(status: Object) -> str:
+def _unschedulable(status: ObjectView) -> str:
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"{condition.get('message', '')}"
     return ""
 
 
-def _containers(status: Object, old_status: Object) -> Iterator[str]:
+def _containers(status: ObjectView, old_status: ObjectView) -> Iterator[str]:
     """Restarts, and what keeps containers waiting."""
     old = {each["name"]: each for each in _statuses(old_status)}
     for each in _statuses(status):
@@ -90,6 +88,6 @@ def _containers(status: Object, old_status: Object) -> Iterator[str]:
             yield f"{each['name']} waits: {reason}"
 
 
-def _statuses(status: Object) -> Iterator[Object]:
+def _statuses(status: ObjectView) -> Iterator[ObjectView]:
     yield from status.get("initContainerStatuses") or []
     yield from status.get("containerStatuses") or []

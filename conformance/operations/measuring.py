@@ -28,7 +28,8 @@ async def observe(ctx: CellContext, operation: Operation) -> None:
     target = bind(body, ctx.bindings)
     found: list[Any] = []
     if "node" in target:
-        found = list((await ctx.control.prepared()).get(target["node"], []))
+        claims = (await ctx.control.prepared()).get(target["node"], [])
+        found = list(dict.fromkeys(f"{claim.namespace}/{claim.name}" for claim in claims))
     elif "kind" in target:
         ref = await ctx.kinds.ref(target["apiVersion"], target["kind"])
         found = await find(ctx, ref, _selection(ctx, target))

@@ -1,7 +1,8 @@
 """`apply`, `create`, `patch`, `delete`: operations that write objects."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH
@@ -125,7 +126,7 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         raise StepError(f"{target['kind']} to be gone", f"still there: {names}")
 
 
-def describe(obj: Object) -> str:
+def describe(obj: Mapping[str, Any]) -> str:
     """`Pod scenario/demo-1`."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName", "")

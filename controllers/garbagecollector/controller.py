@@ -47,9 +47,11 @@ class GarbageCollector(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._shared = context.informers
         self._graph = Graph()
         self._kinds: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
-        self._monitors: dict[Ref, Informer] = {}
+        self._monitors: dict[Ref, Informer] = {}  # those of this controller alone
+        self._heard: dict[Ref, Informer] = {}  # those of others, which are heard, too
         self._absent: dict[Identity, None] = {}  # owners known to be gone, as references name them
         self._monitoring = asyncio.Event()
 
@@ -85,7 +87,9 @@ class GarbageCollector(Controller):
         for ref in [ref for ref in self._monitors if ref not in wanted]:
             # Its objects stay in the graph: that a version is no longer served is no deletion.
             await self._monitors.pop(ref).stop()
-        new = {ref: self._monitor(ref) for ref in wanted if ref not in self._monitors}
+        new = {
+            ref: self._monitor(ref) for ref in wanted if ref not in self._monitors and ref not in self._heard
+        }
         while not all(monitor.has_synced or monitor.is_unserved for monitor in new.values()):
             await self.clock.sleep(_SYNC_POLL_SECONDS)
         for ref, monitor in new.items():
@@ -94,13 +98,18 @@ class GarbageCollector(Controller):
         self._monitoring.set()
 
     def _monitor(self, ref: Ref) -> Informer:
-        monitor = Informer(self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True)
+        """Follows a resource: by the informer that another controller has of it, as upstream does, else by
+        its metadata."""
+        shared = self._shared.existing(ref)
+        monitor = shared or Informer(
+            self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True
+        )
         monitor.add_handler(
             lambda obj: self._seen(ref, obj),
             lambda _, obj: self._seen(ref, obj),
             lambda obj: self._gone(obj["metadata"]["uid"]),
         )
-        self._monitors[ref] = monitor
+        (self._heard if shared else self._monitors)[ref] = monitor
         monitor.start()
         return monitor
 

@@ -18,6 +18,7 @@ import orjson
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.container_process import ContainerProcess
+from kubeskew.kubelet.containers.event_log import EXITED, STARTED, STOPPED, ContainerEvents
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
 from kubeskew.kubelet.containers.execution.simulating import Ending
 from kubeskew.kubelet.containers.expansion import expanded
@@ -46,6 +47,7 @@ class FakeRuntime:
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
         self._sandboxes: dict[str, Sandbox] = {}
+        self._events = ContainerEvents(directory)
         self._processes = NodeProcesses(directory / "files", clock, self._ended)
         self.on_end: Callable[[str], None] = lambda _pod_uid: None  # called when a program ended by itself
 
@@ -145,6 +147,7 @@ class FakeRuntime:
             sandbox.containers.remove(old)
             self._processes.forget(sandbox, old)
         self._save(sandbox)
+        self._events.append(STARTED, sandbox, container, now)
         self._processes.start(sandbox, container)
         return container
 
@@ -179,6 +182,7 @@ class FakeRuntime:
             container.ends_at = ending.time
             container.exit_code = container.exit_code if container.is_fixed else ending.code
             self._save(sandbox)
+            self._events.append(EXITED, sandbox, container, self._clock.now())
             self.on_end(sandbox.pod_uid)
 
     def stop_container(
@@ -209,6 +213,7 @@ class FakeRuntime:
         if container.ends_at is None or ends_at < container.ends_at:
             container.ends_at, container.exit_code = ends_at, exit_code
             self._save(sandbox)
+            self._events.append(STOPPED, sandbox, container, self._clock.now())
             self._processes.end_changed(sandbox, container)
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:

@@ -1,15 +1,13 @@
 """Computes the checksum of the older checkpoint: of Go's dump of its structs (pkg/kubelet/cm/dra/state)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.kubelet import checksum as checksums
 from kubeskew.kubelet.checksum import Printed, items, mapping, string, struct
 
-Object = Mapping[str, Any]
 
-
-def checksum(version: str, entries: Sequence[Object]) -> int:
+def checksum(version: str, entries: Sequence[ObjectView]) -> int:
     """Returns the checksum of the file's struct, with its own checksum as 0 (checkpointmanager/checksum)."""
     fields = {
         "Version": string(version),
@@ -19,7 +17,7 @@ def checksum(version: str, entries: Sequence[Object]) -> int:
     return checksums.checksum(struct("*state.DRAManagerCheckpoint", fields))
 
 
-def _printed_entry(entry: Object) -> Printed:
+def _printed_entry(entry: ObjectView) -> Printed:
     states = {driver: _printed_state(state) for driver, state in (entry.get("DriverState") or {}).items()}
     users = entry.get("PodUIDs")
     return struct(
@@ -36,13 +34,13 @@ def _printed_entry(entry: Object) -> Printed:
     )
 
 
-def _printed_state(state: Object) -> Printed:
+def _printed_state(state: ObjectView) -> Printed:
     devices = state.get("Devices")
     printed = items("[]state.Device", None if devices is None else map(_printed_device, devices))
     return struct("state.DriverState", {"Devices": printed})
 
 
-def _printed_device(device: Object) -> Printed:
+def _printed_device(device: ObjectView) -> Printed:
     return struct(
         "state.Device",
         {

@@ -12,6 +12,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import server_versions
+from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
 from kubeskew.kubelet.drivers.offering import health_of, pools_of
@@ -37,7 +38,8 @@ class NodeDriver:
         data = node.data or node.directories.plugins / driver
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi)
         self.services = DriverServices(
-            ctx.world.clock, self.claims, host.get_claim, self._health, node.switches
+            *(ctx.world.clock, self.claims, host.get_claim, self._health, node.switches),
+            CallLog(data, ctx.world.clock),
         )
         self._driver, self._library = driver, ctx.options.emulated_version
         self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets

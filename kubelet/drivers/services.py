@@ -17,6 +17,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.switches import Health, Switches
 from kubeskew.kubelet.protocols import dra, dra_health
@@ -53,8 +54,10 @@ class DriverServices:
         get_claim: GetClaim,
         health: Callable[[], Iterable[DeviceHealth]],
         switches: Switches,
+        calls: CallLog,
     ) -> None:
         self.claims = claims
+        self._calls = calls
         self._clock = clock
         self._get_claim = get_claim
         self._health = health
@@ -107,26 +110,42 @@ class DriverServices:
         handle: Callable[[Sequence[ClaimRef]], Awaitable[dict[str, Object]]],
     ) -> _Answer:
         """Applies the switches, then `handle`, which returns the fields of the answer by UID."""
+        refs = [ClaimRef(each.namespace, each.name, each.uid) for each in request.claims]
+        call = f"Node{verb}Resources"
         await self._held_up()
         if self._switches.garbage == "bytes":
+            self._calls.append(call, refs, {}, "answered with bytes that are no message")
             return _Answer(_NOT_A_MESSAGE)
-        response = getattr(service.messages, f"Node{verb}ResourcesResponse")()
+        response = getattr(service.messages, f"{call}Response")()
         if self._switches.garbage == "claims":
+            self._calls.append(call, refs, {}, "answered for a claim that nobody asked for")
             response.claims["00000000-0000-0000-0000-000000000000"].error = ""
             return _Answer(response.SerializeToString())
-        refs = [ClaimRef(each.namespace, each.name, each.uid) for each in request.claims]
-        if self._switches.fail_calls:
-            raise RpcError(
-                grpc.StatusCode.UNKNOWN, f"{verb.lower()} resource claims: {self._switches.fail_calls}"
-            )
-        async with self._serial:
-            answers = await handle(refs)
+        answers = await self._handled(verb, refs, handle)
+        self._calls.append(call, refs, answers)
         for uid, fields in answers.items():
             entry = response.claims[uid]
             entry.error = fields.get("error", "")
             for device in fields.get("devices", ()):
                 _fill(entry.devices.add(), device)
         return _Answer(response.SerializeToString())
+
+    async def _handled(
+        self,
+        verb: str,
+        refs: Sequence[ClaimRef],
+        handle: Callable[[Sequence[ClaimRef]], Awaitable[dict[str, Object]]],
+    ) -> dict[str, Object]:
+        """Returns the answers of `handle`; notes a call that fails as a whole, and raises its RpcError."""
+        try:
+            if self._switches.fail_calls:
+                why = f"{verb.lower()} resource claims: {self._switches.fail_calls}"
+                raise RpcError(grpc.StatusCode.UNKNOWN, why)
+            async with self._serial:
+                return await handle(refs)
+        except RpcError as error:
+            self._calls.append(f"Node{verb}Resources", refs, {}, str(error))
+            raise
 
     async def _held_up(self) -> None:
         await self._clock.sleep(self._switches.delay)

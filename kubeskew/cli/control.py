@@ -13,6 +13,7 @@ from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.history import events_since, evidence
+from kubeskew.cli.node_records import node_records
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.faults import ClusterFaults
@@ -20,6 +21,7 @@ from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 
 class LocalControl:
@@ -83,14 +85,20 @@ class LocalControl:
     async def faults(self) -> Sequence[FaultReport]:
         return await self._faults.current()
 
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
-        found: dict[str, Sequence[str]] = {}
+    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
+        found: dict[str, Sequence[PreparedClaim]] = {}
         async with self._cluster.probes() as probes:
             for process in self._directory.load().of_kind("kubelet"):
                 for node, drivers in (await probes.prepared(process)).items():
-                    claims = [claim for claims in drivers.values() for claim in claims]
-                    found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
+                    found[node] = [
+                        PreparedClaim(node, driver, **claim)
+                        for driver, claims in drivers.items()
+                        for claim in claims
+                    ]
         return found
+
+    async def node_records(self) -> NodeRecords:
+        return node_records(self._directory)
 
     async def metrics(self, component: str, path: str) -> str:
         process = self._directory.load().components().get(component)
@@ -163,8 +171,12 @@ class KubeconfigControl:
     async def faults(self) -> Sequence[FaultReport]:
         return []
 
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
+    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
         return {}
+
+    async def node_records(self) -> NodeRecords:
+        """A foreign cluster's nodes tell nothing beside the API."""
+        return NodeRecords()
 
     async def metrics(self, component: str, path: str) -> str:
         raise self._refusal("metric")

@@ -47,8 +47,9 @@ MODULES = {
         "kubelet.drivers.plugin_host",
     ),
 }
-# kind → packages of which it imports most when it is used
+# kind → packages of which it imports most when it is used, and libraries that come with them
 PACKAGES = {"apiserver": ("apimachinery.cel", "apiserver"), "kubelet": ("kubelet",)}
+LIBRARIES = {"apiserver": ("_strptime", "cryptography.hazmat.primitives.serialization", "cryptography.x509")}
 _COMMON = ("kubeskew.cli.main", "uvloop", "concurrent.futures.thread", "encodings.idna")
 
 
@@ -97,6 +98,7 @@ def first_modules(kinds: Iterable[str]) -> list[str]:
 
 def all_modules(kinds: Iterable[str]) -> Iterator[str]:
     """Yields the modules that components of these kinds may need later."""
+    yield from (library for kind in kinds for library in LIBRARIES.get(kind, ()))
     for package in (f"kubeskew.{name}" for kind in kinds for name in PACKAGES.get(kind, ())):
         found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
         yield from (module.name for module in found)

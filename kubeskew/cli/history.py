@@ -15,6 +15,8 @@ from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 
 Row = dict[str, Any]
 
+_NODE_USER = "system:node:"
+
 
 async def events_since(
     url: str, since: int, resource: str | None = None, *, follow: Clock | None = None
@@ -60,8 +62,11 @@ def _value(event: Event) -> Object:
 
 
 def _writer(event: Event) -> str:
+    """Returns component and version; of a kubelet, for which node it wrote: `kubelet/node-1 1.35`."""
     author = event.author
-    return f"{author.component} {author.component_version}".rstrip()
+    node = author.user.removeprefix(_NODE_USER) if author.user.startswith(_NODE_USER) else ""
+    component = f"kubelet/{node}" if node and author.component == "kubelet" else author.component
+    return f"{component} {author.component_version}".rstrip()
 
 
 def _row(event: Event) -> Row:

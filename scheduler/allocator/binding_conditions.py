@@ -3,16 +3,14 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, 1.34 … 1.37.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 from kubeskew.apimachinery.clock import later, parse_timestamp
 from kubeskew.apimachinery.field import show
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
-
-Object = Mapping[str, Any]
 
 
 class BindingError(Exception):
@@ -23,7 +21,7 @@ class BindingTimeout(BindingError):  # noqa: N818 - as the others are called
     """They took too long."""
 
 
-def conditional(claim: Object) -> Iterator[Object]:
+def conditional(claim: ObjectView) -> Iterator[ObjectView]:
     """Yields the results of the claim's allocation that name binding conditions."""
     for result in ((allocation(claim) or {}).get("devices") or {}).get("results") or ():
         if result.get("bindingConditions"):
@@ -37,7 +35,7 @@ class Readiness:
         self._seconds = features.binding_seconds
         self._prefixed = features.binding_error_prefix
 
-    def is_ready(self, claim: Object) -> bool:
+    def is_ready(self, claim: ObjectView) -> bool:
         """Returns whether all conditions are true; raises BindingError if one says that binding failed."""
         if allocation(claim) is None:
             return False
@@ -52,7 +50,7 @@ class Readiness:
                 return False
         return True
 
-    def _failure(self, claim: Object, condition: Object) -> str:
+    def _failure(self, claim: ObjectView, condition: ObjectView) -> str:
         name = claim["metadata"]["name"]
         text = show(condition.get("message") or "")
         said = f"reason={condition.get('reason') or ''}, message={text}"
@@ -60,14 +58,14 @@ class Readiness:
             return f"device binding failed: claim={name}, {said}"
         return f"claim {name} binding failed: {said}"
 
-    def is_overdue(self, claim: Object, now: datetime) -> bool:
+    def is_overdue(self, claim: ObjectView, now: datetime) -> bool:
         """Returns whether the claim has been allocated for too long to be waited for."""
         since = (allocation(claim) or {}).get("allocationTimestamp")
         if since is None or next(conditional(claim), None) is None:
             return False
         return later(parse_timestamp(since), self._seconds) < now
 
-    def overdue(self, claim: Object) -> BindingTimeout:
+    def overdue(self, claim: ObjectView) -> BindingTimeout:
         name = claim["metadata"]["name"]
         return BindingTimeout(
             f"device binding timeout: claim={name}" if self._prefixed else f"claim {name} binding timeout"
@@ -81,7 +79,7 @@ class Readiness:
             else "device binding timeout"
         )
 
-    def is_lost(self, claim: Object, now: datetime) -> bool:
+    def is_lost(self, claim: ObjectView, now: datetime) -> bool:
         """Returns whether an allocated claim should be given up: failed, or overdue."""
         try:
             return not self.is_ready(claim) and self.is_overdue(claim, now)
@@ -89,7 +87,7 @@ class Readiness:
             return True
 
 
-def _conditions(claim: Object, result: Object) -> dict[str, Object] | None:
+def _conditions(claim: ObjectView, result: ObjectView) -> dict[str, ObjectView] | None:
     """Returns the device's conditions by type; None if its driver has not reported any yet."""
     keys = ("driver", "pool", "device")
     for device in (claim.get("status") or {}).get("devices") or ():
@@ -98,5 +96,5 @@ def _conditions(claim: Object, result: Object) -> dict[str, Object] | None:
     return None
 
 
-def _is_true(condition: Object | None) -> bool:
+def _is_true(condition: ObjectView | None) -> bool:
     return condition is not None and condition.get("status") == "True"

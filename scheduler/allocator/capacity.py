@@ -5,13 +5,10 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/*/consumable_capa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import Format, Quantity
 from kubeskew.scheduler.allocator.allocated_state import Amounts
-
-Object = Mapping[str, Any]
-
 
 _MOST = 2**63 - 1
 _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's range arithmetic"
@@ -124,13 +121,13 @@ class Capacity:
         return self.policy.amount(asked, rounding) if self.policy is not None else asked
 
 
-def capacity_of(spec: Object) -> Capacity:
+def capacity_of(spec: ObjectView) -> Capacity:
     """The DeviceCapacity of a slice."""
-    policy: Object | None = spec.get("requestPolicy")
+    policy: ObjectView | None = spec.get("requestPolicy")
     value = Quantity.of(spec.get("value"))
     if policy is None:
         return Capacity(value, None)
-    bounds: Object | None = policy.get("validRange")
+    bounds: ObjectView | None = policy.get("validRange")
     return Capacity(
         value,
         RequestPolicy(
@@ -143,7 +140,7 @@ def capacity_of(spec: Object) -> Capacity:
     )
 
 
-def _quantity(spec: Object, key: str) -> Quantity | None:
+def _quantity(spec: ObjectView, key: str) -> Quantity | None:
     return Quantity.of(spec[key]) if spec.get(key) is not None else None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.cel.devices import Selector, device_value
 from kubeskew.apimachinery.cel.errors import CELError
 from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.capacity import Capacity, capacity_of
@@ -16,7 +17,6 @@ from kubeskew.scheduler.framework.node_selector_errors import selector_fault, se
 if TYPE_CHECKING:
     from kubeskew.scheduler.allocator.slices import Slice
 
-Object = Mapping[str, Any]
 Consumption = Sequence[tuple[str, Mapping[str, int]]]  # (counter set, counter → amount in nanos)
 
 _PREVENTING = ("NoSchedule", "NoExecute")  # effects; since 1.35 None and unknown ones prevent nothing
@@ -44,7 +44,7 @@ class Device:
     )
 
     def __init__(
-        self, identity: DeviceID, spec: Object, origin: "Slice", features: AllocatorFeatures
+        self, identity: DeviceID, spec: ObjectView, origin: "Slice", features: AllocatorFeatures
     ) -> None:
         gates = features.gates
         self.id = identity
@@ -59,9 +59,9 @@ class Device:
         self.fault = fault_of(spec) if self.per_node else ""
         self.counters = _consumption(spec) if features.knows_partitions else ()
         self.shareable = gates.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
-        self.taints: Sequence[Object] = ()
+        self.taints: Sequence[ObjectView] = ()
         if gates.device_taints:
-            taints: Sequence[Object] = spec.get("taints") or ()
+            taints: Sequence[ObjectView] = spec.get("taints") or ()
             every = features.every_taint_prevents
             self.taints = [taint for taint in taints if every or taint.get("effect") in _PREVENTING]
         self.usable = (
@@ -76,7 +76,7 @@ class Device:
     @property
     def capacities(self) -> Mapping[str, Capacity]:
         if self._capacities is None:
-            listed: Mapping[str, Object] = self.spec.get("capacity") or {}
+            listed: Mapping[str, ObjectView] = self.spec.get("capacity") or {}
             self._capacities = {name: capacity_of(capacity) for name, capacity in listed.items()}
         return self._capacities
 
@@ -107,9 +107,9 @@ class Device:
             raise AllocationError(unread_selector(self.spec["nodeSelector"], self.fault))
         return not self.per_node or bool(on_node(self.spec, labels, node))
 
-    def attribute(self, qualified_name: str) -> Object | None:
+    def attribute(self, qualified_name: str) -> ObjectView | None:
         """Returns an attribute by its full name, or by the bare one if the domain is the driver's."""
-        attributes: Mapping[str, Object] = self.spec.get("attributes") or {}
+        attributes: Mapping[str, ObjectView] = self.spec.get("attributes") or {}
         found = attributes.get(qualified_name)
         if found is not None:
             return found
@@ -117,7 +117,7 @@ class Device:
         return attributes.get(name) if slash and domain == self.id.driver else None
 
 
-def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | None:
+def on_node(selection: ObjectView, labels: Mapping[str, str], node: str) -> bool | None:
     """Returns whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node.
 
     None if none of them is set.
@@ -131,7 +131,7 @@ def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | N
     return None
 
 
-def fault_of(selection: Object) -> str:
+def fault_of(selection: ObjectView) -> str:
     """Returns the error of the `nodeSelector` of a slice or device, if that is the field that is used."""
     selector = selection.get("nodeSelector")
     if selector is None or selection.get("nodeName") or selection.get("allNodes"):
@@ -139,15 +139,15 @@ def fault_of(selection: Object) -> str:
     return selector_fault(selector)
 
 
-def unread_selector(selector: Object, fault: str) -> str:
+def unread_selector(selector: ObjectView, fault: str) -> str:
     return f"failed to parse node selector {selector_text(selector)}: {fault}"
 
 
-def _consumption(spec: Object) -> Consumption:
+def _consumption(spec: ObjectView) -> Consumption:
     return [(consumed["counterSet"], amounts(consumed)) for consumed in spec.get("consumesCounters") or ()]
 
 
-def amounts(spec: Object) -> Mapping[str, int]:
+def amounts(spec: ObjectView) -> Mapping[str, int]:
     """Returns the counters of a set, in nanos: whole numbers are cheap to compare."""
     return {name: nanos(counter.get("value")) for name, counter in (spec.get("counters") or {}).items()}
 

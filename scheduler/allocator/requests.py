@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from kubeskew.apimachinery.cel.devices import Selector, compile_selector
 from kubeskew.apimachinery.cel.errors import CELError, CompileError
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.scheduler.allocator.allocated_state import Amounts
@@ -14,8 +15,6 @@ from kubeskew.scheduler.allocator.constraints import Constraint
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-
-Object = Mapping[str, Any]
 
 MAX_RESULTS = 32  # resource.k8s.io AllocationResultsMaxSize
 _HINT = (
@@ -27,7 +26,7 @@ _HINT = (
 class ClassLister(Protocol):
     """Finds device classes."""
 
-    def device_class(self, name: str) -> Object:
+    def device_class(self, name: str) -> ObjectView:
         """Returns the class; raises LookupError with the text that users see."""
         ...
 
@@ -69,12 +68,12 @@ class RequestPlan:
     claim: str
     own_name: str
     parent: str  # the request that has the alternative; empty for a request itself
-    device_class: Object
+    device_class: ObjectView
     class_selectors: SelectorList
     selectors: SelectorList
     count: int | None  # None for all devices
     admin_access: bool
-    tolerations: Sequence[Object]
+    tolerations: Sequence[ObjectView]
     capacity: Amounts  # requested capacity
     key: object  # equal for requests with the same selectors: devices keep verdicts under it
     resume_key: object  # equal for requests that can have the same devices
@@ -99,7 +98,7 @@ class RequestPlan:
             device.verdicts[self.key] = known
         return known
 
-    def untolerated(self, device: Device) -> Object | None:
+    def untolerated(self, device: Device) -> ObjectView | None:
         """Returns a taint that keeps the device from the request."""
         for taint in device.taints:
             if not any(tolerates(toleration, taint) for toleration in self.tolerations):
@@ -124,21 +123,21 @@ class Entry:
 class ClaimPlan:
     """A claim; errors stay in their place, so that the search finds them in upstream's order."""
 
-    claim: Object
+    claim: ObjectView
     key: str
     entries: Sequence[Entry]
     constraints: Sequence[Constraint | AllocationError]
     single: RequestPlan | None  # the request, if one device for it is all that the claim wants
 
 
-def claim_key(claim: Object) -> str:
+def claim_key(claim: ObjectView) -> str:
     """Returns `namespace/name`, or the name alone."""
     metadata = claim["metadata"]
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
-def plan_claim(claim: Object, classes: ClassLister, features: AllocatorFeatures) -> ClaimPlan:
+def plan_claim(claim: ObjectView, classes: ClassLister, features: AllocatorFeatures) -> ClaimPlan:
     key = claim_key(claim)
     devices = (claim.get("spec") or {}).get("devices") or {}
     planner = _Planner(key, classes, features)
@@ -164,7 +163,7 @@ class _Planner:
         self._classes = classes
         self._features = features
 
-    def constraint(self, index: int, constraint: Object) -> Constraint | AllocationError:
+    def constraint(self, index: int, constraint: ObjectView) -> Constraint | AllocationError:
         requests = frozenset(constraint.get("requests") or ())
         for kind, distinct in (("matchAttribute", False), ("distinctAttribute", True)):
             if constraint.get(kind) is not None and (not distinct or self._features.knows_sharing):
@@ -173,8 +172,8 @@ class _Planner:
             f"claim {self._key}, constraint #{index}: empty constraint (unsupported constraint type?)"
         )
 
-    def entry(self, request: Object) -> Entry:
-        alternatives: Sequence[Object] = request.get("firstAvailable") or ()
+    def entry(self, request: ObjectView) -> Entry:
+        alternatives: Sequence[ObjectView] = request.get("firstAvailable") or ()
         if not self._features.knows_partitions:
             alternatives = ()
         parts = [(alternative["name"], request["name"], alternative) for alternative in alternatives]
@@ -190,7 +189,7 @@ class _Planner:
             failure = error
         return Entry(request["name"], options, bool(alternatives), failure)
 
-    def _check_features(self, request: Object, alternatives: Sequence[Object]) -> None:
+    def _check_features(self, request: ObjectView, alternatives: Sequence[ObjectView]) -> None:
         gates = self._features.gates
         if alternatives and not gates.prioritized_list:
             self._refuse(request, "has subrequests, but the DRAPrioritizedList feature is disabled")
@@ -203,10 +202,10 @@ class _Planner:
             if alternative.get("capacity") is not None:
                 self._refuse(alternative, text, "subrequest")
 
-    def _refuse(self, request: Object, text: str, kind: str = "request") -> None:
+    def _refuse(self, request: ObjectView, text: str, kind: str = "request") -> None:
         raise AllocationError(f"claim {self._key}, {kind} {request['name']}: {text}")
 
-    def _plan(self, name: str, parent: str, spec: Object) -> RequestPlan:
+    def _plan(self, name: str, parent: str, spec: ObjectView) -> RequestPlan:
         where = f"claim {self._key}, request {name}"
         selectors = self._selectors(f"claim {self._key}", where, spec.get("selectors"))
         admin_access = None if parent else spec.get("adminAccess")
@@ -240,7 +239,7 @@ class _Planner:
             key if not (asked or tolerations) else (key, *map(repr, (asked, tolerations))),
         )
 
-    def _selectors(self, owner: str, where: str, selectors: Sequence[Object] | None) -> SelectorList:
+    def _selectors(self, owner: str, where: str, selectors: Sequence[ObjectView] | None) -> SelectorList:
         for index, selector in enumerate(selectors or ()):
             if selector.get("cel") is None:
                 raise AllocationError(
@@ -251,7 +250,7 @@ class _Planner:
         return SelectorList(owner, compiled, self._features.device_in_errors)
 
 
-def _count(where: str, spec: Object) -> int | None:
+def _count(where: str, spec: ObjectView) -> int | None:
     mode = spec.get("allocationMode")
     if mode == "ExactCount":
         return int(spec.get("count") or 0)

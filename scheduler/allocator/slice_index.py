@@ -1,14 +1,12 @@
 """Indexes all slices of the cluster, slice by slice, with what each node sees of them."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.allocator.devices import Device, on_node
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Pool, node_pools, view
 from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
-
-Object = Mapping[str, Any]
 
 
 class SliceIndex:
@@ -23,23 +21,23 @@ class SliceIndex:
         self.revision = 0  # counts changes of slices
 
     @classmethod
-    def of(cls, features: AllocatorFeatures, slices: Iterable[Object]) -> "SliceIndex":
+    def of(cls, features: AllocatorFeatures, slices: Iterable[ObjectView]) -> "SliceIndex":
         """Indexes a list of slices that will not change; names may repeat."""
         index = cls(features)
         for serial, slice_ in enumerate(slices):
             index._add(slice_, f"{slice_['metadata']['name']}\0{serial}")
         return index
 
-    def set_slice(self, obj: Object) -> None:
+    def set_slice(self, obj: ObjectView) -> None:
         self.remove_slice(obj)
         self._add(obj, obj["metadata"]["name"])
 
-    def _add(self, obj: Object, key: str) -> None:
+    def _add(self, obj: ObjectView, key: str) -> None:
         made = Slice(obj["metadata"]["name"], obj["spec"], self._features)
         self._pools.setdefault(made.pool, {})[key] = made
         self._place(made, 1)
 
-    def remove_slice(self, obj: Object) -> None:
+    def remove_slice(self, obj: ObjectView) -> None:
         """Removes a slice, found by its name and pool, which never change."""
         spec = obj["spec"]
         slices = self._pools.get(PoolID(spec["driver"], spec["pool"]["name"]), {})
@@ -89,7 +87,7 @@ class SliceIndex:
                 elif on_node(slice_.spec, node.labels, node.name):
                     yield from slice_.devices
 
-    def slices(self) -> Iterator[Object]:
+    def slices(self) -> Iterator[ObjectView]:
         """Yields the specs of all slices."""
         for pool in self._pools.values():
             for slice_ in pool.values():

@@ -1,14 +1,13 @@
 """A slice, as the allocator keeps it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.devices import Device, amounts, fault_of, on_node, unread_selector
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-
-Object = Mapping[str, Any]
 
 _GATHERING = "gather pool information"
 
@@ -38,7 +37,7 @@ class Slice:
 
     __slots__ = ("counter_sets", "devices", "everywhere", "fault", "name", "pool", "spec")
 
-    def __init__(self, name: str, spec: Object, features: AllocatorFeatures) -> None:
+    def __init__(self, name: str, spec: ObjectView, features: AllocatorFeatures) -> None:
         self.name = name
         self.spec = spec
         self.pool = PoolID(spec["driver"], spec["pool"]["name"])

@@ -5,11 +5,9 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/types.go, AffinityTerm, 1.36.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kubeskew.apimachinery.labels import NOTHING, LabelSelector, SelectorError
-
-Object = Mapping[str, Any]
+from kubeskew.apimachinery.objects import ObjectView
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -26,7 +24,7 @@ class AffinityTerm:
     weight: int = 0  # of a preferred term
 
     @classmethod
-    def of(cls, namespace: str, term: Object, weight: int = 0) -> "AffinityTerm":
+    def of(cls, namespace: str, term: ObjectView, weight: int = 0) -> "AffinityTerm":
         """Parses a term; `namespace` is the pod's, for terms that name none.
 
         A bad selector matches nothing.
@@ -51,18 +49,18 @@ class AffinityTerm:
         return self.selector.matches(labels)
 
 
-def _selector(selector: Object | None) -> LabelSelector:
+def _selector(selector: ObjectView | None) -> LabelSelector:
     try:
         return LabelSelector.from_object(selector)
     except SelectorError:
         return NOTHING
 
 
-def _required(namespace: str, part: Object | None) -> tuple[AffinityTerm, ...]:
+def _required(namespace: str, part: ObjectView | None) -> tuple[AffinityTerm, ...]:
     return tuple(AffinityTerm.of(namespace, term) for term in (part or {}).get(_REQUIRED) or ())
 
 
-def _preferred(namespace: str, part: Object | None) -> tuple[AffinityTerm, ...]:
+def _preferred(namespace: str, part: ObjectView | None) -> tuple[AffinityTerm, ...]:
     return tuple(
         AffinityTerm.of(namespace, weighted["podAffinityTerm"], weighted["weight"])
         for weighted in (part or {}).get(_PREFERRED) or ()
@@ -79,7 +77,7 @@ class PodAffinity:
     preferred_anti: Sequence[AffinityTerm] = ()
 
     @classmethod
-    def of(cls, namespace: str, affinity: Object) -> "PodAffinity":
+    def of(cls, namespace: str, affinity: ObjectView) -> "PodAffinity":
         """Parses a pod's `spec.affinity`."""
         near, far = affinity.get("podAffinity"), affinity.get("podAntiAffinity")
         if not near and not far:

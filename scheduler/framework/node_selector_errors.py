@@ -3,19 +3,17 @@
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity and k8s.io/apimachinery/pkg/labels, 1.36.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, listed, not_supported
 from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.validation import names
-
-Object = Mapping[str, Any]
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
-def selector_fault(selector: Object) -> str:
+def selector_fault(selector: ObjectView) -> str:
     """Returns the error of reading a NodeSelector; empty if there is none."""
     terms = selector.get("nodeSelectorTerms") or ()
     return listed(
@@ -23,13 +21,13 @@ def selector_fault(selector: Object) -> str:
     )
 
 
-def preference_fault(terms: Sequence[Object]) -> str:
+def preference_fault(terms: Sequence[ObjectView]) -> str:
     """Returns the error of reading preferred terms; those without weight are not looked at."""
     weighty = [(at, term.get("preference") or {}) for at, term in enumerate(terms) if term.get("weight")]
     return listed([error for at, term in weighty for error in _term(term, f"[{at}]")])
 
 
-def selector_text(selector: Object) -> str:
+def selector_text(selector: ObjectView) -> str:
     """Formats the selector as Go's generated String methods print it."""
     terms = [
         f"NodeSelectorTerm{{MatchExpressions:{_requirements(term.get('matchExpressions'))},"
@@ -39,7 +37,7 @@ def selector_text(selector: Object) -> str:
     return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{''.join(terms)}}},}}"
 
 
-def _requirements(requirements: Sequence[Object] | None) -> str:
+def _requirements(requirements: Sequence[ObjectView] | None) -> str:
     shown = [
         f"NodeSelectorRequirement{{Key:{requirement.get('key') or ''},"
         f"Operator:{requirement.get('operator') or ''},"
@@ -49,14 +47,14 @@ def _requirements(requirements: Sequence[Object] | None) -> str:
     return f"[]NodeSelectorRequirement{{{''.join(shown)}}}"
 
 
-def _term(term: Object, path: str) -> Iterator[FieldError]:
+def _term(term: ObjectView, path: str) -> Iterator[FieldError]:
     for at, expression in enumerate(term.get("matchExpressions") or ()):
         yield from _expression(expression, index(child(path, "matchExpressions"), at))
     for at, field in enumerate(term.get("matchFields") or ()):
         yield from _field(field, index(child(path, "matchFields"), at))
 
 
-def _expression(each: Object, path: str) -> Iterator[FieldError]:
+def _expression(each: ObjectView, path: str) -> Iterator[FieldError]:
     operator, name, values = each.get("operator") or "", each.get("key") or "", each.get("values") or []
     at = child(path, "values")
     if operator not in _OPERATORS:
@@ -87,7 +85,7 @@ def _bound(values: Sequence[str] | None, path: str) -> Iterator[FieldError]:
             )
 
 
-def _field(each: Object, path: str) -> Iterator[FieldError]:
+def _field(each: ObjectView, path: str) -> Iterator[FieldError]:
     operator, values = each.get("operator") or "", each.get("values")
     if operator not in {"In", "NotIn"}:
         yield not_supported(child(path, "operator"), operator, ("In", "NotIn"))

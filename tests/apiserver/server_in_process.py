@@ -88,15 +88,15 @@ class Caller:
                 yield event["type"], event["object"]
 
 
-async def open_server(minor: int = 36, url: str = IN_MEMORY, **options: Any) -> APIServer:
+async def open_server(minor: int | Version = 36, url: str = IN_MEMORY, **options: Any) -> APIServer:
     """A server of release 1.`minor` over the store at `url`; close it with `close_server`."""
-    version = Version(minor)
+    version = Version(minor) if isinstance(minor, int) else minor
     gates = FeatureGates(version, options.pop("gates", {}))
     world = World(version, gates, SystemClock(), SeededEntropy(1))
     log = await SQLLog.open(url, world.clock)
     store = await CachedStore.open(log, world.clock)
     server = APIServer(ServerOptions(storage_url=url, **options), world, store, log)
-    plain = (minor, gates.flag()) if url == IN_MEMORY and not options else None
+    plain = (str(version), gates.flag()) if url == IN_MEMORY and not options else None
     if plain in _BEGINNINGS:
         await asyncio.gather(*(store.write(change) for change in _BEGINNINGS[plain]))
     await server.bootstrap()

@@ -13,6 +13,7 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.runner import run_cell
@@ -65,7 +66,9 @@ class Control:
         self.calls: list[Any] = []
         self.changing: Any = None
         self.text = ""
-        self.held: dict[str, list[str]] = {}  # by node, the claims it holds prepared
+        self.held: dict[str, list[PreparedClaim]] = {}  # by node, the claims it holds prepared
+        self.records = NodeRecords()
+        self.written: list[Logged] = []  # the log
 
     def client(self) -> APIClient:
         return self.server.client()
@@ -84,8 +87,11 @@ class Control:
     async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
         self.calls.append(("gates", dict(gates), list(components)))
 
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
+    async def prepared(self) -> Mapping[str, Sequence[PreparedClaim]]:
         return self.held
+
+    async def node_records(self) -> NodeRecords:
+        return self.records
 
     async def revision(self) -> int:
         return self.server.revision
@@ -94,7 +100,7 @@ class Control:
         return self.text
 
     async def log(self) -> Sequence[Logged]:
-        return []
+        return self.written
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         return [{"revision": since + 1}]

@@ -81,7 +81,7 @@ async def test_an_undisturbed_pod_keeps_its_containers():
 
     control.changing = fail_the_pod
     assert (await run(steps, control)).failure == (
-        "one: undisturbed: expected Pod t/a undisturbed; found phase was None, is Failed"
+        "one: undisturbed: expected Pod t/a undisturbed; found phase was nothing, is Failed"
     )
 
 

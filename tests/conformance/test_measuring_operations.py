@@ -1,4 +1,4 @@
-"""Operations that wait for what is told: metrics, logs, prepared claims, numbers of objects."""
+"""Operations that wait for what is told: metrics, logs, numbers of objects."""
 
 import pytest
 from cell_in_memory import POD, Control, run
@@ -66,22 +66,6 @@ async def test_a_log_that_cannot_be_had_fails_in_time():
     failure = await one("podLogs: {name: a, matches: x}", Control())
 
     assert failure.startswith("podLogs: expected a's log with x; found ")
-
-
-@pytest.mark.parametrize(
-    ("body", "failure"),
-    [
-        ("node: n, count: 2", ""),
-        ("node: other, count: 0", ""),
-        ("node: n, count: 1", "prepared: expected 1 claims prepared on n; found t/a, t/b"),
-    ],
-)
-async def test_prepared_claims_are_counted(body: str, failure: str):
-    """So many claims are prepared on the node."""
-    control = Control()
-    control.held = {"n": ["t/a", "t/b"]}
-
-    assert await one(f"prepared: {{{body}}}", control) == failure
 
 
 @pytest.mark.parametrize(

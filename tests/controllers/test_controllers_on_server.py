@@ -296,3 +296,18 @@ async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
     await cluster.client.delete(CONFIG_MAPS, "owner", "default")
     await collector._discover()
     await cluster.until(lambda: gone(cluster, SECRETS, "dependent"))
+
+
+async def test_the_garbage_collector_follows_nothing_that_is_followed_already(cluster):
+    """It hears the informers that other controllers have, and has its own of the rest only."""
+    collector = next(one for one in cluster.controllers if one.name == "garbage-collector-controller")
+
+    assert [ref for ref in collector._monitors if cluster.informers.existing(ref)] == []
+    pod = await cluster.client.create(
+        PODS,
+        {
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    )
+    await cluster.until(lambda: collector._graph.node(pod["metadata"]["uid"]))

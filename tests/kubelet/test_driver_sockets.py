@@ -12,6 +12,7 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.component import Health
 from kubeskew.apimachinery.errors import unknown_path
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.drivers.host import DriverHost
 from kubeskew.kubelet.drivers.settings import DriverFile, parse_node
 from kubeskew.kubelet.protocols import dra, dra_health, registration
@@ -85,6 +86,7 @@ class Driver:
             health=Health(None),
             stop=asyncio.Event(),
             options=options,
+            reloads=[],
         )
         self.host = DriverHost(ctx, DRIVER, self.read, sync_delay=0.01)
         self._task = asyncio.create_task(self.host.run())
@@ -371,3 +373,40 @@ async def test_another_version_is_spoken_when_the_server_changes(driver):
     driver.server.outage = lambda request: unknown_path() if "/v1/" in request.target else None
     await driver.server.disconnect()
     await driver.until(lambda: driver.host.state()["api"] == "resource.k8s.io/v1beta1")
+
+
+async def test_every_call_of_a_kubelet_is_recorded(driver):
+    """Calls are noted in order with what was answered per claim, over a restart of the driver."""
+    uid = await driver.claim()
+    await driver.call("Prepare", uid)
+    await driver.call("Prepare", uid)
+    await driver.switch(failCalls="broken")
+    with pytest.raises(RpcError):
+        await driver.call("Unprepare", uid)
+    await driver.switch(refuseUnprepare="no")
+    await driver.call("Unprepare", uid)
+    await driver.stop()
+    driver.switches = {}
+    await driver.start()
+    await driver.call("Unprepare", uid)
+
+    log = Journal(driver.directory / "plugins" / DRIVER / "calls.jsonl").entries()
+    claims = [claim for entry in log for claim in entry["claims"]]
+    failed = "rpc error: code = Unknown desc = unprepare resource claims: broken"
+    assert [(entry["call"], entry["error"]) for entry in log] == [
+        ("NodePrepareResources", ""),
+        ("NodePrepareResources", ""),
+        ("NodeUnprepareResources", failed),
+        ("NodeUnprepareResources", ""),
+        ("NodeUnprepareResources", ""),
+    ]
+    assert {(claim["namespace"], claim["name"], claim["uid"]) for claim in claims} == {
+        ("default", "claim", uid)
+    }
+    assert [claim["error"] for claim in claims] == ["", "", "", "no", ""]
+    assert [[device["device"] for device in claim["devices"]] for claim in claims] == [
+        ["gpu-1", "gpu-2"],
+        ["gpu-1", "gpu-2"],
+        *([[]] * 3),
+    ]
+    assert [entry["time"] for entry in log] == sorted(entry["time"] for entry in log)

@@ -10,9 +10,7 @@ from kubeskew.apimachinery.quota.pod_resources import PodResources
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.limits import claim_errors, pod_errors
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.generations import Generations
-from kubeskew.apiserver.storage.records import Entry
-from kubeskew.apiserver.unreadable import object_of
+from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 _REMEMBERED = 1000
@@ -28,7 +26,7 @@ class LimitRanger(Plugin):
     def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
         self._sums = PodResources(pod_level=services.features.pods.pod_resources, overhead=False)
-        self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
+        self._parsed = ParsedObjects(_REMEMBERED)
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.object
@@ -60,14 +58,7 @@ class LimitRanger(Plugin):
         if not is_pod and attributes.subresource:
             return ()
         entries = self._store.list("limitranges", attributes.namespace).entries
-        return [self._parse(entry) for entry in entries]
-
-    def _parse(self, entry: Entry) -> Object:
-        found = self._parsed.get(entry.revision)
-        if found is None:
-            found = object_of(entry)
-            self._parsed.put(entry.revision, found)
-        return found
+        return [self._parsed.of(entry) for entry in entries]
 
 
 def _fill_in(pod: Object, limits: Sequence[Object]) -> None:

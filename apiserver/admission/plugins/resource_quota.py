@@ -19,10 +19,9 @@ from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasse
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.quota_checking import Asked, QuotaError, check
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
 from kubeskew.apiserver.caching.store_cache import Derived
-from kubeskew.apiserver.storage.records import Entry, Key
-from kubeskew.apiserver.unreadable import object_of
+from kubeskew.apiserver.storage.records import Key
 
 _RESOURCE = "resourcequotas"
 _CLAIMS = "resourceclaims.resource.k8s.io"
@@ -59,7 +58,7 @@ class ResourceQuota(Plugin):
         self._store = services.store
         world = services.world
         self._evaluators = Evaluators(world.gates, world.clock, claim_facts(services))
-        self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
+        self._parsed = ParsedObjects(_REMEMBERED)
         self._waiting: dict[str, list[_Waiter]] = {}
         self._deciding: dict[str, asyncio.Task[None]] = {}
 
@@ -116,14 +115,7 @@ class ResourceQuota(Plugin):
 
     def _quotas(self, namespace: str, names: Collection[str] | None) -> list[Object]:
         entries = self._store.list(_RESOURCE, namespace).entries
-        return [self._parse(entry) for entry in entries if names is None or entry.key.name in names]
-
-    def _parse(self, entry: Entry) -> Object:
-        found = self._parsed.get(entry.revision)
-        if found is None:
-            found = object_of(entry)
-            self._parsed.put(entry.revision, found)
-        return found
+        return [self._parsed.of(entry) for entry in entries if names is None or entry.key.name in names]
 
 
 def _fit(quotas: list[Object], waiting: Sequence[_Waiter]) -> tuple[list[Object], list[_Waiter]]:

@@ -10,9 +10,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.authorization.pod_secrets import secret_names
-from kubeskew.apiserver.caching.generations import Generations
-from kubeskew.apiserver.storage.records import Entry, Key
-from kubeskew.apiserver.unreadable import object_of
+from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
+from kubeskew.apiserver.storage.records import Key
 
 DEFAULT = "default"
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -37,7 +36,7 @@ class ServiceAccount(Plugin):
         self._store = services.store
         self._clock = services.world.clock
         self._entropy = services.world.entropy
-        self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
+        self._parsed = ParsedObjects(_REMEMBERED)
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.object
@@ -87,16 +86,9 @@ class ServiceAccount(Plugin):
                 await self._store.refresh()
                 entry = self._store.get(key)
             if entry is not None:
-                return self._parse(entry)
+                return self._parsed.of(entry)
         why = not_found(GroupResource("", "serviceaccount"), name).message
         raise attributes.refuse(f"error looking up service account {attributes.namespace}/{name}: {why}")
-
-    def _parse(self, entry: Entry) -> Object:
-        found = self._parsed.get(entry.revision)
-        if found is None:
-            found = object_of(entry)
-            self._parsed.put(entry.revision, found)
-        return found
 
     def _mount(self, spec: Object) -> None:
         """Mount the token where nothing else is mounted, making the volume if any container needs it."""

@@ -19,7 +19,7 @@ INVALID = "Invalid"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """Holds the decision of one validation: admitted if there is no message. `position` is its own in the
     policy.
     """
@@ -35,7 +35,7 @@ class Result:
     deny.
     """
 
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[PolicyDecision] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -110,14 +110,14 @@ class Evaluator:
                 result.decisions.append(self._failed(position, outcome.error))
             elif outcome.value is not True:
                 message, budget = self._message(validation, bound, budget)
-                result.decisions.append(Decision(position, message, validation.reason))
+                result.decisions.append(PolicyDecision(position, message, validation.reason))
             else:
-                result.decisions.append(Decision(position))
+                result.decisions.append(PolicyDecision(position))
         self._annotate(result, bound)
         return result
 
-    def _failed(self, position: int, message: str) -> Decision:
-        return Decision(position, message) if self._fails else Decision(position)
+    def _failed(self, position: int, message: str) -> PolicyDecision:
+        return PolicyDecision(position, message) if self._fails else PolicyDecision(position)
 
     @staticmethod
     def _message(validation: _Validation, bound: Mapping[str, Any], budget: int) -> tuple[str, int]:

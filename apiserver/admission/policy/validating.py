@@ -11,7 +11,7 @@ from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attrib
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
-from kubeskew.apiserver.admission.policy.decisions import INVALID, Decision, Evaluator, Result
+from kubeskew.apiserver.admission.policy.decisions import INVALID, Evaluator, PolicyDecision, Result
 from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
 from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
 from kubeskew.apiserver.admission.services import AdmissionServices
@@ -136,7 +136,7 @@ def _enforce(
 
 
 def _note_failure(
-    policy: Policy[Evaluator], binding: Binding, decision: Decision, attributes: Attributes
+    policy: Policy[Evaluator], binding: Binding, decision: PolicyDecision, attributes: Attributes
 ) -> None:
     failure: Object = {
         "message": decision.message,

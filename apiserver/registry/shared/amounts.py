@@ -157,7 +157,8 @@ def _claim_errors(claims: list[Any], claim_names: Collection[str], path: str) ->
     seen: set[str] = set()
     for position, claim in enumerate(claims):
         at = index(path, position)
-        name, request = claim.get("name") or "", claim.get("request") or ""
+        named = {"name": claim} if isinstance(claim, str) else claim  # strings in KEP-3063 as drafted
+        name, request = named.get("name") or "", named.get("request") or ""
         if not name:
             yield required(at)
             continue

@@ -10,7 +10,7 @@ from kubeskew.apimachinery.objects import Object
 
 _SERVICE_PORT = {"name": "", "protocol": "", "appProtocol": None, "port": 0, "targetPort": 0, "nodePort": 0}
 _TAINT = {"key": "", "value": "", "effect": "", "timeAdded": None}
-_CLAIM = {"name": "", "resourceClaimName": None, "resourceClaimTemplateName": None}
+_CLAIM_SPEC = ("resourceClassName", "parameters", "allocationMode")
 _SECCOMP = {"type": "", "localhostProfile": None}
 _SECURITY = dict.fromkeys(
     (
@@ -57,8 +57,16 @@ def taint(obj: Object) -> Object:
     return _shown(obj, _TAINT)
 
 
-def pod_claim(claim: Object) -> Object:
-    return _shown(claim, _CLAIM)
+def pod_claim(claim: Object, sources: tuple[str, ...], *, named: bool) -> Object:
+    """Of a pod, with its sources; they alone where they are a struct of their own."""
+    name = {"name": ""} if named else {}
+    shown = _shown(claim, name | dict.fromkeys(sources))
+    template = claim.get("template")
+    if template is not None:  # with metadata embedded, which has JSON names
+        metadata = {"creationTimestamp": None, **(template.get("metadata") or {})}
+        spec = {_go_name(field): (template.get("spec") or {}).get(field) for field in _CLAIM_SPEC}
+        shown["Template"] = metadata | {"Spec": spec}
+    return shown
 
 
 def seccomp_profile(profile: Object) -> Object:

@@ -5,10 +5,10 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread/comm
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 from kubeskew.apimachinery.labels import NOTHING, LabelSelector, Requirement, SelectorError
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework import node_affinity
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -16,11 +16,9 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.taints import untolerated
 
-Object = Mapping[str, Any]
-
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"
-SYSTEM_DEFAULTS: Sequence[Object] = (
+SYSTEM_DEFAULTS: Sequence[ObjectView] = (
     {"topologyKey": HOSTNAME, "whenUnsatisfiable": SOFT, "maxSkew": 3},
     {"topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": SOFT, "maxSkew": 5},
 )
@@ -84,7 +82,7 @@ def has_all_keys(labels: Mapping[str, str], constraints: Iterable[Constraint]) -
 class Constraints:
     """Finds a pod's constraints: its own, or the default ones if it has none."""
 
-    def __init__(self, handle: Handle, args: Object) -> None:
+    def __init__(self, handle: Handle, args: ObjectView) -> None:
         """`args` are PodTopologySpreadArgs."""
         self._features: SchedulerFeatures = handle.features
         self.system_defaulted = (args.get("defaultingType") or "System") == "System"
@@ -107,7 +105,7 @@ class Constraints:
             return ()
         return [self._made(entry, selector) for entry in defaults]
 
-    def _own(self, pod: PodInfo, constraint: Object) -> Constraint:
+    def _own(self, pod: PodInfo, constraint: ObjectView) -> Constraint:
         try:
             selector = LabelSelector.from_object(constraint.get("labelSelector"))
         except SelectorError:
@@ -119,7 +117,7 @@ class Constraints:
                 selector = LabelSelector((*selector.requirements, *more.requirements))
         return self._made(constraint, selector)
 
-    def _made(self, constraint: Object, selector: LabelSelector) -> Constraint:
+    def _made(self, constraint: ObjectView, selector: LabelSelector) -> Constraint:
         features = self._features
         policies = features.node_inclusion_policy
         return Constraint(
@@ -159,5 +157,5 @@ class Constraints:
         return LabelSelector((*LabelSelector.from_labels(same).requirements, *more))
 
 
-def _is(found: Object, owner: Object) -> bool:
+def _is(found: ObjectView, owner: ObjectView) -> bool:
     return bool(found["metadata"].get("uid") == owner.get("uid"))

@@ -7,9 +7,9 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.structuralschema import (
     CoercionError,
-    Rules,
     Structural,
     coerce,
     default,
@@ -49,7 +49,7 @@ SCHEMA = {
 
 
 def faults(old: Any, new: Any, minor: int = 36) -> list[str]:
-    rules = Rules.of(FeatureGates(Version(minor)))
+    rules = features_of(FeatureGates(Version(minor))).schemas
     found = validate_update({"spec": new}, {"spec": old}, Structural.of(SCHEMA, rules))
     return [error.path for error in found]
 

@@ -6,7 +6,8 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.structuralschema import Rules, validate_definition, warnings
+from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.structuralschema import validate_definition, warnings
 
 AT = "spec.validation.openAPIV3Schema"
 X = f"{AT}.properties[x]"
@@ -297,4 +298,4 @@ def test_unknown_formats_are_warned_of():
         "properties": {"a": {"type": "string", "format": "odd"}, "b": {"type": "integer", "format": "int32"}},
     }
     assert warnings(definition(root)) == ['unrecognized format "odd"']
-    assert warnings(definition(root), Rules.of(FeatureGates(Version(33)))) == []
+    assert warnings(definition(root), features_of(FeatureGates(Version(33))).schemas) == []

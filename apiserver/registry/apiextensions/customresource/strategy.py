@@ -4,7 +4,7 @@ Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_str
 """
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, invalid
@@ -66,11 +66,23 @@ class InstanceStrategy(Strategy):
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
+        scale = self._scale_faults(new)
+        return self._faults(structuralschema.validate_update, new, old, ctx, [metadata, scale])
+
+    def _faults(
+        self,
+        validate: Callable[..., list[FieldError]],
+        new: Object,
+        old: Object,
+        ctx: StrategyContext,
+        others: Sequence[list[FieldError]],
+    ) -> list[FieldError]:
+        """Returns the faults by `validate`, which puts `others` in their places; warns of forgiven ones."""
         wrong = self._wrong_kind(new)
         if wrong:
             return wrong
-        scale, forgiven = self._scale_faults(new), list[FieldError]()
-        faults = structuralschema.validate_update(new, old, self._structural, metadata, scale, forgiven)
+        forgiven: list[FieldError] = []
+        faults = validate(new, old, self._structural, *others, forgiven)
         ctx.warn(map(str, forgiven))
         return faults
 
@@ -153,15 +165,8 @@ class InstanceStatusStrategy(InstanceStrategy):
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        wrong = self._wrong_kind(new)
-        if wrong:
-            return wrong
-        scale, forgiven = self._scale_status_faults(new), list[FieldError]()
-        faults = structuralschema.validate_status_update(
-            new, old, self._structural, metadata, scale, forgiven
-        )
-        ctx.warn(map(str, forgiven))
-        return faults
+        scale = self._scale_status_faults(new)
+        return self._faults(structuralschema.validate_status_update, new, old, ctx, [metadata, scale])
 
 
 def _of_finalizers(names: Iterable[str]) -> list[str]:

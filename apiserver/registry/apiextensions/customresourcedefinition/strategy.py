@@ -68,13 +68,13 @@ class DefinitionStrategy(OwnRules):
         return (("status",),)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return validation.validate(obj, structuralschema.Rules.of(ctx.gates))
+        return validation.validate(obj, ctx.features.schemas)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return validation.validate_update(new, old, structuralschema.Rules.of(ctx.gates))
+        return validation.validate_update(new, old, ctx.features.schemas)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return structuralschema.warnings(obj, structuralschema.Rules.of(ctx.gates))
+        return structuralschema.warnings(obj, ctx.features.schemas)
 
     def stays_after_delete(self, obj: Object) -> bool:
         """The first delete marks; from then on its finalizers keep a definition."""

@@ -16,6 +16,7 @@ from kubeskew.apiserver.registry.defaulting.context import (
     fill_null,
     struct,
 )
+from kubeskew.apiserver.registry.shared.inline_claims import claim_spec_defaults
 
 FILE_MODE = 0o644
 
@@ -78,6 +79,9 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
     _round_up(spec.get("overhead") or {})
     for volume in each(spec, "volumes"):
         _volume(volume, ctx)
+    for claim in each(spec, "resourceClaims"):
+        if claim.get("template") is not None:
+            claim_spec_defaults(struct(claim["template"], "spec"))
     for found in each(spec, "containers", "initContainers", "ephemeralContainers"):
         container(found)
 

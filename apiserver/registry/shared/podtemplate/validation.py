@@ -7,7 +7,6 @@ does not have costs nothing here, as pods are what is created most.
 from collections.abc import Iterator, Sequence
 
 from kubeskew.apimachinery.field import (
-    ROOT,
     FieldError,
     child,
     duplicate,
@@ -20,7 +19,6 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.shared import amounts
-from kubeskew.apiserver.registry.shared.internal_values import pod_claim
 from kubeskew.apiserver.registry.shared.podtemplate import (
     affinity,
     environments,
@@ -32,6 +30,7 @@ from kubeskew.apiserver.registry.shared.podtemplate import (
 from kubeskew.apiserver.registry.shared.podtemplate import (
     annotations as pod_annotations,
 )
+from kubeskew.apiserver.registry.shared.podtemplate.claims import claim_errors
 from kubeskew.apiserver.registry.shared.podtemplate.containers import (
     PodFacts,
     init_containers,
@@ -63,7 +62,7 @@ def pod_spec_errors(
         found, known = pod_volumes.volume_errors(spec["volumes"], child(path, "volumes"), options, pod_name)
         errors += found
     if get("resourceClaims"):
-        errors += _claims(spec["resourceClaims"], child(path, "resourceClaims"), pod)
+        errors += claim_errors(spec["resourceClaims"], child(path, "resourceClaims"), options.features, pod)
     facts = PodFacts(
         volumes=known,
         claims={claim.get("name") or "" for claim in get("resourceClaims") or ()} - {""},
@@ -177,40 +176,6 @@ def _group(group: Object, path: str) -> Iterator[FieldError]:
         yield invalid(path, None, "must specify one of: `podGroupName`")
     else:
         yield from (invalid(path, name, text) for text in names.dns1123_subdomain(name))
-
-
-def _claims(claims: list[Object], path: str, pod: Object | None) -> Iterator[FieldError]:
-    """Checks `resourceClaims`, in the flat shape (1.31 on) or with `source` (before)."""
-    if pod_annotations.MIRROR in ((pod or {}).get("annotations") or {}):
-        yield from (forbidden(ROOT, "static pods do not support resource claims") for _ in claims)
-        return
-    seen: set[str] = set()
-    for position, claim in enumerate(claims):
-        at = index(path, position)
-        name = claim.get("name") or ""
-        if not name:
-            yield required(child(at, "name"))
-        elif name in seen:
-            yield duplicate(child(at, "name"), name)
-        else:
-            yield from (invalid(child(at, "name"), name, text) for text in names.dns1123_label(name))
-            seen.add(name)
-        inside = child(at, "source") if claim.get("source") else at
-        yield from _claim_source(claim.get("source") or claim, inside)
-
-
-def _claim_source(source: Object, path: str) -> Iterator[FieldError]:
-    fields = ("resourceClaimName", "resourceClaimTemplateName")
-    used = [name for name in fields if source.get(name) is not None]
-    if len(used) > 1:
-        text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        yield invalid(path, pod_claim(source), text)
-    elif not used:
-        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        yield invalid(path, pod_claim(source), text)
-    for field in used:
-        texts = names.dns1123_subdomain(source[field])
-        yield from (invalid(child(path, field), source[field], text) for text in texts)
 
 
 def template_errors(template: Object, path: str, options: PodOptions) -> list[FieldError]:

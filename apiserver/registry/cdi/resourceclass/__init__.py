@@ -1,0 +1,1 @@
+"""Holds what is particular to ResourceClass of cdi.k8s.io."""

@@ -1,0 +1,21 @@
+"""Decides how ResourceClasses of cdi.k8s.io are written.
+
+Source: KEP-3063 as drafted, section API; where the draft is silent, as the kind shipped in 1.26.
+"""
+
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
+
+
+class ResourceClassStrategy(CheckedAsNew, Returned):
+    """Lets a class change: a claim keeps the name of the driver that allocated it."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(csi_driver_name(obj.get("driverName") or "", "driverName"))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return []

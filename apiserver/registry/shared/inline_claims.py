@@ -1,0 +1,34 @@
+"""Holds what claims of cdi.k8s.io and the templates of claims inside of pods share: rules and defaults.
+
+Source: KEP-3063 as drafted, section API.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.defaulting.context import fill
+from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
+
+_MODES = ("Delayed", "Immediate")
+
+
+def claim_spec_defaults(spec: Object) -> None:
+    """Sets the default of a claim's spec: to wait for a pod."""
+    fill(spec, allocationMode="Delayed")
+
+
+def claim_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """Checks a claim's spec; its parameters are the driver's to check, and its class need not exist."""
+    name, mode = spec.get("resourceClassName") or "", spec.get("allocationMode") or ""
+    at = child(path, "resourceClassName")
+    yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+    if mode not in _MODES:
+        yield not_supported(child(path, "allocationMode"), mode, _MODES)
+
+
+def claim_template_errors(template: Object, path: str) -> Iterator[FieldError]:
+    """Checks a template inside of a pod: labels, annotations and a claim's spec."""
+    yield from template_metadata_errors(template.get("metadata") or {}, child(path, "metadata"))
+    yield from claim_spec_errors(template.get("spec") or {}, child(path, "spec"))

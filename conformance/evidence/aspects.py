@@ -1,0 +1,97 @@
+"""Lists what of a pod, its claims and its node has to stay as it is for the pod to be undisturbed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubeskew.apimachinery.claim_users import reservation
+
+Object = Mapping[str, Any]
+Aspects = dict[str, Any]  # by what people call it
+
+# Every kubelet writes these; other conditions come and go with its version and gates.
+_CONDITIONS = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+_STATUS = ("phase", "reason", "startTime", "podIP", "extendedResourceClaimStatus")
+
+
+def of_pod(pod: Object) -> Aspects:
+    """Returns where a pod runs, how its containers are, its conditions, and the claims made for it."""
+    status = pod.get("status") or {}
+    found: Aspects = {
+        "deletionTimestamp": (pod.get("metadata") or {}).get("deletionTimestamp"),
+        "node": (pod.get("spec") or {}).get("nodeName"),
+    }
+    found |= {name: status.get(name) for name in _STATUS}
+    for claim in status.get("resourceClaimStatuses") or []:
+        found[f"claim for {claim['name']}"] = claim.get("resourceClaimName")
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(kind) or []:
+            for name in ("containerID", "restartCount", "state", "ready"):
+                found[f"{container['name']}.{name}"] = container.get(name)
+    return found | dict(_conditions(status))
+
+
+def comparable(old: Aspects, new: Aspects) -> Aspects:
+    """Returns the old aspects that have to be there still."""
+    return {
+        name: value
+        for name, value in old.items()
+        if name in new
+        or not name.startswith("condition ")
+        or name.removeprefix("condition ").startswith(_CONDITIONS)
+    }
+
+
+def _conditions(status: Object) -> Iterator[tuple[str, str]]:
+    for condition in status.get("conditions") or []:
+        since = f" since {condition['lastTransitionTime']}" if condition.get("lastTransitionTime") else ""
+        yield f"condition {condition['type']}", f"{condition['status']}{since}"
+
+
+def of_claim(claim: Object, name: str, pod: Object) -> Aspects:
+    """Returns which devices a claim has, and whether it is reserved for the pod."""
+    status = claim.get("status") or {}
+    devices = (status.get("allocation") or {}).get("devices") or {}
+    results = [
+        "/".join(str(result.get(key)) for key in ("request", "driver", "pool", "device"))
+        for result in devices.get("results") or []
+    ]
+    return {
+        f"claim {name} exists": bool(claim),
+        f"claim {name}'s deletionTimestamp": (claim.get("metadata") or {}).get("deletionTimestamp"),
+        f"claim {name}'s devices": sorted(results),
+        f"claim {name} reserved for the pod": reservation(claim, pod, groups=True) is not None,
+    }
+
+
+def readiness(node: Object) -> Aspects:
+    """Returns whether a node is ready, and since when."""
+    name = node["metadata"]["name"]
+    conditions = dict(_conditions(node.get("status") or {}))
+    return {f"node {name}'s condition Ready": conditions.get("condition Ready")}
+
+
+def resources(node: Object, used: set[str]) -> Aspects:
+    """Returns how much a node has of some resources."""
+    name, status = node["metadata"]["name"], node.get("status") or {}
+    return {
+        f"node {name}'s {kind} of {resource}": (status.get(kind) or {}).get(resource)
+        for kind in ("capacity", "allocatable")
+        for resource in sorted(used)
+    }
+
+
+def used_resources(pod: Object) -> set[str]:
+    """Returns the resources that the pod's containers ask for."""
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    wanted = [container.get("resources") or {} for container in containers]
+    return {name for entry in wanted for kind in ("requests", "limits") for name in entry.get(kind) or {}}
+
+
+def claim_names(pod: Object) -> set[str]:
+    """Returns the claims a pod uses: named in its spec, made from templates, or for extended resources."""
+    status = pod.get("status") or {}
+    names = {entry.get("resourceClaimName") for entry in (pod.get("spec") or {}).get("resourceClaims") or []}
+    names |= {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or []}
+    names.add((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    return {name for name in names if name}

@@ -1,0 +1,233 @@
+"""Finds how pods that were to live on were disturbed: what changed, from what to what, when and by whom.
+
+Compared are the pod, its claims and its node as they were noted before the first change, with every write of
+the log since then, so that what went and came back is found, too; and what drivers and the runtime recorded.
+A repeated NodePrepareResources is no disturbance, a NodeUnprepareResources is.
+"""
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.conformance.evidence import aspects
+from kubeskew.conformance.evidence.aspects import Aspects, Object
+from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.nodes import UNPREPARE, NodeRecords, PreparedClaim
+
+_CLAIMS = "resourceclaims.resource.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A pod as it was before the first change; `prepared` are those of its claims that its node held so."""
+
+    pod: Object
+    node: Object | None
+    prepared: Sequence[PreparedClaim]
+    revision: int  # of the store
+    time: str  # RFC 3339 with microseconds
+
+    @property
+    def node_name(self) -> str:
+        return (self.pod.get("spec") or {}).get("nodeName") or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster at the moment of the check. `prepared` lacks nodes whose kubelet does not answer."""
+
+    nodes: Mapping[str, Object]
+    prepared: Mapping[str, Sequence[PreparedClaim]]
+    log: Sequence[Logged]
+    records: NodeRecords
+
+    def writes(self, resource: str, uids: set[str]) -> Iterator[Write]:
+        """Yields the writes of the objects of these UIDs."""
+        for entry in self.log:
+            if isinstance(entry, Write) and entry.resource == resource and _uid(entry.value) in uids:
+                yield entry
+
+    def revision_at(self, time: str) -> int:
+        """Returns the revision of the last write before a moment."""
+        at = bisect_left(self.log, time, key=lambda entry: entry.time)
+        return self.log[at - 1].revision if at else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One disturbance. `returned` says that it was undone later; `write` is the first that brought it."""
+
+    what: str
+    before: Any
+    after: Any
+    write: Write | None = None
+    returned: bool = False
+
+    @property
+    def revision(self) -> float:
+        return self.write.revision if self.write is not None else math.inf
+
+    def __str__(self) -> str:
+        before, after = _shown(self.before), _shown(self.after)
+        text = f"{self.what} was {before}, {'became' if self.returned else 'is'} {after}"
+        text += " for a time" if self.returned else ""
+        write = self.write
+        return text + (f" (written by {write.by} at revision {write.revision})" if write is not None else "")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else json.dumps(value, default=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A disturbance that nodes recorded, after the write of some revision."""
+
+    revision: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def disturbances(noted: Noted, pod: Object, seen: Seen) -> list[str]:
+    """Lists how a pod that is still there was disturbed, in the order in which it happened."""
+    claims = _claims(noted, seen)
+    history = _since(noted, seen, "pods", noted.pod)
+    found: list[Change | Incident] = [*_compared(noted.pod, pod, history, aspects.of_pod)]
+    for uid in sorted(claims):
+        found += _claim_changes(noted, seen, uid)
+    found += _node_changes(noted, seen)
+    found += _unprepared(noted, seen)
+    found += _calls(noted, seen, set(claims) | {claim.uid for claim in noted.prepared})
+    found += _containers(noted, seen)
+    return [*map(str, sorted(found, key=lambda incident: incident.revision))]
+
+
+def ending(noted: Noted, seen: Seen) -> str:
+    """Says how a pod that is not there any more ended."""
+    history = _since(noted, seen, "pods", noted.pod)
+    marked = next((write for write in history if write.value["metadata"].get("deletionTimestamp")), None)
+    deleted = next((write for write in history if write.verb == "delete"), None)
+    text = "it is gone"
+    if marked is not None and marked.verb != "delete":
+        text += f", to be deleted as {marked.by} wrote at revision {marked.revision}"
+    return text + (f", deleted by {deleted.by} at revision {deleted.revision}" if deleted is not None else "")
+
+
+def _since(noted: Noted, seen: Seen, resource: str, obj: Object) -> list[Write]:
+    return [write for write in seen.writes(resource, {_uid(obj)}) if write.revision > noted.revision]
+
+
+def _compared(before: Object, now: Object, history: Sequence[Write], of: Any) -> Iterator[Change]:
+    """Yields what differs now, and what differed in between."""
+    old, new = of(before), of(now)
+    between: list[tuple[Write, Aspects]] = [
+        (write, of({} if write.verb == "delete" else write.value)) for write in history
+    ]
+    for name, value in aspects.comparable(old, new).items():
+        first = next(
+            ((write, found[name]) for write, found in between if name in found and found[name] != value), None
+        )
+        if new.get(name) != value:
+            yield Change(name, value, new.get(name), first[0] if first else None)
+        elif first:
+            yield Change(name, value, first[1], first[0], returned=True)
+
+
+def _claims(noted: Noted, seen: Seen) -> dict[str, Object]:
+    """Returns the claims that the pod used when it was noted, as they were then, by UID."""
+    names, namespace = aspects.claim_names(noted.pod), noted.pod["metadata"]["namespace"]
+    found: dict[str, Object] = {}
+    for entry in seen.log:
+        if not isinstance(entry, Write) or entry.revision > noted.revision:
+            continue
+        if entry.resource == _CLAIMS and entry.namespace == namespace and entry.name in names:
+            found.pop(_uid(entry.value), None)
+            if entry.verb != "delete":
+                found[_uid(entry.value)] = entry.value
+    return found
+
+
+def _claim_changes(noted: Noted, seen: Seen, uid: str) -> Iterator[Change]:
+    writes = [*seen.writes(_CLAIMS, {uid})]
+    before = [write for write in writes if write.revision <= noted.revision][-1]
+    history = writes[writes.index(before) + 1 :]
+
+    def of(claim: Object) -> Aspects:
+        return aspects.of_claim(claim, before.name, noted.pod)
+
+    if history:
+        now = {} if history[-1].verb == "delete" else history[-1].value
+        yield from _compared(before.value, now, history, of)
+
+
+def _node_changes(noted: Noted, seen: Seen) -> Iterator[Change]:
+    """Yields how often the node was not Ready, and what it lacks now of what the pod uses."""
+    if noted.node is None:
+        return
+    name, used = noted.node_name, aspects.used_resources(noted.pod)
+    now = seen.nodes.get(name)
+    history = _since(noted, seen, "nodes", noted.node)
+    if now is None or _uid(now) != _uid(noted.node):
+        gone = next((write for write in history if write.verb == "delete"), None)
+        yield Change(f"node {name}", _uid(noted.node), _uid(now) if now else None, gone)
+        return
+    yield from _compared(noted.node, now, history, aspects.readiness)
+    resources = _compared(noted.node, now, history, lambda node: aspects.resources(node, used))
+    yield from (change for change in resources if not change.returned)  # plugins come and go with a kubelet
+
+
+def _unprepared(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
+    """Yields claims that the pod's node held prepared and does not hold now, or with other devices."""
+    if noted.node_name not in seen.prepared:
+        return
+    held = {(claim.driver, claim.uid): claim for claim in seen.prepared[noted.node_name]}
+    for claim in noted.prepared:
+        now, name = held.get((claim.driver, claim.uid)), f"{claim.namespace}/{claim.name}"
+        if now is None:
+            lost = f"no longer holds the devices of claim {name} prepared by {claim.driver}"
+            yield Incident(math.inf, f"node {claim.node} {lost}")
+            continue
+        for what, old, new in (
+            ("devices", claim.device_names, now.device_names),
+            ("CDI devices", claim.cdi_ids, now.cdi_ids),
+        ):
+            if old != new:
+                yield Change(f"{what} of claim {name}, prepared by {claim.driver}", old, new)
+
+
+def _calls(noted: Noted, seen: Seen, uids: set[str]) -> Iterator[Incident]:
+    for call in seen.records.calls:
+        if call.call == UNPREPARE and call.uid in uids and call.time > noted.time:
+            revision = seen.revision_at(call.time)
+            failed = f", which failed: {call.error}" if call.error else ""
+            yield Incident(
+                revision,
+                f"kubelet/{call.node} called {call.call} of driver {call.driver} "
+                f"for claim {call.namespace}/{call.name} after revision {revision}{failed}",
+            )
+
+
+def _containers(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
+    devices: dict[str, Sequence[str]] = {}
+    for event in seen.records.containers:
+        if event.pod_uid != _uid(noted.pod):
+            continue
+        known = devices.get(event.container)
+        if event.time > noted.time:
+            revision = seen.revision_at(event.time)
+            what = f"the runtime of {event.node} {event.what} container {event.container}"
+            yield Incident(revision, f"{what} after revision {revision}")
+            if known is not None and [*known] != [*event.cdi_devices]:
+                yield Change(f"CDI devices in container {event.container}", known, event.cdi_devices)
+        devices[event.container] = event.cdi_devices
+
+
+def _uid(obj: Object) -> str:
+    return str(obj["metadata"].get("uid") or "")

@@ -1,0 +1,73 @@
+"""The evidence that nodes give beside the API: what drivers were asked for, and what ran in the runtime."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+UNPREPARE = "NodeUnprepareResources"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaim:
+    """A claim whose devices a node's kubelet holds prepared by a driver.
+
+    `devices` are `{pool, device, requests, cdiIDs, shareID}` each.
+    """
+
+    node: str
+    driver: str
+    namespace: str
+    name: str
+    uid: str
+    devices: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def device_names(self) -> list[str]:
+        return sorted(device["device"] for device in self.devices)
+
+    @property
+    def cdi_ids(self) -> list[str]:
+        """Returns each CDI device ID once."""
+        return sorted({cdi_id for device in self.devices for cdi_id in device.get("cdiIDs") or ()})
+
+    def __str__(self) -> str:
+        devices = f" with {', '.join(self.device_names)}" if self.devices else ""
+        return f"{self.namespace}/{self.name} by {self.driver} on {self.node}{devices}"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCall:
+    """A kubelet's call of a driver for one claim, as the driver's own log has it.
+
+    `error` is the answer for the claim, or why the call failed as a whole.
+    """
+
+    time: str  # RFC 3339 with microseconds
+    node: str
+    driver: str
+    call: str  # NodePrepareResources or NodeUnprepareResources
+    namespace: str
+    name: str
+    uid: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEvent:
+    """A container that the runtime of a node started, stopped or saw exit."""
+
+    time: str
+    node: str
+    pod_uid: str
+    container: str
+    id: str
+    what: str  # started, stopped, exited
+    cdi_devices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecords:
+    """Everything that drivers and runtimes have recorded, in the order of time."""
+
+    calls: Sequence[DriverCall] = field(default_factory=tuple)
+    containers: Sequence[ContainerEvent] = field(default_factory=tuple)
