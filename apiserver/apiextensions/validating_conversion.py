@@ -7,10 +7,14 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apiserver.webhooks.validation import validate_ca_bundle, validate_service, validate_url
+from kubeskew.apiserver.webhooks.validation import (
+    review_version_errors,
+    validate_ca_bundle,
+    validate_service,
+    validate_url,
+)
 
 _PATH = "spec.conversion"
 _CLIENT = f"{_PATH}.webhookClientConfig"
@@ -79,13 +83,6 @@ def _review_versions(versions: Sequence[Any], *, lenient: bool) -> Iterator[Fiel
     if not versions:
         yield required(_REVIEWS)
         return
-    seen: set[str] = set()
-    for position, version in enumerate(versions):
-        if version in seen:
-            yield invalid(index(_REVIEWS, position), version, "duplicate version")
-            continue
-        seen.add(version)
-        for problem in names.dns1035_label(version):
-            yield invalid(index(_REVIEWS, position), version, problem)
-    if not lenient and not seen & set(_KNOWN):
+    yield from review_version_errors(versions, _REVIEWS)
+    if not lenient and not set(versions) & set(_KNOWN):
         yield invalid(_REVIEWS, list(versions), f"must include at least one of {', '.join(_KNOWN)}")

@@ -7,11 +7,12 @@ import base64
 import binascii
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json import dumps
+from typing import Any
 from urllib.parse import urlsplit
 
-from kubeskew.apimachinery.field import FieldError, child, invalid, required
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
@@ -114,3 +115,14 @@ def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
             why = "x509: malformed certificate"
     if why:
         yield invalid(path, bundle, f"unable to load root certificates: {why}")
+
+
+def review_version_errors(versions: Sequence[Any], path: str) -> Iterator[FieldError]:
+    """Yields the faults of the versions of reviews that a webhook takes, each for itself."""
+    seen: set[str] = set()
+    for position, version in enumerate(versions):
+        if version in seen:
+            yield invalid(index(path, position), version, "duplicate version")
+            continue
+        seen.add(version)
+        yield from (invalid(index(path, position), version, text) for text in names.dns1035_label(version))

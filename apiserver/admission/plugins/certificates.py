@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.certificate_requests import requested_certificate
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP, User
@@ -65,15 +66,7 @@ class CertificateSubjectRestriction(Plugin):
         spec = (attributes.object or {}).get("spec") or {}
         if spec.get("signerName") != _CLIENT:
             return
-        from kubeskew.apimachinery.certificate_requests import (  # cryptography is slow
-            RequestError,
-            parse_request,
-        )
-
-        try:
-            request = parse_request(spec.get("request") or "")
-        except RequestError as error:
-            raise attributes.refuse(f"failed to parse CSR: {error}") from None
+        request = requested_certificate(attributes, "failed to parse CSR")
         if MASTERS_GROUP in request.organizations:
             why = f"use of {_CLIENT} signer with {MASTERS_GROUP} group is not allowed"
             raise attributes.refuse(why)

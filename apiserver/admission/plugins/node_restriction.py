@@ -9,6 +9,7 @@ from typing import Any
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.certificate_requests import requested_certificate
 from kubeskew.apiserver.admission.plugins.token_audiences import token_audiences
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.authorization.node import LEASES, node_of
@@ -162,15 +163,7 @@ class NodeRestriction(Plugin):
             return
         if spec.get("signerName") not in {_CLIENT, _SERVING}:
             return
-        from kubeskew.apimachinery.certificate_requests import (  # cryptography is slow
-            RequestError,
-            parse_request,
-        )
-
-        try:
-            request = parse_request(spec.get("request") or "")
-        except RequestError as error:
-            raise attributes.refuse(f"unable to parse csr: {error}") from None
+        request = requested_certificate(attributes, "unable to parse csr")
         if request.common_name != f"system:node:{node}":
             raise attributes.refuse(f"can only create a node CSR with CN=system:node:{node}")
 

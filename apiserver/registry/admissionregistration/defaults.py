@@ -10,13 +10,7 @@ from kubeskew.apiserver.registry.defaulting.context import (
     fill_null,
     struct,
 )
-
-_PORT = 443
-
-
-def _service(client: Object) -> None:
-    if client.get("service") is not None:
-        fill_null(client["service"], port=_PORT)
+from kubeskew.apiserver.registry.shared.service_references import default_service_port
 
 
 def _selectors(obj: Object) -> None:
@@ -29,7 +23,7 @@ def _webhook(webhook: Object) -> None:
     _selectors(webhook)
     for rule in each(webhook, "rules"):
         fill_null(rule, scope="*")
-    _service(struct(webhook, "clientConfig"))
+    default_service_port(struct(webhook, "clientConfig"))
 
 
 def validating_webhooks(obj: Object, _: DefaultingContext) -> None:

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.admissionregistration import match_rules as rules
 from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
 from kubeskew.apiserver.registry.shared.selectors import selector_errors
-from kubeskew.apiserver.webhooks.validation import validate_service, validate_url
+from kubeskew.apiserver.webhooks.validation import review_version_errors, validate_service, validate_url
 
 _REVIEWS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
@@ -118,12 +118,6 @@ def _reviews_errors(versions: list[str] | None, path: str, allowed: Leniency) ->
     if not versions:
         yield required(path, f"must specify one of {listed}")
         return
-    seen: set[str] = set()
-    for position, version in enumerate(versions):
-        if version in seen:
-            yield invalid(index(path, position), version, "duplicate version")
-            continue
-        seen.add(version)
-        yield from (invalid(index(path, position), version, text) for text in names.dns1035_label(version))
+    yield from review_version_errors(versions, path)
     if not _is_known(versions) and not allowed.unknown_reviews:
         yield invalid(path, versions, f"must include at least one of {listed}")

@@ -7,16 +7,9 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting.context import (
     DefaultingContext,
     fill,
-    fill_null,
     struct,
 )
-
-_PORT = 443
-
-
-def _service(client: Object) -> None:
-    if client.get("service") is not None:
-        fill_null(client["service"], port=_PORT)
+from kubeskew.apiserver.registry.shared.service_references import default_service_port
 
 
 def definition(obj: Object, _: DefaultingContext) -> None:
@@ -26,4 +19,4 @@ def definition(obj: Object, _: DefaultingContext) -> None:
         fill(names, singular=names["kind"].lower(), listKind=f"{names['kind']}List")
     if spec.get("conversion") is None:
         spec["conversion"] = {"strategy": "None"}
-    _service(((spec["conversion"].get("webhook") or {}).get("clientConfig")) or {})
+    default_service_port(((spec["conversion"].get("webhook") or {}).get("clientConfig")) or {})
