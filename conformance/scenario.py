@@ -32,7 +32,8 @@ class Operation:
     @property
     def about(self) -> str:
         """Kind and name of what it is done to, as far as the file says them: `Pod newcomer`."""
-        body = self.body.get("resource") or self.body.get("ref") or self.body
+        resource = self.body.get("resource")  # a fault's is a name
+        body = (resource if isinstance(resource, Mapping) else None) or self.body.get("ref") or self.body
         metadata = body.get("metadata") or body
         known = body.get("kind"), metadata.get("name"), body.get("component"), body.get("node")
         return " ".join(text for text in known if isinstance(text, str))
