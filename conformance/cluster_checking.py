@@ -13,6 +13,7 @@ from kubeskew.cluster.planning import check_gates, initial_target
 from kubeskew.conformance.bindings import bind, names_in
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS
+from kubeskew.conformance.operations import faults
 from kubeskew.conformance.scenario import Cell, Operation, Scenario
 
 _KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
@@ -73,6 +74,8 @@ def _check_operation(
     if "component" in body:
         every = [*spec.components, *_KINDS, *devices, "driver"]
         _check_known(body["component"], every, f"{where}.component", "component")
+    if operation.kind == "fault":
+        faults.check(body, where)
     if operation.kind == "driver":
         _check_known(drivers.component(str(body["name"])), devices, f"{where}.name", "component")
     for node in [body["node"]] if body.get("node") else body.get("nodes") or []:

@@ -91,6 +91,7 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         "divergence": asdict(cell.divergence) if cell.divergence else None,
         "components": [asdict(each) for each in cell.components],
         "pods": [asdict(each) for each in cell.pods],
+        "faults": [asdict(moment) for moment in cell.faults],
         "steps": [_step_json(step, verdict) for step, verdict in cell.verdicts()],
     }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.conformance.evidence.divergence import Divergence
+from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import PodLife
 from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.evidence.stretches import Stretch
@@ -130,6 +131,7 @@ class CellResult:
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[Stretch] = ()
     pods: Sequence[PodLife] = ()
+    faults: Sequence[FaultMoment] = ()
     began: str = ""  # the times of the log's first and last entry
     ended: str = ""
     seed: int | None = None  # of a simulation; processes run without one

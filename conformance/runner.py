@@ -11,6 +11,7 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.fault_moments import fault_moments
 from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.record import record
 from kubeskew.conformance.evidence.stretches import stretches
@@ -110,6 +111,7 @@ async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
         result.began, result.ended = log[0].time, log[-1].time
     result.components = stretches(log)
     result.pods = pod_lives(log)
+    result.faults = fault_moments(log)
     result.record = record(log, [step.revisions[1] for step in result.steps if not step.not_run])
 
 

@@ -1,11 +1,10 @@
 """Checks the names in faults against the API's, and suggests the one that may have been meant."""
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.suggestions import did_you_mean
 
 
 @cache
@@ -33,11 +32,5 @@ def missing_resource(plural: str) -> str:
         return ""
     known = _by_kind().get(plural.lower())
     return f"there is no resource {plural}" + (
-        f"; did you mean {known}?" if known else near(plural, plurals())
+        f"; did you mean {known}?" if known else did_you_mean(plural, plurals())
     )
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """Returns a question for the known name that resembles `name` most, empty if none does."""
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -38,9 +38,10 @@ from typing import Any
 
 from kubeskew.apimachinery.faults.calls import COMMITS, VERBS, WRITES
 from kubeskew.apimachinery.faults.fault import ANY, Effect, Fault, Kind, Selector, Timing
-from kubeskew.apimachinery.faults.names import missing_resource, near
+from kubeskew.apimachinery.faults.names import missing_resource
 from kubeskew.apimachinery.faults.reading_effects import EFFECTS, read_effect
 from kubeskew.apimachinery.faults.reading_values import FaultError, duration, flag, is_duration, number, text
+from kubeskew.apimachinery.suggestions import did_you_mean
 
 SELECTORS = ("verb", "resource", "subresource", "namespace", "name", "user", "event")
 TIMINGS = ("nth", "every", "probability", "times", "for", "seed")
@@ -79,7 +80,7 @@ def check_keys(body: Mapping[str, Any]) -> None:
     """Checks that every key is known and one effect is named. Raises FaultError."""
     for key in body:
         if key not in KEYS:
-            hint = near(str(key), KEYS) or f"; known are {', '.join(KEYS)}"
+            hint = did_you_mean(str(key), KEYS) or f"; known are {', '.join(KEYS)}"
             raise FaultError(f"unknown key {key}{hint}")
     effects = [key for key in EFFECTS if key in body]
     if len(effects) != 1:
@@ -94,7 +95,7 @@ def _component(value: Any) -> str:
     needs_name = kind in ("kubelet", "driver")
     base = kind.rpartition("-")[0] if kind.startswith("apiserver-") and kind[10:].isdigit() else kind
     if base not in KINDS_OF_COMPONENTS:
-        raise FaultError(f"component: there is no component {value}{near(kind, KINDS_OF_COMPONENTS)}")
+        raise FaultError(f"component: there is no component {value}{did_you_mean(kind, KINDS_OF_COMPONENTS)}")
     if needs_name != bool(slash and name):
         raise FaultError(f"component: expected {f'{kind}/NAME' if needs_name else base}, found {value}")
     return value
@@ -125,7 +126,7 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
     for verb in verbs:
         if verb not in (*VERBS, ANY):
             meant = _METHODS.get(str(verb).lower())
-            hint = f"; did you mean {meant}?" if meant else near(str(verb), VERBS)
+            hint = f"; did you mean {meant}?" if meant else did_you_mean(str(verb), VERBS)
             raise FaultError(f"verb: there is no verb {verb}{hint or _KNOWN_VERBS}")
     if event:
         if verbs not in ((), ("watch",)):
@@ -157,7 +158,7 @@ def _event(body: Mapping[str, Any], effect: Effect) -> str:
     if not event and effect.kind is Kind.DELAY and body.get("verb") == "watch":
         return ANY
     if event and event not in EVENTS:
-        raise FaultError(f"event: there is no event {event}{near(event.upper(), EVENTS)}")
+        raise FaultError(f"event: there is no event {event}{did_you_mean(event.upper(), EVENTS)}")
     if event and (effect.kind in (Kind.CRASH, Kind.OUTAGE) or effect.place in ("request", "answer")):
         raise FaultError(f"event: an event of a watch cannot be met by {effect}")
     return event

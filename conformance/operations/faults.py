@@ -12,10 +12,10 @@ the cell. The keys of a fault stand in apimachinery/faults/reading.py.
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.faults.names import near
 from kubeskew.apimachinery.faults.reading import check_keys, read
 from kubeskew.apimachinery.faults.reading_values import FaultError
 from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import bind, expression
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
@@ -47,7 +47,7 @@ def check(body: Mapping[str, Any], where: str) -> None:
 def _check_reference(body: Mapping[str, Any], verbs: list[str]) -> None:
     known = [verbs[0], TIMEOUT] if verbs[0] == AWAIT else [verbs[0]]
     if unknown := [key for key in body if key not in known]:
-        raise FaultError(f"{unknown[0]}: cannot stand beside {verbs[0]}{near(unknown[0], known)}")
+        raise FaultError(f"{unknown[0]}: cannot stand beside {verbs[0]}{did_you_mean(unknown[0], known)}")
     if not isinstance(body[verbs[0]], str):
         raise FaultError(f"{verbs[0]}: expected the id of a fault, found {body[verbs[0]]!r}")
 

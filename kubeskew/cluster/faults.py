@@ -14,10 +14,10 @@ from typing import Any
 from kubeskew.apimachinery.faults.deciding import Progress
 from kubeskew.apimachinery.faults.fault import Kind
 from kubeskew.apimachinery.faults.journal import PLAN, Entry, Plan, journal_path, load_plan, read_account
-from kubeskew.apimachinery.faults.names import near
 from kubeskew.apimachinery.faults.reading import ALL, read
 from kubeskew.apimachinery.faults.reading_values import FaultError
 from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.processes import Processes
@@ -115,7 +115,7 @@ def added(state: State, plan: Plan, body: Mapping[str, Any]) -> tuple[Plan, Entr
         raise UserError(f"fault: {error}") from error
     known = state.components()
     if fault.component not in known:
-        hint = near(fault.component, known) or f"; there are {', '.join(known)}"
+        hint = did_you_mean(fault.component, known) or f"; there are {', '.join(known)}"
         raise UserError(f"fault: there is no component {fault.component}{hint}")
     entry = Entry(plan.revision + 1, fault, {**body, "id": fault.id})
     return Plan(plan.revision + 1, (*plan.entries, entry)), entry
@@ -126,7 +126,7 @@ def without(plan: Plan, name: str) -> tuple[Plan, Sequence[Entry]]:
     gone = [entry for entry in plan.entries if name in (ALL, entry.fault.id)]
     if not gone and name != ALL:
         names = [entry.fault.id for entry in plan.entries]
-        hint = near(name, names) or f"; there are {', '.join(names) or 'none'}"
+        hint = did_you_mean(name, names) or f"; there are {', '.join(names) or 'none'}"
         raise UserError(f"there is no fault {name}{hint}")
     kept = tuple(entry for entry in plan.entries if entry not in gone)
     return Plan(plan.revision + 1, kept), gone
