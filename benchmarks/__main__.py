@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import uvloop
 
-from benchmarks import apiserver, clusters, mixed, scheduling, stalls
+from benchmarks import apiserver, cells, clusters, mixed, scheduling, stalls
 from benchmarks.row import Row
 from benchmarks.server import running_server
 
@@ -30,7 +30,8 @@ async def _up(_options: argparse.Namespace) -> AsyncIterator[Row]:
 
 
 async def _cell(_options: argparse.Namespace) -> AsyncIterator[Row]:
-    yield await clusters.cell()
+    for row in await cells.rows():
+        yield row
 
 
 async def _mixed(options: argparse.Namespace) -> AsyncIterator[Row]:
