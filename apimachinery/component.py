@@ -42,6 +42,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
+WAIT = "wait"  # parameter of /readyz: how many seconds the answer may take, until the component is ready
 ANNOUNCE_RETRY_SECONDS = 0.2
 _ANNOUNCE_SECONDS = 2.0  # how long an announcement waits for the server
 

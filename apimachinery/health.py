@@ -1,5 +1,6 @@
 """The HTTP endpoint of a component: `/healthz /livez /readyz /metrics` and its JSON pages, on loopback."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -8,10 +9,15 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
+from kubeskew.apimachinery.component import WAIT
+
 if TYPE_CHECKING:
     from kubeskew.apimachinery.component import Health
 
 log = logging.getLogger(__name__)
+
+WAIT_SECONDS_MAX = 30.0
+_LOOK_SECONDS = 0.005
 
 
 @asynccontextmanager
@@ -19,11 +25,13 @@ async def serve_health(health: "Health", address: str, port: int) -> AsyncIterat
     """Serve `health` while the context is open; gives the port."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/readyz" and WAIT in request.query:
+            await _until_ready(health, request.query[WAIT])
         return answer(health, request.path, request.query.getall("name[]", ()))
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None))
+    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.2)
     await runner.setup()
-    site = web.TCPSite(runner, address, port, shutdown_timeout=0.2)
+    site = web.TCPSite(runner, address, port)
     await site.start()
     bound: int = runner.addresses[0][1]
     log.info("serving health and metrics on http://%s:%d", address, bound)
@@ -31,6 +39,21 @@ async def serve_health(health: "Health", address: str, port: int) -> AsyncIterat
         yield bound
     finally:
         await runner.cleanup()
+
+
+async def _until_ready(health: "Health", seconds: str) -> None:
+    """Returns once the component is ready, or after so many seconds; at once if that is no number.
+
+    The question may hang instead of being asked again and again: looking costs no more than some calls.
+    """
+    try:
+        looks = int(min(float(seconds), WAIT_SECONDS_MAX) / _LOOK_SECONDS)
+    except ValueError:
+        return
+    for _ in range(looks):
+        if not health.failing():
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def answer(health: "Health", path: str, names: Collection[str] = ()) -> web.Response:

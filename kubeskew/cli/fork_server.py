@@ -9,6 +9,7 @@ import ctypes
 import gc
 import importlib
 import json
+import logging
 import os
 import pkgutil
 import select
@@ -20,7 +21,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 REQUEST_BYTES = 1 << 17  # an environment may be large
 
@@ -149,9 +150,30 @@ def main(descriptor: str, *kinds: str) -> None:
     arguments = ForkServer(socket.socket(fileno=int(descriptor)), ahead).serve()
     if arguments is None:
         os._exit(0)
-    from kubeskew.cli.main import main as run
+    leave(run(arguments))
 
-    run(arguments)
+
+def run(arguments: list[str]) -> int:
+    """Runs the component and returns its exit code."""
+    from kubeskew.cli.main import main as kubeskew
+
+    try:
+        kubeskew(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process without taking the interpreter down module by module, which takes 40 ms of CPU.
+
+    A component that returns has stopped its threads and closed its files; what is written is the last lines
+    of its log.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

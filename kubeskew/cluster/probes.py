@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
+from kubeskew.apimachinery.component import WAIT
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.naming import named
 from kubeskew.cluster.processes import Processes
@@ -33,7 +34,7 @@ class HTTPTransport:
     def __init__(self, directory: StateDir) -> None:
         tls = ssl.create_default_context(cafile=str(directory.ca))
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
+            connector=aiohttp.TCPConnector(ssl=tls),
             headers={
                 "Authorization": f"Bearer {directory.token.read_text().strip()}",
                 "User-Agent": "kubeskew/0.1",
@@ -84,12 +85,16 @@ class Probes:
             return None
         return json.loads(text)
 
-    async def missing(self, process: Process, killed: Collection[str] = ()) -> Missing:
+    async def missing(self, process: Process, killed: Collection[str] = (), wait: float = 0.0) -> Missing:
         """Returns what `process` still lacks to be ready; nobody waits for nodes that are
-        `killed`, or that a fault has ended."""
+        `killed`, or that a fault has ended.
+
+        Components but the API server may take up to `wait` seconds to answer, until they are ready.
+        """
         if process.kind == "apiserver":
             return await self._apiserver_missing(process)
-        status, text = await self.request("GET", f"http://127.0.0.1:{process.port}/readyz")
+        path = f"/readyz?{WAIT}={wait}" if wait else "/readyz"
+        status, text = await self.request("GET", process.url(path))
         if status != 200:
             return text or "no answer"
         return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""

@@ -12,7 +12,8 @@ from kubeskew.cluster.state import Process, State, StateDir
 
 START_SECONDS = 60.0
 SLOW_SECONDS = 4.0  # after which a wait is told, again and again
-POLL_SECONDS = 0.03
+POLL_SECONDS = 0.01
+_WAIT_SECONDS = 0.3  # that a component may take to answer, until it is ready
 _POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
 _NOT_LEADING = "leading: not leading"
 
@@ -62,7 +63,7 @@ async def _wait_one(
             return await _kubelets_missing(probes, state) or await driver_readiness.missing(
                 probes, state, process
             )
-        lacking = await probes.missing(process, state.killed_nodes)
+        lacking = await probes.missing(process, state.killed_nodes, _WAIT_SECONDS)
         if lacking and process.kind == "kubelet":
             await _check_kubelets(probes, process)
         return lacking
@@ -88,7 +89,7 @@ async def _kubelets_missing(probes: Probes, state: State) -> Missing:
     """Returns what running kubelets lack: nothing comes of a driver before its nodes are up."""
     for kubelet in state.of_kind("kubelet"):
         if probes.alive(kubelet):
-            lacking = await probes.missing(kubelet, state.killed_nodes)
+            lacking = await probes.missing(kubelet, state.killed_nodes, _WAIT_SECONDS)
             if lacking:
                 return f"{kubelet.name}: {lacking}"
     return ""
