@@ -57,7 +57,7 @@ def _pod(load: Load, service: SchedulerService, number: int) -> PodInfo:
     return PodInfo(pod)
 
 
-def place(load: Load, service: SchedulerService, pods: list[PodInfo]) -> None:
+async def place(load: Load, service: SchedulerService, pods: list[PodInfo]) -> None:
     (finder,), (profile,) = service.scheduler.finders.values(), service.scheduler.profiles.values()
     for pod in pods:
         state = CycleState()
@@ -65,7 +65,7 @@ def place(load: Load, service: SchedulerService, pods: list[PodInfo]) -> None:
         if not isinstance(node, str):
             raise RuntimeError(f"{load.what}: {node}")
         service.cache.assume(pod, node)
-        status = profile.run_reserves(state, pod, node)
+        status = await profile.run_reserves(state, pod, node)
         if not status.is_success:
             raise RuntimeError(status.message)
 
@@ -91,7 +91,7 @@ async def main(options: argparse.Namespace) -> None:
         if options.profile:
             profile.runcall(place, load, service, pods)
         else:
-            place(load, service, pods)
+            await place(load, service, pods)
         used = time.process_time() - before
         print(f"pods {first:5} to {first + size:5}: {used / size * 1000:.2f} ms of CPU per pod", flush=True)
     if options.profile:

@@ -153,7 +153,7 @@ class Scheduler:
         self._cache.assume(pod, found)
         self._queue.nominator.remove(pod.uid)
         reserving = self._clock.monotonic()
-        status = profile.run_reserves(state, pod, found)
+        status = await profile.run_reserves(state, pod, found)
         self._observe_point(profile.name, "Reserve", status, reserving)
         if not status.is_success:
             await self._undo(state, pod, found)
@@ -181,7 +181,7 @@ class Scheduler:
             return
         self._queue.done(pod.uid)
         self._reporter.scheduled(pod, node)
-        self.profiles[pod.scheduler_name].run_post_binds(state, pod, node)
+        await self.profiles[pod.scheduler_name].run_post_binds(state, pod, node)
         self._observe_success(queued, began)
 
     async def _bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
@@ -223,11 +223,14 @@ class Scheduler:
         await self._fail(queued, status, result.nominated_node if result else None, began)
 
     async def _fail_with(self, queued: QueuedPod, status: Status, began: float) -> None:
-        """Handles a failure of Reserve or later, of one plugin."""
+        """Handles a failure of Reserve or later: one plugin is to blame, on the one node that was chosen."""
         if status.is_rejected:
-            nodes = len(self._cache.nodes())
-            diagnosis = Diagnosis(nodes, {"": status})
-            queued.rejected_by = {status.plugin} if status.plugin else set()
+            diagnosis = Diagnosis(1, {"": status})
+            blamed = {status.plugin} if status.plugin else set()
+            if status.code is Code.PENDING:
+                queued.pending_by = blamed
+            else:
+                queued.rejected_by = blamed
             status = Status(status.code, (diagnosis.message(),))
         await self._fail(queued, status, None, began)
 

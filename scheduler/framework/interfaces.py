@@ -133,8 +133,8 @@ class NormalizeStatefully(Plugin, Protocol):
 
 @runtime_checkable
 class Reserve(Plugin, Protocol):
-    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Reserves in memory what the pod will use on the node."""
+    async def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Reserves in memory what the pod will use on the node; no other pod is tried before this returns."""
         ...
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -168,8 +168,8 @@ class Bind(Plugin, Protocol):
 
 @runtime_checkable
 class PostBind(Plugin, Protocol):
-    def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Runs after a success; informational."""
+    async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Cleans up after a success; never raises."""
         ...
 
 

@@ -233,9 +233,12 @@ class Profile:
 
     # -- binding
 
-    def run_reserves(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+    async def run_reserves(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         for plugin in self.reserves:
-            status = self._timed(state, plugin.name, "Reserve", plugin.reserve, pod, node)
+            began = self.monotonic() if state.recorded else 0.0
+            status = await plugin.reserve(state, pod, node)
+            if state.recorded:
+                self._record(plugin.name, "Reserve", status, began)
             if not status.is_success:
                 return _explained("Reserve", plugin.name, status)
         return SUCCESS
@@ -272,9 +275,9 @@ class Profile:
             return status if status.is_success else _explained("Bind", plugin.name, status)
         return failed(f"no bind plugin took the pod {pod.key}")
 
-    def run_post_binds(self, state: CycleState, pod: PodInfo, node: str) -> None:
+    async def run_post_binds(self, state: CycleState, pod: PodInfo, node: str) -> None:
         for plugin in self.post_binds:
-            plugin.post_bind(state, pod, node)
+            await plugin.post_bind(state, pod, node)
 
 
 def _nowhere(limiting: Sequence[str]) -> Status:

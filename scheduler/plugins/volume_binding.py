@@ -152,7 +152,7 @@ class VolumeBinding:
 
     # -- taking and writing
 
-    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+    async def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: _State | None = state.read(NAME)
         for claim, volume in own.choices[node].volumes if own is not None else ():
             self._assumed[volume["metadata"]["name"]] = claim["metadata"]["uid"]

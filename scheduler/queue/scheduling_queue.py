@@ -121,7 +121,7 @@ class SchedulingQueue:
         self._blame(queued, 1)
         if queued.pending_by and any(self._interests.helps(queued, event) for event in since):
             queued.tried = float("-inf")  # no backoff for a pod that only waited
-        if not queued.rejected_by or any(self._interests.helps(queued, event) for event in since):
+        if queued.failed or any(self._interests.helps(queued, event) for event in since):
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._waiting.add(queued)

@@ -200,7 +200,7 @@ class DynamicResources:
 
     # -- taking and writing
 
-    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+    async def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: PodState | None = state.read(NAME)
         where = self._node(node)
         if own is None or where is None:
