@@ -20,6 +20,7 @@ from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.metrics.metrics import Metrics
+from kubeskew.scheduler.plugins.dynamicresources.classic.dra_manager import ClassicState
 from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
 from kubeskew.scheduler.plugins.registry import PluginContext
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -51,7 +52,7 @@ class SchedulerService:
             name: EventRecorder(client, world.clock, name, host, modern=True) for name in names
         }
         self.cache = Cache()
-        dynamic = DynamicState(world, self._features)
+        dynamic = self._dynamic_state(world)
         handle = self._handle(world, client, names[0])
         made, filters = self._profiles(settings, handle, dynamic)
         self.queue = SchedulingQueue(
@@ -85,6 +86,12 @@ class SchedulerService:
         self.leading = False
         self._watch_sizes()
 
+    def _dynamic_state(self, world: World) -> DynamicState | ClassicState:
+        classic = self._features.classic
+        if classic is None or classic.beside_devices:
+            return DynamicState(world, self._features)
+        return ClassicState(world, self._features, classic)
+
     def _handle(self, world: World, client: APIClient, name: str) -> Handle:
         return Handle(
             client,
@@ -99,7 +106,7 @@ class SchedulerService:
         )
 
     def _profiles(
-        self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState
+        self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState | ClassicState
     ) -> tuple[list[Profile], dict[str, NodeFilter]]:
         """Returns the profiles, and what runs the filters of each."""
         made, filters = [], {}

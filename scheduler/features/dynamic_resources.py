@@ -31,6 +31,7 @@ class DynamicResourcesFeatures:
     owner_capitalized: bool  # 1.36+: "for Pod x (Pod is not owner)"
     deletion_helps: bool  # 1.37+: the deletion of a claim is an event that pods wait for
     allocatable_helps: bool  # 1.34+: node events include what can be allocated (extended resources)
+    refuses_controllers: bool  # 1.31, without the gate that has drivers allocate claims
     idle_reason: str  # in PostFilter, without checking claims
     quiet_without_claims: bool  # 1.33: unless the pod has none at all
     stuck_reason: str  # in PostFilter, if no claim can be freed
@@ -57,6 +58,7 @@ class DynamicResourcesFeatures:
             owner_capitalized=minor >= 36,
             deletion_helps=minor >= 37,
             allocatable_helps=minor >= 34,
+            refuses_controllers=minor == 31 and not gates.enabled("DRAControlPlaneController"),
             idle_reason="no new claims to deallocate" if speaks else "",
             quiet_without_claims=minor == 33,
             stuck_reason="still not schedulable" if speaks else "",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
@@ -14,6 +15,8 @@ class SchedulerFeatures:
     """Named decisions; nothing else in the scheduler depends on a version or a gate."""
 
     dynamic_resources: bool
+    devices: bool  # since 1.31: the scheduler allocates what slices tell of
+    classic: ClassicFeatures | None  # until 1.31 drivers allocate
     extended_resources: bool
     dynamic: DynamicResourcesFeatures
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
@@ -42,10 +45,13 @@ class SchedulerFeatures:
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerFeatures":
-        dynamic = gates.enabled("DynamicResourceAllocation") and version.minor >= _STRUCTURED_SINCE
+        dynamic_resources = gates.enabled("DynamicResourceAllocation")
+        dynamic = dynamic_resources and version.minor >= _STRUCTURED_SINCE
         extended = gates.enabled("DRAExtendedResource")
         return cls(
-            dynamic_resources=dynamic,
+            dynamic_resources=dynamic_resources,
+            devices=dynamic,
+            classic=ClassicFeatures.of(version, gates),
             extended_resources=dynamic and extended,
             dynamic=DynamicResourcesFeatures.of(version, gates),
             extended_resource_index=version.minor >= 35,

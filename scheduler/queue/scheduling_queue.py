@@ -25,6 +25,7 @@ from kubeskew.scheduler.queue.unschedulable_pods import Happened, Interests, Que
 LEFTOVER_SECONDS = 300.0  # seconds after which a rejected pod is tried again without an event
 FLUSH_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 3600.0
+_LONG_AGO = float("-inf")  # no backoff for a pod that only waited
 
 
 class SchedulingQueue:
@@ -45,6 +46,7 @@ class SchedulingQueue:
 
         `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried.
         """
+        self._with_hints = with_hints
         self._pops_from_backoff = pops_from_backoff
         self._clock = clock
         self._profiles = {profile.name: profile for profile in profiles}
@@ -119,8 +121,8 @@ class SchedulingQueue:
         queued.failures += 1
         queued.failed = not queued.rejected_by and not queued.pending_by
         self._blame(queued, 1)
-        if queued.pending_by and any(self._interests.helps(queued, event) for event in since):
-            queued.tried = float("-inf")  # no backoff for a pod that only waited
+        if self._with_hints and any(self._interests.ends_wait(queued, event) for event in since):
+            queued.tried = _LONG_AGO
         if queued.failed or any(self._interests.helps(queued, event) for event in since):
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
@@ -148,6 +150,8 @@ class SchedulingQueue:
             self._happened.append(happened)
         for queued in self._waiting.helped_by(happened):
             self._waiting.pop(queued.uid)
+            if self._interests.ends_wait(queued, happened):
+                queued.tried = _LONG_AGO
             self._requeue(queued, event.label)
 
     def _remember(self, events: Iterator[Happened]) -> None:

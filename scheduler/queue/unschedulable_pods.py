@@ -80,8 +80,15 @@ class Interests:
         kept_by = queued.kept_by
         if not kept_by or happened.event.resource is EventResource.ANY:
             return True
+        return self._any_hint(kept_by, queued, happened)
+
+    def ends_wait(self, queued: QueuedPod, happened: Happened) -> bool:
+        """Returns whether a plugin waited for this with its Pending: the pod need not back off then."""
+        return bool(queued.pending_by) and self._any_hint(frozenset(queued.pending_by), queued, happened)
+
+    def _any_hint(self, plugins: frozenset[str], queued: QueuedPod, happened: Happened) -> bool:
         pod, old, new = queued.info.pod, happened.old, happened.new
-        return any(hint.hint is None or hint.hint(pod, old, new) for hint in self.of(kept_by, happened.event))
+        return any(hint.hint is None or hint.hint(pod, old, new) for hint in self.of(plugins, happened.event))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class AllocationRun:
         self._files = files
         self._features = AllocatorFeatures.of(version, gates)
         scheduler_features = SchedulerFeatures.of(version, gates)
-        if not scheduler_features.dynamic_resources:
+        if not scheduler_features.devices:
             hint = "choose 1.31 or later" if version.minor < 31 else "set DynamicResourceAllocation=true"
             raise UserError(f"the scheduler of {version} allocates no devices: {hint}")
         classes = DeviceClasses()

@@ -30,3 +30,13 @@ class DRAEdge:
         if self._same:
             return {**obj, **internal}
         return convert({**obj, **internal}, GroupVersionKind(ref.group, ref.version, ref.kind))
+
+
+class PlainEdge(DRAEdge):
+    """Leaves objects as the server has them: classic releases have no other version to think in."""
+
+    def incoming(self, ref: Ref, obj: Object) -> Object:
+        return obj
+
+    def outgoing(self, ref: Ref, obj: Object) -> Object:
+        return obj

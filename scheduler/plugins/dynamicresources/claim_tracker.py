@@ -1,7 +1,7 @@
 """Tracks all claims: those of the informer, newer ones that the scheduler wrote, and allocations not
 written yet."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import controller_of
@@ -51,6 +51,10 @@ class ClaimTracker:
 
     def get(self, namespace: str, name: str) -> Object | None:
         return self._claims.get((namespace, name))
+
+    def all(self) -> Iterable[Object]:
+        """Returns the claims; a live view."""
+        return self._claims.values()
 
     def extended_resource_claim(self, pod: Object) -> Object | None:
         """Returns the pod's claim for extended resources, if there is one."""

@@ -2,6 +2,7 @@
 deletion."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
@@ -25,8 +26,11 @@ class ClaimError(Exception):
 class ClaimWriter:
     """Claims have the v1 shape on this side. Methods raise StatusError, ClaimError or a connection error."""
 
-    def __init__(self, client: APIClient, edge: DRAEdge, clock: Clock, *, stamps: bool) -> None:
+    def __init__(
+        self, client: APIClient, edge: DRAEdge, clock: Clock, *, stamps: bool, finalizer: str = FINALIZER
+    ) -> None:
         """`stamps`: allocations have a timestamp, for binding conditions."""
+        self._finalizer = finalizer
         self._client = client
         self._edge = edge
         self._ref = edge.refs.claims
@@ -48,10 +52,13 @@ class ClaimWriter:
         result: Mapping[str, Any] | None,
         consumer: Object,
         seen: Callable[[Object], None],
+        *,
+        beside: Mapping[str, Any] = MappingProxyType({}),
     ) -> Object:
         """Writes the allocation (if there is one to write) and the reservation for `consumer`.
 
-        `seen` is called with every version of the claim that the server has accepted on the way.
+        `seen` is called with every version of the claim that the server has accepted on the way; `beside`
+        is written to the status with an allocation.
         """
 
         async def attempt(current: Object) -> Object:
@@ -60,24 +67,29 @@ class ClaimWriter:
             if result is not None:
                 if allocation(current) is not None:
                     raise ClaimError(f"claim {display(current)} got allocated elsewhere in the meantime")
-                if FINALIZER not in (current["metadata"].get("finalizers") or []):
+                if self._finalizer not in (current["metadata"].get("finalizers") or []):
                     current = await self._add_finalizer(current)
                     seen(current)
-            return await self._reserve(current, result, consumer)
+            return await self._reserve(current, None if result is None else (result, beside), consumer)
 
         return await self._retrying(claim, attempt, f"get updated claim {display(claim)} after conflict")
 
     async def _add_finalizer(self, claim: Object) -> Object:
-        finalizers = [*(claim["metadata"].get("finalizers") or []), FINALIZER]
+        finalizers = [*(claim["metadata"].get("finalizers") or []), self._finalizer]
         try:
             return await self._update(_with_finalizers(claim, finalizers))
         except StatusError as error:
             raise _explained(f"add finalizer to claim {display(claim)}", error) from error
 
-    async def _reserve(self, claim: Object, result: Mapping[str, Any] | None, consumer: Object) -> Object:
+    async def _reserve(
+        self,
+        claim: Object,
+        result: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
+        consumer: Object,
+    ) -> Object:
         status = dict(claim.get("status") or {})
         if result is not None:
-            status["allocation"] = dict(result)
+            status |= {**result[1], "allocation": dict(result[0])}
         status["reservedFor"] = [*(status.get("reservedFor") or []), consumer]
         what = "reservation" if result is None else "allocation and reservation"
         if self._stamps:
@@ -117,7 +129,7 @@ class ClaimWriter:
 
         async def attempt(current: Object) -> Object:
             finalizers = current["metadata"].get("finalizers") or []
-            rest = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
+            rest = [finalizer for finalizer in finalizers if finalizer != self._finalizer]
             try:
                 return await self._update(_with_finalizers(current, rest))
             except StatusError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import InformerFactory
-from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
+from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator
@@ -26,6 +26,10 @@ from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import DriverAllocation
+from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
+from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
 from kubeskew.scheduler.plugins.dynamicresources.plugin import Books, DynamicResources
@@ -51,6 +55,9 @@ class DynamicState:
         self.slices = SliceIndex(self._allocator_features)
         self.extended = _extended_resources(features)
         self.totals = self._device_totals()
+        self._contexts = None
+        if features.classic is not None:
+            self._contexts = SchedulingContexts(scheduling_context_ref(world.version), features.classic)
         self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_features.cel))
 
     def _device_totals(self) -> DeviceTotals | None:
@@ -72,7 +79,29 @@ class DynamicState:
             extended_claims = ExtendedResourceClaims(
                 self._features, self.claims, self.extended, handle.entropy
             )
-        return DynamicResources(features, self._books(handle), allocator, extended_claims, handle, profile)
+        return DynamicResources(
+            features,
+            self._books(handle),
+            allocator,
+            extended_claims,
+            self._driver_allocation(handle),
+            handle,
+            profile,
+        )
+
+    def _driver_allocation(self, handle: Handle) -> DriverAllocation | None:
+        classic = self._features.classic
+        if classic is None or self._contexts is None:
+            return None
+        client, entropy = handle.client, handle.entropy
+        return DriverAllocation(
+            classic,
+            self.claims,
+            self._contexts,
+            self.classes.get,
+            Negotiation(classic, self._contexts, client, entropy),
+            ClassicWriter(classic, client, self._edge, self.claims, handle.clock, entropy, {}),
+        )
 
     def _books(self, handle: Handle) -> Books:
         features = self._features.dynamic
@@ -106,6 +135,12 @@ class DynamicState:
             lambda old, obj: self._slice_changed(old, self._in(slices, obj)),
             lambda obj: self._taints.remove_slice(self._in(slices, obj)),
         )
+        if self._contexts is not None:
+            self._contexts.listener = queue.move
+            set_context = self._contexts.set_context
+            factory.informer(scheduling_context_ref(self._world.version)).add_handler(
+                set_context, lambda _, obj: set_context(obj), self._contexts.remove_context
+            )
         if self._features.device_taint_rules:
             factory.informer(taint_rules_ref(self._world.version)).add_handler(
                 self._taint_rule_changed,

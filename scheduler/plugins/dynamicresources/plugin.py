@@ -29,6 +29,8 @@ from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES, ClaimB
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import DriverAllocation
+from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
@@ -61,10 +63,13 @@ class DynamicResources:
         books: Books,
         allocator: Allocator,
         extended_claims: ExtendedResourceClaims | None,
+        drivers: DriverAllocation | None,
         handle: Handle,
         profile: str,
     ) -> None:
-        """`extended_claims` is None with DRAExtendedResource off."""
+        """`extended_claims` is None with DRAExtendedResource off, `drivers` where no controllers of drivers
+        allocate claims."""
+        self._drivers = drivers
         self._features = features
         self._claims = books.claims
         self._node = handle.cache.node
@@ -84,7 +89,8 @@ class DynamicResources:
         )
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return dynamicresources_hints.hints(self._pod_claims.of, self._features, with_hints=self._hinted)
+        hints = dynamicresources_hints.hints(self._pod_claims.of, self._features, with_hints=self._hinted)
+        return hints if self._drivers is None else [*hints, self._drivers.context_hint]
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         if not pod.spec.get("resourceClaims"):
@@ -114,7 +120,7 @@ class DynamicResources:
         own.pinned = [
             (index, selector)
             for index, claim in enumerate(claims)
-            if (selector := claim.node_selector) is not None
+            if (selector := claim.node_selector) is not None and not claim.is_driven
         ]
         faults = [fault for _, selector in own.pinned if (fault := selector_fault(selector))]
         if faults:
@@ -126,6 +132,11 @@ class DynamicResources:
             and not own.extended_claim.exists
         ):
             own.usual_extended_plan = self._extended_claims.usual(own, own.extended_claim, pod)
+        if self._drivers is not None:
+            try:
+                own.driven = self._drivers.of_pod(pod, [claim.claim for claim in claims])
+            except ForeignContextError as error:
+                return PreFilterResult(failed(error))
         own.kind = self._chooser.kind(own)
         own.situation = self._allocator.situation()
         state.write(NAME, own)
@@ -133,6 +144,10 @@ class DynamicResources:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
+        if self._drivers is not None and own.driven is not None:
+            status = self._drivers.filter(own.driven, node)
+            if not status.is_success:
+                return status
         known = self._chooser.known(own, node)
         if known is not None:
             return known
@@ -174,16 +189,25 @@ class DynamicResources:
             quiet = self._features.quiet_without_claims and not pod.spec.get("resourceClaims")
             return PostFilterResult(_idle("" if quiet else self._features.idle_reason))
         try:
-            freed = await self._binder.free_one(own, pod)
+            freed = await self._free_one(own, pod)
         except FAILURES as error:
             return PostFilterResult(failed(error))
         return PostFilterResult(freed if freed is not None else _idle(self._features.stuck_reason))
+
+    async def _free_one(self, own: PodState, pod: PodInfo) -> Status | None:
+        if self._drivers is not None and own.driven is not None:
+            freed = await self._drivers.free_one(own.driven, pod)
+            if freed is not None:
+                return freed
+        return await self._binder.free_one(own, pod)
 
     # -- which node
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
         """Skips scoring unless a claim has alternatives: else all nodes are alike."""
         own: PodState | None = state.read(NAME)
+        if own is not None and own.driven is not None and self._drivers is not None:
+            self._drivers.negotiation.pre_score(own.driven, [node.name for node in nodes])
         if own is None or not self._features.scores_alternatives:
             return SKIP
         return SUCCESS if own.claims and dynamicresources_scoring.has_alternatives(own) else SKIP
@@ -205,13 +229,19 @@ class DynamicResources:
         where = self._node(node)
         if own is None or where is None:
             return SUCCESS
+        status = self._reserve_devices(own, pod, where)
+        if not status.is_success or own.driven is None or self._drivers is None:
+            return status
+        return await self._drivers.negotiation.reserve(own.driven, pod, node, handled=len(own.to_allocate))
+
+    def _reserve_devices(self, own: PodState, pod: PodInfo, where: NodeInfo) -> Status:
         extended_plan = self._on_node(own, pod, where)
         if isinstance(extended_plan, Status):
             return extended_plan
         status = self._chooser.chosen(own, extended_plan, where)
         if not status.is_success:
             return status
-        choice = own.choices[node]
+        choice = own.choices[where.name]
         if choice.found is None:
             return SUCCESS
         try:
@@ -234,6 +264,10 @@ class DynamicResources:
         if own is None:
             return SUCCESS
         try:
+            if own.driven is not None and self._drivers is not None:
+                status = await self._drivers.negotiation.pre_bind(own.driven, pod)
+                if not status.is_success:
+                    return status
             await self._binder.bind(own, pod)
             await self._wait.wait(own, pod, node)
         except FAILURES as error:
@@ -242,8 +276,16 @@ class DynamicResources:
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         own: PodState | None = state.read(NAME)
-        if own is not None:
-            await self._binder.undo(own, pod)
+        if own is None:
+            return
+        if own.driven is not None and self._drivers is not None:
+            await self._drivers.negotiation.unreserve(own.driven, pod)
+        await self._binder.undo(own, pod)
+
+    async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        own: PodState | None = state.read(NAME)
+        if own is not None and own.driven is not None and self._drivers is not None:
+            await self._drivers.negotiation.post_bind(pod)
 
 
 def _idle(reason: str) -> Status:

@@ -54,6 +54,10 @@ class PodClaims:
 
     def usable(self, claim: Object, pod: Object) -> Status:
         """Returns whether a claim can be used or allocated at all."""
+        if self._features.refuses_controllers and claim["spec"].get("controller"):
+            return unresolvable("resourceclaim depends on disabled DRAControlPlaneController feature")
+        if (claim.get("status") or {}).get("deallocationRequested"):
+            return unresolvable("resourceclaim must be reallocated")
         if allocation(claim) is not None:
             free = can_be_reserved(claim) or self._users.reservation(claim, pod) is not None
             return SUCCESS if free else unresolvable("resourceclaim in use")

@@ -8,6 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator, Found
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.allocator.requests import ClaimPlan
+from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaims
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import ClaimRequests
 
 
@@ -22,6 +23,11 @@ class PodClaim:
     @property
     def uid(self) -> str:
         return str(self.claim["metadata"]["uid"])
+
+    @property
+    def is_driven(self) -> bool:
+        """Returns whether a driver's controller allocates it (1.31)."""
+        return bool(self.claim["spec"].get("controller"))
 
     @property
     def node_selector(self) -> Mapping[str, Any] | None:
@@ -76,7 +82,8 @@ class PodState:
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
     lost: Sequence[int] = ()  # claims whose devices failed to become ready
     unavailable: set[int] = field(default_factory=set)  # claims that kept the pod from some node
+    driven: DriverClaims | None = None  # claims that drivers' controllers allocate (1.31)
 
     @property
     def to_allocate(self) -> list[PodClaim]:
-        return [claim for claim in self.claims if allocation(claim.claim) is None]
+        return [claim for claim in self.claims if allocation(claim.claim) is None and not claim.is_driven]

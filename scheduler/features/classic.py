@@ -1,0 +1,70 @@
+"""The differences between releases in classic DRA, in which drivers allocate claims: 1.26 to 1.31.
+
+What 1.28 does is a guess where 1.27 and 1.29 differ.
+"""
+
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+
+_LAST = 31
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicFeatures:
+    """Named decisions of one scheduler."""
+
+    context_kind: str  # as errors name it
+    beside_devices: bool  # 1.31: `spec.controller` tells which claims are not the scheduler's own
+    named_resources: bool  # 1.30: classes may leave the allocation to the scheduler
+    nested_source: bool  # until 1.30: spec.resourceClaims[].source
+    fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
+    assumes: bool  # since 1.30 the scheduler's own books say that a claim is missing, before the informer's
+    shareable_flag: bool  # until 1.30 the driver says whether a claim may have several users
+    pre_enqueue: bool  # since 1.28 pods wait for their claims outside of the queue (119078)
+    skips: bool  # since 1.27 pods without claims are not filtered
+    classes_in_filter: bool  # until 1.27 a missing class is an error of each node
+    writes_in_reserve: bool  # until 1.29 contexts and reservations are written before the binding (121876)
+    applies_on_conflict: bool  # since 1.29, by force (120534)
+    withdraws_node: bool  # since 1.29 no node is selected while a claim is being given back (120428)
+    waits_as_pending: bool  # since 1.29 waiting for a driver is no rejection, and ends without backoff
+    frees_by_position: bool  # until 1.27 PostFilter counts claims where it should take those that it noted
+    freeing_succeeds: (
+        bool  # until 1.28 what PostFilter freed counts as success, which nobody else is asked for
+    )
+    blocks_owner_deletion: bool  # since 1.30 contexts keep their pod
+    class_events: bool  # since 1.28 classes that come or change wake pods
+    taint_events: bool  # since 1.30 taints of nodes do
+    node_filter_reason: str
+
+    @classmethod
+    def of(cls, version: Version, gates: FeatureGates) -> "ClassicFeatures | None":
+        """Returns None where no controller of a driver is talked to."""
+        minor = version.minor
+        if minor > _LAST or not gates.enabled("DynamicResourceAllocation"):
+            return None
+        if minor == _LAST and not gates.enabled("DRAControlPlaneController"):
+            return None
+        return cls(
+            context_kind="PodScheduling" if minor <= 26 else "PodSchedulingContext",
+            beside_devices=minor == _LAST,
+            named_resources=minor == 30,
+            nested_source=minor <= 30,
+            fixed_names=minor <= 27,
+            assumes=minor >= 30,
+            shareable_flag=minor <= 30,
+            pre_enqueue=minor >= 28,
+            skips=minor >= 27,
+            classes_in_filter=minor <= 27,
+            writes_in_reserve=minor <= 29,
+            applies_on_conflict=minor >= 29,
+            withdraws_node=minor >= 29,
+            waits_as_pending=minor >= 29,
+            frees_by_position=minor <= 27,
+            freeing_succeeds=minor <= 28,
+            blocks_owner_deletion=minor >= 30,
+            class_events=minor >= 28,
+            taint_events=minor >= 30,
+            node_filter_reason=f"excluded by {'resource' if minor <= 30 else 'device'} class node filter",
+        )

@@ -1,0 +1,144 @@
+"""The events that may help a pod whose claims drivers allocate, and what they are looked at for.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.31 (EventsToRegister). Hints exist since
+1.28, and are asked only with the gate SchedulerQueueingHints.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
+from kubeskew.scheduler.features.classic import ClassicFeatures
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint
+from kubeskew.scheduler.plugins.dynamicresources.classic import parameters
+from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import entries
+from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import NamedClaim
+
+NamedClaims = Callable[[Object], Sequence[NamedClaim]]
+GetClass = Callable[[str], Object | None]
+
+_CHANGED = Action.ADD | Action.UPDATE
+_STRUCTURED_FINALIZER = "dra.k8s.io/delete-protection"
+
+
+def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures) -> Sequence[EventHint]:
+    """`claims_of` gives the claims of a pod or raises ClaimNotUsable."""
+    node = Action.ADD | Action.UPDATE_NODE_LABEL
+    if features.taint_events:
+        node |= Action.UPDATE_NODE_TAINT
+    events = [
+        EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, _CHANGED), _after_claim(claims_of)),
+        context_hint(claims_of),
+        EventHint(ClusterEvent(EventResource.NODE, node)),
+    ]
+    if features.class_events:
+        events.append(EventHint(ClusterEvent(EventResource.RESOURCE_CLASS, _CHANGED)))
+    if features.pre_enqueue:
+        generated = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_CLAIM)
+        events.append(EventHint(generated, _after_pod(claims_of)))
+    if features.named_resources:
+        of_claims, of_classes = _of_claims(claims_of), _of_classes(claims_of, get_class)
+        claim_parameters = ClusterEvent(EventResource.RESOURCE_CLAIM_PARAMETERS, _CHANGED)
+        class_parameters = ClusterEvent(EventResource.RESOURCE_CLASS_PARAMETERS, _CHANGED)
+        events += [EventHint(claim_parameters, of_claims), EventHint(class_parameters, of_classes)]
+    return events
+
+
+def context_hint(claims_of: NamedClaims) -> EventHint:
+    """Returns the interest in what drivers answer."""
+    return EventHint(ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, _CHANGED), _after_context(claims_of))
+
+
+def _after_pod(claims_of: NamedClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
+        same = new is not None and new["metadata"].get("uid") == pod["metadata"].get("uid")
+        return same and new is not None and _claims(claims_of, new) is not None
+
+    return hint
+
+
+def _after_claim(claims_of: NamedClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if new is None:
+            return False
+        if old is not None and _is_structured(old) and allocation(old) and not allocation(new):
+            return True  # its resources are free for anybody
+        used = _claims(claims_of, pod) or []
+        if all(named.claim["metadata"].get("uid") != new["metadata"].get("uid") for named in used):
+            return False
+        return old is None or old.get("status") != new.get("status")
+
+    return hint
+
+
+def _is_structured(claim: Object) -> bool:
+    return _STRUCTURED_FINALIZER in (claim["metadata"].get("finalizers") or ())
+
+
+def _after_context(claims_of: NamedClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if new is None or not _is_of(pod, new):
+            return False
+        told = {entry["name"]: entry.get("unsuitableNodes") or () for entry in entries(new)}
+        used = _claims(claims_of, pod)
+        if used is None:
+            return False
+        pending = [named for named in used if allocation(named.claim) is None and _is_delayed(named.claim)]
+        if any(named.entry not in told for named in pending):
+            return False  # not all drivers have answered
+        if old is None or len(entries(old)) < len(told):
+            return True
+        selected = (new.get("spec") or {}).get("selectedNode")
+        if selected and any(selected in nodes for nodes in told.values()):
+            return True
+        only_spec = old.get("spec") != new.get("spec") and old.get("status") == new.get("status")
+        return not only_spec
+
+    return hint
+
+
+def _is_delayed(claim: Object) -> bool:
+    spec = claim["spec"]
+    return bool(spec.get("allocationMode") == "WaitForFirstConsumer" or spec.get("controller"))
+
+
+def _is_of(pod: Object, context: Object) -> bool:
+    keys = ("namespace", "name")
+    return all(pod["metadata"].get(key) == context["metadata"].get(key) for key in keys)
+
+
+def _claims(claims_of: NamedClaims, pod: Object) -> Sequence[NamedClaim] | None:
+    """The claims of a pod if they are all there."""
+    try:
+        return claims_of(pod)
+    except ClaimNotUsable:
+        return None
+
+
+def _of_claims(claims_of: NamedClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if new is None or (old is not None and old.get("driverRequests") == new.get("driverRequests")):
+            return False
+        return any(
+            parameters.concern(named.claim["spec"].get("parametersRef"), new, "ResourceClaimParameters")
+            for named in _claims(claims_of, pod) or ()
+        )
+
+    return hint
+
+
+def _of_classes(claims_of: NamedClaims, get_class: GetClass) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if new is None or (old is not None and old.get("filters") == new.get("filters")):
+            return False
+        classes = [
+            get_class(named.claim["spec"].get("resourceClassName", ""))
+            for named in _claims(claims_of, pod) or ()
+        ]
+        return any(
+            parameters.concern(found.get("parametersRef"), new, "ResourceClassParameters")
+            for found in classes
+            if found is not None
+        )
+
+    return hint

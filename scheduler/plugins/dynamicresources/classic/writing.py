@@ -1,0 +1,152 @@
+"""Writes claims that drivers allocate: reservations, and the request to give one back.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.31.
+"""
+
+import logging
+from collections.abc import MutableMapping
+
+from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.allocator.claims import display
+from kubeskew.scheduler.features.classic import ClassicFeatures
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import is_reserved_for
+from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
+
+log = logging.getLogger(__name__)
+
+
+STRUCTURED_FINALIZER = "dra.k8s.io/delete-protection"
+
+
+class ClassicWriter:
+    """Writes are told to the books at once. Methods raise StatusError, ClaimError or a connection error."""
+
+    def __init__(
+        self,
+        features: ClassicFeatures,
+        client: APIClient,
+        edge: DRAEdge,
+        books: ClaimTracker,
+        clock: Clock,
+        entropy: Entropy,
+        in_flight: MutableMapping[str, Object],
+    ) -> None:
+        """`in_flight` holds the claims whose allocation by the scheduler is decided, by uid."""
+        self._binder = ClaimWriter(client, edge, clock, stamps=False, finalizer=STRUCTURED_FINALIZER)
+        self._in_flight = in_flight
+        self._features = features
+        self._client = client
+        self._edge = edge
+        self._ref = edge.refs.claims
+        self._books = books
+        self._entropy = entropy
+
+    async def reserve(self, own: DriverClaims, pod: PodInfo) -> None:
+        """Reserve what is allocated for the pod: until 1.29 in Reserve, without a second try."""
+        consumer = _consumer(pod)
+        for claim in own.claims:
+            if not claim.is_pending and not is_reserved_for(pod.pod, claim.claim):
+                users = [*reserved_for(claim.claim), consumer]
+                await self._update(claim, {**claim.claim["status"], "reservedFor": users})
+
+    async def bind(self, own: DriverClaims, pod: PodInfo) -> None:
+        """Write what the scheduler itself allocated, and all reservations: since 1.30 in PreBind."""
+        for claim in own.claims:
+            if not is_reserved_for(pod.pod, claim.claim):
+                await self._bind(claim, pod)
+
+    async def _bind(self, claim: DriverClaim, pod: PodInfo) -> None:
+        def seen(written: Object) -> None:
+            claim.claim = written
+            self._books.assume(written)
+
+        beside = {} if claim.structured is None else {"driverName": claim.structured.driver}
+        result, consumer = claim.result, _consumer(pod)
+        try:
+            seen(await self._binder.bind(claim.claim, result, consumer, seen, beside=beside))
+        finally:
+            self._land(claim)
+
+    def give_up(self, own: DriverClaims) -> None:
+        """Forget allocations that are not written."""
+        for claim in own.claims:
+            self._land(claim)
+
+    def _land(self, claim: DriverClaim) -> None:
+        if claim.result is not None:
+            self._in_flight.pop(claim.uid, None)
+            claim.result = None
+
+    async def unreserve(self, own: DriverClaims, pod: PodInfo) -> None:
+        """Take back what is reserved for the pod; allocations stay. What fails is tried again next time."""
+        for claim in own.claims:
+            if claim.is_pending or not is_reserved_for(pod.pod, claim.claim):
+                continue
+            try:
+                await self._unreserve(claim, pod)
+            except (StatusError, *CONNECTION_ERRORS) as error:
+                log.error("unreserve claim %s: %s", display(claim.claim), error)
+
+    async def _unreserve(self, claim: DriverClaim, pod: PodInfo) -> None:
+        if self._features.writes_in_reserve:
+            users = [user for user in reserved_for(claim.claim) if user.get("uid") != pod.uid]
+            await self._update(claim, {**claim.claim["status"], "reservedFor": users})
+            return
+        metadata = claim.claim["metadata"]
+        body = {
+            "metadata": {"uid": metadata["uid"]},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+        }
+        answer = await self._client.patch(
+            self._ref, metadata["name"], metadata["namespace"], body, STRATEGIC_PATCH, subresource="status"
+        )
+        self._learn(claim, answer)
+
+    def freeable(self, own: DriverClaims, pod: PodInfo) -> DriverClaim | None:
+        """Returns a random one of the claims that keep the pod from nodes, and that nobody else has.
+
+        Claims that were allocated at once are never given back.
+        """
+        indices = list(own.unavailable)
+        while indices:
+            claim = own.claims[indices.pop(int(self._entropy.random() * len(indices)))]
+            users = reserved_for(claim.claim)
+            unused = not users or (len(users) == 1 and users[0].get("uid") == pod.uid)
+            if unused and not claim.is_pending and claim.claim["spec"].get("allocationMode") != "Immediate":
+                return claim
+        return None
+
+    async def clear(self, claim: DriverClaim) -> bool:
+        """Take the allocation of the scheduler's own back; returns whether it was that."""
+        if STRUCTURED_FINALIZER not in (claim.claim["metadata"].get("finalizers") or ()):
+            return False
+        gone = ("reservedFor", "allocation", "driverName")
+        status = {key: value for key, value in claim.claim["status"].items() if key not in gone}
+        await self._update(claim, status)
+        return True
+
+    async def request_deallocation(self, claim: DriverClaim) -> None:
+        """Have the driver give the claim back."""
+        status = {key: value for key, value in claim.claim["status"].items() if key != "reservedFor"}
+        await self._update(claim, {**status, "deallocationRequested": True})
+
+    async def _update(self, claim: DriverClaim, status: Object) -> None:
+        changed = self._edge.outgoing(self._ref, {**claim.claim, "status": status})
+        self._learn(claim, await self._client.update(self._ref, changed, "status"))
+
+    def _learn(self, claim: DriverClaim, answer: Object) -> None:
+        answer["metadata"].pop("managedFields", None)
+        claim.claim = self._edge.incoming(self._ref, answer)
+        self._books.assume(claim.claim)
+
+
+def _consumer(pod: PodInfo) -> Object:
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
