@@ -28,6 +28,7 @@ class CellContext:
     timeouts: Mapping[str, float]
     noted: dict[str, Noted] = field(default_factory=dict)  # pods by uid, before they could be disturbed
     present: set[str] = field(default_factory=set)  # the uids of those that were there at the last change
+    step_began: str = ""  # as components write the time into their logs
     observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
     faults: dict[str, str] = field(default_factory=dict)  # those that are set: by id, by which operation
 
@@ -38,6 +39,10 @@ class CellContext:
     def as_user(self, user: Mapping[str, Any]) -> "CellContext":
         """The same cell, seen by another user: `{user, extra: {key: value}}`."""
         return replace(self, client=self.client.impersonating(user["user"], user.get("extra") or {}))
+
+    def begin_step(self) -> None:
+        """Note when the step began."""
+        self.step_began = micro_timestamp(self.clock.now())[: len("2026-01-01T00:00:00.000")]
 
     async def remember_pods(self) -> None:
         """Note how every pod is, with its claims and its node; the first note of a pod stays.

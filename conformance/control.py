@@ -67,8 +67,12 @@ class ClusterControl(Protocol):
         """Everything that drivers and runtimes of the nodes have recorded."""
         ...
 
-    async def metrics(self, component: str, path: str) -> str:
-        """Returns a component's metrics in Prometheus' text format."""
+    async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
+        """Returns the metrics of components in Prometheus' text format, by process: some share one."""
+        ...
+
+    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
+        """Returns the whole lines of a component's log behind an offset, and the offset behind them."""
         ...
 
     async def revision(self) -> int:

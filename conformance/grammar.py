@@ -53,7 +53,12 @@ OPERATIONS: Mapping[str, Shape] = {
     "kill": _shape("component", of_cluster=True),
     "driver": _shape("name", f"node nodes {' '.join(SWITCHES)}", of_cluster=True),
     "fault": _shape("", " ".join((*FAULT_KEYS, "clear", "await", "expectFired", "timeout")), of_cluster=True),
-    "metric": _shape("component name", "labels value atLeast atMost path outputs timeout", of_cluster=True),
+    "metric": _shape(
+        "component name",
+        "labels value atLeast atMost count sum buckets quantiles absent since path outputs timeout",
+        of_cluster=True,
+    ),
+    "logs": _shape("component", "since match absent count outputs timeout", of_cluster=True),
     "undisturbed": _shape("", "name namespace labels count", of_cluster=True),
     "prepared": _shape(
         "",

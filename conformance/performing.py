@@ -41,6 +41,7 @@ def unbind(ctx: CellContext, operations: Sequence[Operation]) -> None:
 async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform]) -> StepResult:
     """Run the operations until one fails; then collect the events since the step began."""
     result = StepResult(step.name)
+    ctx.begin_step()
     since = await ctx.control.revision()
     known = {*ctx.faults}
     ctx.bindings.update(step.loop)

@@ -24,6 +24,7 @@ from kubeskew.conformance.operations import (
     faults,
     logs,
     measuring,
+    metrics,
     objects,
     preparing,
 )
@@ -43,8 +44,9 @@ RUN: Mapping[str, Perform] = {
     "undisturbed": disturbance.undisturbed,
     "prepared": preparing.prepared,
     "observe": measuring.observe,
-    "metric": measuring.metric,
+    "metric": metrics.metric,
     "podLogs": logs.pod_logs,
+    "logs": logs.logs,
     "script": commands.script,
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,

@@ -1,6 +1,9 @@
-"""`podLogs`: what containers wrote."""
+"""`podLogs` and `logs`: what containers and components wrote."""
 
+import math
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
@@ -11,6 +14,11 @@ from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.operations.waiting import POLL_SECONDS
 from kubeskew.conformance.scenario import Operation
+
+_SINCE = ("step", "start")
+_TIMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")  # as components write it
+_LOG_POLL_SECONDS = 0.01  # a look at the file's end costs some ten microseconds
+_SHOWN_LINES = 3
 
 
 async def pod_logs(ctx: CellContext, operation: Operation) -> None:
@@ -51,6 +59,64 @@ async def _read(ctx: CellContext, body: dict[str, str]) -> tuple[str, str]:
     except CONNECTION_ERRORS as error:
         return "", f"no answer: {error}"
     return f"{text or ''}", ""
+
+
+async def logs(ctx: CellContext, operation: Operation) -> None:
+    """Wait until a component's log has lines: `logs: {component: scheduler, match: "unable to schedule"}`.
+
+    With `count`, so many lines match; `absent` is a pattern that no line may match (now, or until what is
+    awaited is there). Lines from before the step do not count, unless with `since: start`. Nodes that share
+    a kubelet process share its log. `outputs` bind the lines that match as `(@)`.
+    """
+    body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
+    match, absent = (_pattern(body, name, operation) for name in ("match", "absent"))
+    if match is None and absent is None:
+        raise ScenarioError(f"{operation.where}.logs: expected `match` or `absent`")
+    if body.get("since", "step") not in _SINCE:
+        raise ScenarioError(f"{operation.where}.logs.since: expected {' or '.join(_SINCE)}")
+    limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("assert")
+    deadline = ctx.clock.monotonic() + limit
+    since = ctx.step_began if body.get("since", "step") == "step" else ""
+    lines: list[str] = []
+    matching: list[str] = []
+    offset, text = 0, ""
+    while True:
+        text, offset = await ctx.control.component_log(body["component"], offset)
+        if text:
+            lines = [*_lines_since(lines + text.splitlines(), since)]
+            matching = [line for line in lines if match is not None and match.search(line)]
+            if absent is not None and (line := next(filter(absent.search, lines), None)):
+                raise StepError(f"no line of {body['component']}'s log to match {absent.pattern}", line)
+        if match is None or (len(matching) == body["count"] if "count" in body else bool(matching)):
+            bind_outputs(ctx, operation, matching)
+            return
+        if len(matching) > body.get("count", math.inf) or ctx.clock.monotonic() > deadline:
+            raise _unmatched(body, match.pattern, matching, lines)
+        await ctx.clock.sleep(_LOG_POLL_SECONDS)
+
+
+def _unmatched(body: Mapping[str, Any], pattern: str, matching: list[str], lines: list[str]) -> StepError:
+    number = f"{body['count']} lines" if "count" in body else "a line"
+    last = " | ".join(matching or lines[-_SHOWN_LINES:])
+    found = f"{len(matching)}: {last}" if matching else f"none; the last are {last}" if last else "no line"
+    return StepError(f"{number} of {body['component']}'s log to match {pattern}", found)
+
+
+def _pattern(body: Mapping[str, Any], name: str, operation: Operation) -> re.Pattern[str] | None:
+    if name not in body:
+        return None
+    try:
+        return re.compile(body[name])
+    except (re.error, TypeError) as error:
+        raise ScenarioError(f"{operation.where}.logs.{name}: no regular expression: {error}") from error
+
+
+def _lines_since(lines: Sequence[str], time: str) -> Sequence[str]:
+    """Returns the lines logged at or after a time; those without one go with the line before them."""
+    for position, line in enumerate(lines):
+        if _TIMED.match(line) and line[: len(time)] >= time:
+            return lines[position:]
+    return [] if time else lines
 
 
 def _line(pattern: str, text: str) -> str:

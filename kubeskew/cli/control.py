@@ -10,6 +10,7 @@ from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.history import events_since, evidence
@@ -18,7 +19,7 @@ from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.faults import ClusterFaults
 from kubeskew.cluster.processes import Processes
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import Process, StateDir
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
@@ -100,15 +101,36 @@ class LocalControl:
     async def node_records(self) -> NodeRecords:
         return node_records(self._directory)
 
-    async def metrics(self, component: str, path: str) -> str:
-        process = self._directory.load().components().get(component)
-        if process is None:
-            raise ScenarioError(f"there is no component {component} whose metrics could be read")
+    async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
+        processes = {process.name: process for process in map(self._process, components)}
+        found = {}
         async with self._cluster.probes() as probes:
-            status, text = await probes.request("GET", process.url(path))
-        if status != 200:
-            raise TimeoutError(f"{component} answers {status or 'nothing'} to {path}")
-        return text
+            for name, process in processes.items():
+                status, found[name] = await probes.request("GET", process.url(path))
+                if status != 200:
+                    raise TimeoutError(f"{name} answers {status or 'nothing'} to {path}")
+        return found
+
+    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
+        path = self._directory.log(self._process(component).name)
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                content = file.read()
+        except FileNotFoundError:
+            return "", offset
+        whole = content[: content.rfind(b"\n") + 1]  # a line that is being written comes the next time
+        return whole.decode(errors="replace"), offset + len(whole)
+
+    def _process(self, component: str) -> Process:
+        """Returns the process that a component lives in. Raises ScenarioError if there is none."""
+        known = self._directory.load().components()
+        if component not in known:
+            raise ScenarioError(
+                f"there is no component {component}; there are {', '.join(known)}"
+                + did_you_mean(component, known)
+            )
+        return known[component]
 
     async def revision(self) -> int:
         if self._reader is None:
@@ -178,8 +200,11 @@ class KubeconfigControl:
         """A foreign cluster's nodes tell nothing beside the API."""
         return NodeRecords()
 
-    async def metrics(self, component: str, path: str) -> str:
+    async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
         raise self._refusal("metric")
+
+    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
+        raise self._refusal("logs")
 
     async def revision(self) -> int:
         """Of a foreign cluster only what a list tells is known."""

@@ -68,6 +68,7 @@ class Control:
         self.text = ""
         self.held: dict[str, list[PreparedClaim]] = {}  # by node, the claims it holds prepared
         self.records = NodeRecords()
+        self.component_logs: dict[str, str] = {}
         self.written: list[Logged] = []  # the log
 
     def client(self) -> APIClient:
@@ -96,8 +97,12 @@ class Control:
     async def revision(self) -> int:
         return self.server.revision
 
-    async def metrics(self, component: str, path: str) -> str:
-        return self.text
+    async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
+        return dict.fromkeys(components, self.text)
+
+    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
+        text = self.component_logs.get(component, "")
+        return text[offset:], len(text)
 
     async def log(self) -> Sequence[Logged]:
         return self.written

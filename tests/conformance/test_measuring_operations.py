@@ -5,37 +5,6 @@ from cell_in_memory import POD, Control, run
 
 pytestmark = pytest.mark.looptime
 
-METRICS = """
-# TYPE queued gauge
-queued{queue="active"} 2
-queued{queue="gated"} 1
-# TYPE made_total counter
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "failure"),
-    [
-        ("name: queued, value: 3", ""),
-        ("name: queued, labels: {queue: active}, atLeast: 2, atMost: 2", ""),
-        ("name: queued, labels: {queue: lost}, value: 0", ""),
-        ("name: made_total, value: 0", ""),
-        ("name: queued, value: 4", "expected queued{} of scheduler to have value 4; found 3"),
-        ("name: made, atLeast: 1", "expected made{} of scheduler to have atLeast 1; found 0"),
-        (
-            "name: unknown, value: 0",
-            "expected unknown{} of scheduler to have value 0; found no metric unknown",
-        ),
-    ],
-)
-async def test_metrics_are_added_up_and_compared(body: str, failure: str):
-    """The series with the labels are summed; a metric that is not known is not taken for 0."""
-    control = Control()
-    control.text = METRICS
-    result = await run(f"\n  - name: one\n    try: [{{metric: {{component: scheduler, {body}}}}}]\n", control)
-
-    assert result.failure == (f"one: metric: {failure}" if failure else "")
-
 
 async def one(operation: str, control: Control) -> str:
     """The failure of a cell that creates a pod and does one operation; empty if it did not fail."""
