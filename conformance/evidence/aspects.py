@@ -1,11 +1,11 @@
 """Lists what of a pod, its claims and its node has to stay as it is for the pod to be undisturbed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import reservation
+from kubeskew.apimachinery.objects import ObjectView
 
-Object = Mapping[str, Any]
 Aspects = dict[str, Any]  # by what people call it
 
 # Every kubelet writes these; other conditions come and go with its version and gates.
@@ -13,7 +13,7 @@ _CONDITIONS = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 _STATUS = ("phase", "reason", "startTime", "podIP", "extendedResourceClaimStatus")
 
 
-def of_pod(pod: Object) -> Aspects:
+def of_pod(pod: ObjectView) -> Aspects:
     """Returns where a pod runs, how its containers are, its conditions, and the claims made for it."""
     status = pod.get("status") or {}
     found: Aspects = {
@@ -41,13 +41,13 @@ def comparable(old: Aspects, new: Aspects) -> Aspects:
     }
 
 
-def _conditions(status: Object) -> Iterator[tuple[str, str]]:
+def _conditions(status: ObjectView) -> Iterator[tuple[str, str]]:
     for condition in status.get("conditions") or []:
         since = f" since {condition['lastTransitionTime']}" if condition.get("lastTransitionTime") else ""
         yield f"condition {condition['type']}", f"{condition['status']}{since}"
 
 
-def of_claim(claim: Object, name: str, pod: Object) -> Aspects:
+def of_claim(claim: ObjectView, name: str, pod: ObjectView) -> Aspects:
     """Returns which devices a claim has, and whether it is reserved for the pod."""
     status = claim.get("status") or {}
     devices = (status.get("allocation") or {}).get("devices") or {}
@@ -63,14 +63,14 @@ def of_claim(claim: Object, name: str, pod: Object) -> Aspects:
     }
 
 
-def readiness(node: Object) -> Aspects:
+def readiness(node: ObjectView) -> Aspects:
     """Returns whether a node is ready, and since when."""
     name = node["metadata"]["name"]
     conditions = dict(_conditions(node.get("status") or {}))
     return {f"node {name}'s condition Ready": conditions.get("condition Ready")}
 
 
-def resources(node: Object, used: set[str]) -> Aspects:
+def resources(node: ObjectView, used: set[str]) -> Aspects:
     """Returns how much a node has of some resources."""
     name, status = node["metadata"]["name"], node.get("status") or {}
     return {
@@ -80,7 +80,7 @@ def resources(node: Object, used: set[str]) -> Aspects:
     }
 
 
-def used_resources(pod: Object) -> set[str]:
+def used_resources(pod: ObjectView) -> set[str]:
     """Returns the resources that the pod's containers ask for."""
     spec = pod.get("spec") or {}
     containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
@@ -88,7 +88,7 @@ def used_resources(pod: Object) -> set[str]:
     return {name for entry in wanted for kind in ("requests", "limits") for name in entry.get(kind) or {}}
 
 
-def claim_names(pod: Object) -> set[str]:
+def claim_names(pod: ObjectView) -> set[str]:
     """Returns the claims a pod uses: named in its spec, made from templates, or for extended resources."""
     status = pod.get("status") or {}
     names = {entry.get("resourceClaimName") for entry in (pod.get("spec") or {}).get("resourceClaims") or []}

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence import aspects
-from kubeskew.conformance.evidence.aspects import Aspects, Object
+from kubeskew.conformance.evidence.aspects import Aspects
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.nodes import UNPREPARE, NodeRecords, PreparedClaim
 
@@ -24,8 +25,8 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 class Noted:
     """A pod as it was before the first change; `prepared` are those of its claims that its node held so."""
 
-    pod: Object
-    node: Object | None
+    pod: ObjectView
+    node: ObjectView | None
     prepared: Sequence[PreparedClaim]
     revision: int  # of the store
     time: str  # RFC 3339 with microseconds
@@ -39,7 +40,7 @@ class Noted:
 class Seen:
     """The cluster at the moment of the check. `prepared` lacks nodes whose kubelet does not answer."""
 
-    nodes: Mapping[str, Object]
+    nodes: Mapping[str, ObjectView]
     prepared: Mapping[str, Sequence[PreparedClaim]]
     log: Sequence[Logged]
     records: NodeRecords
@@ -95,7 +96,7 @@ class Incident:
         return self.text
 
 
-def disturbances(noted: Noted, pod: Object, seen: Seen) -> list[str]:
+def disturbances(noted: Noted, pod: ObjectView, seen: Seen) -> list[str]:
     """Lists how a pod that is still there was disturbed, in the order in which it happened."""
     claims = _claims(noted, seen)
     history = _since(noted, seen, "pods", noted.pod)
@@ -120,11 +121,11 @@ def ending(noted: Noted, seen: Seen) -> str:
     return text + (f", deleted by {deleted.by} at revision {deleted.revision}" if deleted is not None else "")
 
 
-def _since(noted: Noted, seen: Seen, resource: str, obj: Object) -> list[Write]:
+def _since(noted: Noted, seen: Seen, resource: str, obj: ObjectView) -> list[Write]:
     return [write for write in seen.writes(resource, {_uid(obj)}) if write.revision > noted.revision]
 
 
-def _compared(before: Object, now: Object, history: Sequence[Write], of: Any) -> Iterator[Change]:
+def _compared(before: ObjectView, now: ObjectView, history: Sequence[Write], of: Any) -> Iterator[Change]:
     """Yields what differs now, and what differed in between."""
     old, new = of(before), of(now)
     between: list[tuple[Write, Aspects]] = [
@@ -140,10 +141,10 @@ def _compared(before: Object, now: Object, history: Sequence[Write], of: Any) ->
             yield Change(name, value, first[1], first[0], returned=True)
 
 
-def _claims(noted: Noted, seen: Seen) -> dict[str, Object]:
+def _claims(noted: Noted, seen: Seen) -> dict[str, ObjectView]:
     """Returns the claims that the pod used when it was noted, as they were then, by UID."""
     names, namespace = aspects.claim_names(noted.pod), noted.pod["metadata"]["namespace"]
-    found: dict[str, Object] = {}
+    found: dict[str, ObjectView] = {}
     for entry in seen.log:
         if not isinstance(entry, Write) or entry.revision > noted.revision:
             continue
@@ -159,7 +160,7 @@ def _claim_changes(noted: Noted, seen: Seen, uid: str) -> Iterator[Change]:
     before = [write for write in writes if write.revision <= noted.revision][-1]
     history = writes[writes.index(before) + 1 :]
 
-    def of(claim: Object) -> Aspects:
+    def of(claim: ObjectView) -> Aspects:
         return aspects.of_claim(claim, before.name, noted.pod)
 
     if history:
@@ -229,5 +230,5 @@ def _containers(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
         devices[event.container] = event.cdi_devices
 
 
-def _uid(obj: Object) -> str:
+def _uid(obj: ObjectView) -> str:
     return str(obj["metadata"].get("uid") or "")
