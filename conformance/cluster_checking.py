@@ -61,8 +61,9 @@ def _check_operation(
 ) -> None:
     where = f"{operation.where}.{operation.kind}"
     devices = [drivers.component(name) for name in drivers.all_of(nodes)]
-    if operation.kind in {"upgrade", "downgrade"}:
-        _check_version(body["to"], f"{where}.to")
+    if operation.kind in {"upgrade", "downgrade", "move"}:
+        for key in ("from", "to"):
+            _check_version(body.get(key, body["to"]), f"{where}.{key}")
     if operation.kind == "gates":
         _check_gates(body["set"], f"{where}.set")
     if body.get("components") is not None:

@@ -48,6 +48,7 @@ OPERATIONS: Mapping[str, Shape] = {
     "sleep": _shape("duration"),
     "upgrade": _shape("to", "components force", of_cluster=True),
     "downgrade": _shape("to", "components force", of_cluster=True),
+    "move": _shape("from to", "components force", of_cluster=True),
     "gates": _shape("set", "components", of_cluster=True),
     "restart": _shape("component", of_cluster=True),
     "kill": _shape("component", of_cluster=True),

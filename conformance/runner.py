@@ -51,6 +51,7 @@ RUN: Mapping[str, Perform] = {
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,
     "downgrade": cluster.downgrade,
+    "move": cluster.move,
     "gates": cluster.gates,
     "restart": cluster.restart,
     "kill": cluster.kill,

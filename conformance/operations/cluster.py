@@ -1,4 +1,4 @@
-"""`upgrade`, `downgrade`, `gates`, `restart`, `kill`, `driver`: what changes the cluster under the pods.
+"""`upgrade`, `downgrade`, `move`, `gates`, `restart`, `kill`, `driver`: what changes the cluster under the pods.
 
 Before each, the pods are noted, so that `undisturbed` can compare.
 """
@@ -6,6 +6,7 @@ Before each, the pods are noted, so that `undisturbed` can compare.
 from collections.abc import Sequence
 from typing import Any
 
+from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import ScenarioError
@@ -26,6 +27,16 @@ async def downgrade(ctx: CellContext, operation: Operation) -> None:
     await ctx.remember_pods()
     to, components = _required(body, "to", operation), _components(body)
     await ctx.control.downgrade(str(to), components, force=bool(body.get("force")))
+
+
+async def move(ctx: CellContext, operation: Operation) -> None:
+    """Bring components from one version to another, newer or older: a hop of a path, `move: {from, to}`."""
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    before, after, force = str(body["from"]), str(body["to"]), bool(body.get("force"))
+    down = Version.parse(after) < Version.parse(before)
+    change = ctx.control.downgrade if down else ctx.control.upgrade
+    await change(after, _components(body), force=force)
 
 
 async def gates(ctx: CellContext, operation: Operation) -> None:
