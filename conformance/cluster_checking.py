@@ -15,6 +15,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS
 from kubeskew.conformance.operations import faults
 from kubeskew.conformance.scenario import Cell, Operation, Scenario
+from kubeskew.kubelet.drivers import switches
 
 _KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
 _ALL_GATES = ("AllAlpha", "AllBeta")
@@ -62,8 +63,8 @@ def _check_operation(
     where = f"{operation.where}.{operation.kind}"
     devices = [drivers.component(name) for name in drivers.all_of(nodes)]
     if operation.kind in {"upgrade", "downgrade", "move"}:
-        for key in ("from", "to"):
-            _check_version(body.get(key, body["to"]), f"{where}.{key}")
+        for key in [key for key in ("from", "to") if key in body]:
+            _check_version(body[key], f"{where}.{key}")
     if operation.kind == "gates":
         _check_gates(body["set"], f"{where}.set")
     if body.get("components") is not None:
@@ -79,6 +80,7 @@ def _check_operation(
         faults.check(body, where)
     if operation.kind == "driver":
         _check_known(drivers.component(str(body["name"])), devices, f"{where}.name", "component")
+        _check_switches(body, where)
     for node in [body["node"]] if body.get("node") else body.get("nodes") or []:
         _check_known(node, list(nodes), f"{where}.node", "node")
 
@@ -109,3 +111,10 @@ def _check_gates(chosen: Any, where: str) -> None:
             raise ScenarioError(f"{where}: no release has a gate {name}{did_you_mean(str(name), gates)}")
         if on is not None and not isinstance(on, bool):
             raise ScenarioError(f"{where}.{name}: expected true or false, found {on!r}")
+
+
+def _check_switches(body: Mapping[str, Any], where: str) -> None:
+    try:
+        switches.parse({key: value for key, value in body.items() if key in switches.SWITCHES})
+    except switches.SwitchError as error:
+        raise ScenarioError(f"{where}.{error}") from error

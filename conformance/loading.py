@@ -34,6 +34,7 @@ from kubeskew.conformance.marks import check_marks, exemptions, expected_failure
 from kubeskew.conformance.operations import faults
 from kubeskew.conformance.parameters import baseline, parameter
 from kubeskew.conformance.scenario import Operation, Repeat, Scenario, Step
+from kubeskew.conformance.value_checking import check_values
 
 CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
 HEADER = "kubeskew.io/v1alpha1"
@@ -189,6 +190,7 @@ def _operation(value: Any, where: str) -> Operation:
         check_keys(entry, EXPECT_KEYS, f"{where}.{kind}.expect[{index}]")
     if user is not None and not (isinstance(user, dict) and user.get("user") and user.keys() <= {*USER_KEYS}):
         raise ScenarioError(f"{where}.as: expected `user`, and perhaps `extra`, found {user!r}")
+    check_values(kind, body, f"{where}.{kind}")
     return Operation(
         kind, body, where, value.get("description") or "", value.get("continueOnError") is True, user
     )

@@ -1,4 +1,4 @@
-"""`upgrade`, `downgrade`, `move`, `gates`, `restart`, `kill`, `driver`: what changes the cluster under the pods.
+"""Changes the cluster under the pods: `upgrade`, `downgrade`, `move`, `gates`, `restart`, `kill`, `driver`.
 
 Before each, the pods are noted, so that `undisturbed` can compare.
 """

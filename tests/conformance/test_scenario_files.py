@@ -95,9 +95,8 @@ def test_every_operation_can_be_run():
             "unknown key refusePrepar; .*; did you mean refusePrepare",
         ),
         (
-            TEST
-            + "spec: {steps: [{try: [{apply: {resource: {a: ($na)}}}], bindings: [{name: nas, value: 1}]}]}",
-            r"try\[0\].apply.resource: \(\$na\): nothing is bound to \$na here; did you mean \$nas",
+            TEST + "spec: {steps: [{try: [{apply: {file: ($na)}}], bindings: [{name: nas, value: 1}]}]}",
+            r"try\[0\].apply.file: \(\$na\): nothing is bound to \$na here; did you mean \$nas",
         ),
         (
             TEST
@@ -105,8 +104,8 @@ def test_every_operation_can_be_run():
             r"try\[0\].apply.file: .* \$r has no field gp; it has gpu; did you mean gpu",
         ),
         (
-            TEST + "spec: {steps: [{try: [{apply: {resource: {a: (a..b)}}}]}]}",
-            r"try\[0\].apply.resource: \(a\.\.b\)",
+            TEST + "spec: {steps: [{try: [{apply: {file: (a..b)}}]}]}",
+            r"try\[0\].apply.file: \(a\.\.b\)",
         ),
         (TEST + "spec: {steps: [{name: a, needs: b, try: []}]}", "there is no step 'b' before 'a'"),
         (TEST + "spec: {steps: [{forEach: {a: [1]}, steps: [{try: []}]}]}", "expected an expression"),
@@ -178,3 +177,34 @@ def test_steps_are_repeated_for_each_item():
     ]
     assert cell.steps()[3].loop["part"] == "b"
     assert list(cell.expected_failures()) == ["1.34 to 1.35: b: looks", "1.35 to 1.34: moves"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        ("{apply: {}}", "apply: expected either `resource` or `file`"),
+        ("{create: {file: a.yaml, resource: {}}}", "create: expected either `resource` or `file`"),
+        (
+            "{assert: {resource: {kind: Pod}}}",
+            "assert.resource: expected an object with `apiVersion` and `kind`",
+        ),
+        ("{assert: {resource: {apiVersion: v1, kind: Pod}, count: two}}", "assert.count: expected a number"),
+        (
+            "{delete: {ref: {apiVersion: v1, kind: Pod, label: {}}}}",
+            "delete.ref: unknown key label; .* labels",
+        ),
+        ("{delete: {ref: {kind: Pod}}}", "delete.ref: expected `apiVersion` and `kind`"),
+        (
+            "{wait: {apiVersion: v1, kind: Pod, for: {conditon: {}}}}",
+            "wait.for: unknown key conditon; .* condition",
+        ),
+        ("{wait: {apiVersion: v1, kind: Pod, for: {condition: {}}}}", "wait.for.condition: expected `name`"),
+        ("{sleep: {duration: 3}}", "sleep.duration: 3 is not a duration"),
+        ("{podLogs: {name: a, matches: '('}}", r"podLogs.matches: '\(' is not a regular expression"),
+        ("{script: {content: x, env: [{nam: a}]}}", r"script.env\[0\]: unknown key nam; .* name"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused(operation: str, message: str):
+    """What an operation cannot do with its body is told when the file is read."""
+    with pytest.raises(ScenarioError, match=rf"file: spec.steps\[0\].try\[0\].{message}"):
+        scenario(TEST + f"spec: {{steps: [{{try: [{operation}]}}]}}")

@@ -1,0 +1,77 @@
+"""Checks the values in the body of an operation, as far as the file gives them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kubeskew.conformance.bindings import expression
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.grammar import check_keys
+
+_OBJECT_OPERATIONS = frozenset({"apply", "create", "patch", "assert", "error"})
+_WRITES = frozenset({"apply", "create", "patch"})
+_WAIT_KEYS = ("condition", "deletion")
+_CONDITION_KEYS = ("name", "value")
+_REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
+_ENVIRONMENT_KEYS = ("name", "value")
+
+
+def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
+    """Raises ScenarioError with the place of a value that cannot be meant; expressions are for the run."""
+    for key in ("timeout", "duration"):
+        if key in body and expression(body[key]) is None:
+            seconds(body[key], f"{where}.{key}")
+    if kind in _OBJECT_OPERATIONS:
+        _check_object(kind, body, where)
+    elif kind == "delete":
+        _check_reference(body["ref"], f"{where}.ref")
+    elif kind == "wait":
+        _check_wait(body["for"], f"{where}.for")
+    elif kind == "podLogs":
+        for key in ("matches", "lacks"):
+            _check_pattern(body.get(key), f"{where}.{key}")
+    elif kind == "script":
+        for index, entry in enumerate(body.get("env") or []):
+            check_keys(entry, _ENVIRONMENT_KEYS, f"{where}.env[{index}]")
+    count = body.get("count")
+    if (
+        count is not None
+        and expression(count) is None
+        and (not isinstance(count, int) or isinstance(count, bool))
+    ):
+        raise ScenarioError(f"{where}.count: expected a number, found {count!r}")
+
+
+def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
+    if kind in _WRITES and ("resource" in body) == ("file" in body):
+        raise ScenarioError(f"{where}: expected either `resource` or `file`")
+    if "resource" in body and expression(body["resource"]) is None:
+        resource = body["resource"]
+        if not isinstance(resource, Mapping) or not resource.get("apiVersion") or not resource.get("kind"):
+            raise ScenarioError(f"{where}.resource: expected an object with `apiVersion` and `kind`")
+
+
+def _check_reference(ref: Any, where: str) -> None:
+    check_keys(ref, _REFERENCE_KEYS, where)
+    if not ref.get("apiVersion") or not ref.get("kind"):
+        raise ScenarioError(f"{where}: expected `apiVersion` and `kind`")
+
+
+def _check_wait(condition: Any, where: str) -> None:
+    check_keys(condition, _WAIT_KEYS, where)
+    if len(condition) != 1:
+        raise ScenarioError(f"{where}: expected `condition` or `deletion`")
+    if "condition" in condition and not check_keys(
+        condition["condition"], _CONDITION_KEYS, f"{where}.condition"
+    ).get("name"):
+        raise ScenarioError(f"{where}.condition: expected `name`")
+
+
+def _check_pattern(pattern: Any, where: str) -> None:
+    if pattern is None or expression(pattern):
+        return
+    try:
+        re.compile(str(pattern))
+    except re.error as error:
+        raise ScenarioError(f"{where}: {pattern!r} is not a regular expression: {error}") from error
