@@ -22,13 +22,11 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     "quick": (FIRST,),
     # of each group of scenarios and of several releases; some pass, fail as upstream, or are not run in part
     "sample": (
-        *("dra/binding-conditions-upgrade", "dra/drivers/1.34", "kep-4815/upgrade-downgrade/kept"),
-        *("kep-4815/mig/1.36", "kep-5004/basic/explicit/1.36", "kep-5004/mixed-nodes/explicit/1.35"),
-        *("kep-5004/persistence/implicit/1.34-1.35-1.34", "kep-5004/names/1.36"),
-        *(
-            "kep-5004/staged-flips/explicit/none",
-            "kep-5004/staged-flips/implicit/controller-manager+scheduler",
-        ),
+        *("dra/api-versions/1.36", "dra/binding-conditions-upgrade"),
+        *("kep-4815/mig/1.36", "kep-4815/upgrade-downgrade/kept"),
+        *("kep-5004/basic/explicit/1.36", "kep-5004/mixed-nodes/explicit/1.35", "kep-5004/names/1.36"),
+        *("kep-5004/persistence/implicit/1.34-1.35-1.34", "kep-5004/staged-flips/explicit/none"),
+        "kep-5004/version-paths/1.35-1.36-1.37-1.36/by-component",
     ),
     "full": ("*",),
 }

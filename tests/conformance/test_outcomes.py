@@ -75,3 +75,13 @@ def test_a_damaged_record_is_told(tmp_path: Path):
     (tmp_path / "outcomes.json").write_text("{")
     with pytest.raises(ScenarioError, match="these are no recorded outcomes"):
         read(tmp_path / "outcomes.json")
+
+
+def test_every_cell_that_comes_along_is_recorded():
+    """The record names every cell and every step that the scenarios have, and no other."""
+    from kubeskew.conformance.matrix import cells_of
+    from kubeskew.conformance.outcomes import RECORD
+
+    recorded = {name: list(found["steps"]) for name, found in read(RECORD).items()}
+
+    assert recorded == {each.name: [step.name for step in each.steps()] for each in cells_of("full")}
