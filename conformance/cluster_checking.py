@@ -75,7 +75,9 @@ def _check_operation(
             _check_known(name, [*spec.components, *_KINDS], f"{where}.components", "component")
     if "component" in body:
         every = [*spec.components, *_KINDS, *devices, "driver"]
-        _check_known(body["component"], every, f"{where}.component", "component")
+        named = body["component"]  # one, or a list of them where an operation takes several
+        for name in named if isinstance(named, list) else [named]:
+            _check_known(name, every, f"{where}.component", "component")
     if operation.kind == "fault":
         faults.check(body, where)
     if operation.kind == "driver":

@@ -33,7 +33,7 @@ def _shape(required: str, optional: str = "", *, of_cluster: bool = False) -> Sh
     return Shape(frozenset(required.split()), frozenset(optional.split()), of_cluster)
 
 
-# The operations of a `try` list. The runner has a function for each (`RUN` in conformance/performing.py).
+# The operations of a `try` list. The runner has a function for each (`RUN` in conformance/runner.py).
 OPERATIONS: Mapping[str, Shape] = {
     "apply": _shape("", "resource file expect outputs subresource"),
     "create": _shape("", "resource file expect outputs"),

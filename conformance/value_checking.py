@@ -11,6 +11,7 @@ from kubeskew.conformance.grammar import check_keys
 
 _OBJECT_OPERATIONS = frozenset({"apply", "create", "patch", "assert", "error"})
 _WRITES = frozenset({"apply", "create", "patch"})
+_COUNTING = frozenset({"assert", "error", "undisturbed"})
 _WAIT_KEYS = ("condition", "deletion")
 _CONDITION_KEYS = ("name", "value")
 _REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
@@ -34,7 +35,7 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
     elif kind == "script":
         for index, entry in enumerate(body.get("env") or []):
             check_keys(entry, _ENVIRONMENT_KEYS, f"{where}.env[{index}]")
-    count = body.get("count")
+    count = body.get("count") if kind in _COUNTING else None
     if (
         count is not None
         and expression(count) is None
