@@ -74,10 +74,10 @@ class Plugin:
     )
 
     async def admit(self, attributes: Attributes) -> None:
-        """Change `attributes.object` in place, or raise StatusError."""
+        """Changes `attributes.object` in place, or raises StatusError."""
 
     async def validate(self, attributes: Attributes) -> None:
-        """Raise StatusError if the object may not be written as it now is."""
+        """Raises StatusError if the object may not be written as it now is."""
 
     def handles(self, operation: str, resource: Resource, subresource: str) -> bool:
         """Decides whether the plugin looks at such a write at all."""
@@ -92,7 +92,7 @@ Step = Callable[[Attributes], Awaitable[None]]
 
 
 class AdmissionChain:
-    """The plugins of a server, in order."""
+    """Holds the plugins of a server, in order."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self._admitting = _Round(
@@ -138,7 +138,7 @@ async def _aside(step: Step, attributes: Attributes) -> None:
 
 
 def _finished(step: Awaitable[None]) -> None:
-    """Run what never waits to its end."""
+    """Runs a coroutine that never waits to its end."""
     try:
         next(step.__await__())
     except StopIteration:

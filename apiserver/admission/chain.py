@@ -1,7 +1,7 @@
 """Orders the admission plugins of a server as upstream (pkg/kubeapiserver/options/plugins.go, 1.36).
 
-A plugin that is built stands in its row of `_PLUGINS`; a row with None is a name that the flags know, and
-nothing more. Which are on without flags is `_ON`.
+`_PLUGINS` has a row per plugin; a row with None is a name that only the flags know. `_ON` lists those that
+are on by default.
 """
 
 from collections.abc import Callable, Sequence

@@ -58,7 +58,7 @@ class Escalation(Plugin):
             raise _refused(attributes, "must have cluster-admin privileges to use an aggregationRule")
 
     def _confirm(self, attributes: Attributes, wanted: Sequence[Rule]) -> None:
-        """Raise 403 if the user holds less than `wanted`."""
+        """Raises 403 if the user has fewer rights than `wanted`."""
         user = attributes.user
         held, errors = self._access.rbac.held(user, attributes.namespace)
         missing = uncovered(held, wanted)

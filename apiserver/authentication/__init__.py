@@ -8,7 +8,7 @@ from kubeskew.apiserver.user import User
 
 
 class TokenError(ValueError):
-    """A token that was once good, or is good for somebody else; the text says why."""
+    """A token that has expired, or is meant for others; the text says why."""
 
 
 class Identity(NamedTuple):
@@ -27,7 +27,7 @@ class Authenticator(Protocol):
 
 
 class TokenSource(Protocol):
-    """Knows some bearer tokens."""
+    """Authenticates some bearer tokens."""
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
         """Finds the token's user, None if it is not of this source; raises TokenError."""

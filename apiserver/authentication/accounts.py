@@ -34,7 +34,7 @@ _INVALIDATED = "service account token has been invalidated"
 
 
 class AccountTokens:
-    """Knows the tokens that were issued for this cluster, for as long as what they are bound to is there."""
+    """Authenticates tokens issued for this cluster, while the objects that they are bound to exist."""
 
     def __init__(self, keys: AccountKeys, store: Store, clock: Clock, features: AccountFeatures) -> None:
         self._keys = keys

@@ -26,9 +26,9 @@ _CLIENTS = frozenset({Authority.CLIENTS})
 
 
 class Authorities:
-    """Knows the certificates of `--client-ca-file` and `--requestheader-client-ca-file`, PEM.
+    """Holds the certificates of `--client-ca-file` and `--requestheader-client-ca-file`, PEM.
 
-    Where there are two authorities, a certificate must be issued directly by one in the files.
+    If both are given, a certificate must be issued directly by one in the files.
     """
 
     def __init__(self, clients: bytes = b"", front_proxies: bytes = b"") -> None:

@@ -13,9 +13,10 @@ _REMEMBERED = 5_000
 
 
 class CertificateAuthenticator:
-    """Trusts what the transport has verified against the client CA, for as long as it is valid.
+    """Authenticates by certificates that the transport has verified against the client CA, while they are
+    valid.
 
-    The transport looks once, when the connection begins; a connection may outlive its certificate.
+    The transport verifies once, when the connection begins; a connection may outlive its certificate.
     """
 
     def __init__(

@@ -18,7 +18,8 @@ from kubeskew.apiserver.user import User, authenticated
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """The flags `--requestheader-…`: which headers tell what, and by which names a proxy may call itself."""
+    """The flags `--requestheader-…`: the headers of users, and the names that a proxy's certificate may
+    have."""
 
     usernames: tuple[str, ...] = ()
     uids: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class RequestHeaders:
 
 
 class RequestHeaderAuthenticator:
-    """Trusts the headers of requests that come with a certificate of the front proxies' authority."""
+    """Authenticates by headers of requests with a certificate of the front proxies' authority."""
 
     def __init__(self, headers: RequestHeaders, authorities: Authorities, clock: Clock) -> None:
         self._headers = headers
@@ -73,7 +74,7 @@ class RequestHeaderAuthenticator:
         return found
 
     def _clear(self, request: Request) -> None:
-        """No backend that the request is passed on to must take its headers for this server's."""
+        """Removes the headers, so that no backend that gets the request takes them for this server's."""
         headers = request.headers
         if any(name[:1] in "xX" or name.lower() in self._names for name in headers):
             kept = [(name, value) for name, value in headers.items() if not self._tells(name.lower())]

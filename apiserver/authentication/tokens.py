@@ -17,11 +17,11 @@ _SPACE = "the provided Authorization header contains extra space before the bear
 
 
 class TokenFileError(ValueError):
-    """The token file is not what it should be."""
+    """The token file is not valid."""
 
 
 class TokenFile:
-    """Knows the tokens of a file, which are good for the server's own `audiences`; `lines` are its lines."""
+    """Authenticates the tokens of a file, which are for the server's own `audiences`."""
 
     def __init__(self, lines: Iterable[str], audiences: Sequence[str]) -> None:
         self._users = dict(_read(lines))

@@ -14,7 +14,8 @@ from kubeskew.apiserver.user import User
 
 
 class Decision(NamedTuple):
-    """`reason` is the authorizer's own, empty if it has none; `denied` ends the search for one who allows."""
+    """A decision; `reason` is empty if the authorizer has none; `denied` keeps later ones from being
+    asked."""
 
     allowed: bool
     reason: str = ""

@@ -49,7 +49,7 @@ class Bindings:
         self._generation = 0
 
     def refresh(self) -> int:
-        """Take in what has changed. The number grows whenever anything has."""
+        """Takes in what has changed; returns a number that grows with every change."""
         if not self._following:
             return self._generation
         self._generation += 1

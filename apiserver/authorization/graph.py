@@ -21,7 +21,7 @@ CERTIFICATES = "podcertificaterequests.certificates.k8s.io"
 
 
 class Graph:
-    """The relations between nodes and what their pods need."""
+    """The relations between nodes and the objects that their pods need."""
 
     def __init__(self, store: Store) -> None:
         self._following = ChangeTracker(store, (PODS, VOLUMES, ATTACHMENTS, SLICES, CERTIFICATES))

@@ -32,7 +32,7 @@ def node_of(user: User) -> str | None:
 
 
 class NodeAuthorizer:
-    """Allows nodes what they need, has no opinion on others. `rules` are those of system:node."""
+    """Allows nodes what they need, and has no opinion on other users. `rules` are those of system:node."""
 
     def __init__(self, graph: Graph, features: AccountFeatures, rules: Sequence[Rule]) -> None:
         self._graph = graph

@@ -85,7 +85,7 @@ class _Sheet:
 
 
 class RBACAuthorizer:
-    """Allows what a role allows that is bound to the user; has no opinion about anything else."""
+    """Allows what a role bound to the user allows; has no opinion otherwise."""
 
     def __init__(self, bindings: Bindings) -> None:
         self.bindings = bindings

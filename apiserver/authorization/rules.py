@@ -14,7 +14,7 @@ ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A PolicyRule. `names` empty means every name."""
+    """A PolicyRule. Empty `names` mean every name."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]

@@ -13,7 +13,7 @@ _ALLOWED = Decision(True)
 
 
 class UnionAuthorizer:
-    """The first that allows or denies decides; of those without an opinion all reasons are told."""
+    """Decides by the first authorizer that allows or denies; without one, gives all reasons."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)

@@ -73,9 +73,9 @@ class Codec:
         return self.table.by_kind(*resource.storage) or resource
 
     async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource]:
-        """`obj`, in the version of `resource`, as it is written, and the resource in that version.
+        """Returns `obj`, in the version of `resource`, as bytes to store, and the resource in that version.
 
-        A custom resource is written as upstream reads it again: pruned, with defaults.
+        A custom resource is stored as upstream reads it again: pruned, with defaults.
         """
         if not resource.custom:
             return encode(obj), resource
@@ -110,7 +110,7 @@ class Codec:
         return webhook_of(resource) is not None
 
     async def fetch_conversions(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
-        """Have a webhook convert what it must of (value, revision) for `served`; nothing for most."""
+        """Has a webhook convert those (value, revision) that `served` needs converted; mostly none."""
         webhook = webhook_of(resource)
         if webhook is None:
             return
@@ -131,11 +131,11 @@ class Codec:
         return self.served(self.storage(resource), value, revision) is value
 
     def expect(self, value: bytes, resource: Resource) -> None:
-        """This server is about to write `value`, in the version of `resource`."""
+        """Takes note that this server is about to write `value`, in the version of `resource`."""
         self._own.put(value, form_of(resource))
 
     def remember(self, revision: int, resource: Resource) -> None:
-        """The value at `revision` was written by this server, in the version of `resource`."""
+        """Takes note that this server wrote the value at `revision`, in the version of `resource`."""
         self._served.put((revision, form_of(resource)), True)
 
     def served(self, resource: Resource, value: bytes, revision: int) -> bytes:
@@ -151,7 +151,7 @@ class Codec:
     form_of = staticmethod(form_of)
 
     def served_all(self, resource: Resource, entries: Iterable[Entry]) -> list[tuple[bytes, int]]:
-        """`served` of many, each with its revision; nearly all of them are served as they are stored."""
+        """Returns `served` of many, each with its revision; nearly all are served as they are stored."""
         known, form, served = self._served.get, form_of(resource), self.served
         return [
             (value if known((revision, form)) is True else served(resource, value, revision), revision)
@@ -179,13 +179,13 @@ class Codec:
         return obj
 
     def convert(self, obj: Object, resource: Resource) -> Object:
-        """`obj`, of any registered version, in the version of `resource`."""
+        """Returns `obj`, of any registered version, in the version of `resource`."""
         if obj["apiVersion"] == resource.api_version:
             return obj
         return conversion.convert(obj, resource.gvk, self.table)
 
     def default(self, obj: Object, resource: Resource) -> Object:
-        """`obj` with the defaults of its version."""
+        """Returns `obj` with the defaults of its version."""
         structural = structural_of(resource)
         if structural is not None:
             structuralschema.default(obj, structural)

@@ -22,7 +22,7 @@ _DECODABLE = "unsafe deletion is not allowed because the object is decodable fro
 
 
 async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
-    """Delete an object that cannot be read; raises 403, 404, 409 and 422."""
+    """Deletes an object that cannot be read; raises 403, 404, 409 and 422."""
     check_permission(registry, name, options, write)
 
     async def attempt(entry: Entry | None) -> Written:
@@ -39,7 +39,7 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
 
 
 def check_permission(registry: Registry, name: str, options: Object, write: Write) -> None:
-    """Raise 403 unless the user may delete what cannot be read, which takes a verb of its own."""
+    """Raises 403 unless the user may delete what cannot be read, which takes a verb of its own."""
     resource = write.requested or registry.resource
     question = RequestInfo(
         True,

@@ -34,7 +34,7 @@ _NAMESPACE_METADATA = (
 
 
 class BudgetSpentError(Exception):
-    """The expressions together cost more than they may."""
+    """The expressions together cost more than allowed."""
 
     def __init__(self) -> None:
         super().__init__(_SPENT)
@@ -170,13 +170,13 @@ def bindings(
 
 
 def request_value(attributes: Attributes, invocation: Invocation) -> Object:
-    """`request`, with what is empty left out, as `has()` sees it."""
+    """Returns the value of `request`, without empty fields, as `has()` sees it."""
     described = admission_requests.described(attributes, invocation)
     return {**described, "dryRun": attributes.dry_run, "options": admission_requests.options_of(attributes)}
 
 
 def namespace_value(services: AdmissionServices, attributes: Attributes) -> Object | None:
-    """`namespaceObject`: what expressions may see of it; raises 404."""
+    """Returns the value of `namespaceObject`, without the fields that expressions may not see; raises 404."""
     if attributes.resource.storage_resource == "namespaces" or not attributes.namespace:
         return None
     found = namespace_object(services.store, attributes.namespace)
@@ -185,7 +185,8 @@ def namespace_value(services: AdmissionServices, attributes: Attributes) -> Obje
 
 
 def _request_resource(authorizer: Any, attributes: Attributes) -> Any:
-    """`authorizer.requestResource`: a check of the request's own resource, namespace and name."""
+    """Returns the value of `authorizer.requestResource`: a check of the request's resource, namespace and
+    name."""
     resource = attributes.requested or attributes.resource
     check = authorizer.group(resource.group).resource(resource.plural)
     if attributes.subresource:

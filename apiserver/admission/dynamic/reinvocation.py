@@ -17,6 +17,6 @@ class Reinvoked:
     last: Object | None = None  # as the last round left the object
 
     def require(self) -> None:
-        """Everybody eligible so far is due."""
+        """Marks all that are eligible so far to be called again."""
         self.due |= self.eligible
         self.eligible.clear()

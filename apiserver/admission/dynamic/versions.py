@@ -18,9 +18,9 @@ from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relab
 
 
 class Versioned:
-    """The objects of one request, converted to a version when first asked for in it.
+    """The objects of one request, each converted to a version when that is first needed.
 
-    What is written back by `replace` is what later askers see, in whatever version.
+    After `replace`, all later readers see the new object, in any version.
     """
 
     def __init__(self, services: AdmissionServices, attributes: Attributes) -> None:
@@ -53,9 +53,10 @@ class Versioned:
         return invocation.kind.kind == invocation.resource.kind
 
     async def replace(self, invocation: Invocation, new: Object, *, strict: bool = False) -> bool:
-        """Make `new`, of the invocation's version, the request's object; whether anything changed.
+        """Makes `new`, in the invocation's version, the request's object; returns whether anything changed.
 
-        Raises 500 if it does not fit its kind, `strict` also if it has fields that its kind has not.
+        Raises 500 if it does not fit its kind; with `strict` also if it has fields that its kind does not
+        have.
         """
         before = await self.object(invocation)
         obj = self.attributes.object
@@ -88,7 +89,7 @@ class Versioned:
 
 
 def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
-    """`new` as Go reads and writes it again; raises 500."""
+    """Returns `new` as Go would read and write it; raises 500."""
     try:
         read, dropped = normalise_and_report(new, schema)
     except WrongShape:
@@ -99,7 +100,7 @@ def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
 
 
 def _overwrite(obj: Object, new: Object) -> None:
-    """Make `obj` what `new` is; whoever holds it, or its metadata, sees the change."""
+    """Replaces the content of `obj` by that of `new`; all who hold `obj`, or its metadata, see the change."""
     metadata = obj.get("metadata")
     obj.clear()
     obj.update(new)
@@ -110,7 +111,7 @@ def _overwrite(obj: Object, new: Object) -> None:
 
 
 async def convert(services: AdmissionServices, obj: Object, resource: Resource) -> Object:
-    """`obj` in the version of `resource`, as a new object; raises 500."""
+    """Returns `obj` in the version of `resource`, as a new object; raises 500."""
     if obj.get("apiVersion") == resource.api_version:
         return copy.deepcopy(obj)
     try:

@@ -19,7 +19,7 @@ _DEFAULT_INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 
 
 class _Default:
-    """The name of the default object of a resource, empty if there is none."""
+    """Keeps the name of the default object of a resource, empty if there is none."""
 
     def __init__(self, store: Store, resource: str, annotations: tuple[str, ...]) -> None:
         self._annotations = annotations

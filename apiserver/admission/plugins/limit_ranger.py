@@ -62,7 +62,7 @@ class LimitRanger(Plugin):
 
 
 def _fill_in(pod: Object, limits: Sequence[Object]) -> None:
-    """Give containers the defaults for what they do not say, and note it in the annotation."""
+    """Sets defaults in containers where they have no value, and lists them in the annotation."""
     requests: dict[str, str] = {}
     most: dict[str, str] = {}
     for limit in limits:
@@ -83,7 +83,7 @@ def _fill_in(pod: Object, limits: Sequence[Object]) -> None:
 
 
 def _complete(resources: Object, field: str, defaults: dict[str, str]) -> Iterator[str]:
-    """Add what is missing; gives the names, in one text, if anything was."""
+    """Adds missing amounts; yields their names, as one text, if there were any."""
     missing = sorted(name for name in defaults if name not in (resources.get(field) or {}))
     if missing:
         added = {name: defaults[name] for name in missing}

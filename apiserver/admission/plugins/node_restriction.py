@@ -144,7 +144,7 @@ class NodeRestriction(Plugin):
             self._audience(attributes, pod)
 
     def _audience(self, attributes: Attributes, pod: Object) -> None:
-        """A token is for whom a volume of the pod names, or for whom the node was allowed to ask."""
+        """Raises 403 unless a volume of the pod names the token's audience, or the node may request it."""
         audiences = ((attributes.object or {}).get("spec") or {}).get("audiences") or []
         if len(audiences) > 1:
             raise attributes.refuse("node may only request 0 or 1 audiences")

@@ -25,7 +25,7 @@ from kubeskew.apimachinery.quota.evaluators import UPDATE, Evaluator
 
 
 class QuotaError(Exception):
-    """The write does not fit; the text tells the user why."""
+    """The write exceeds a quota; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)

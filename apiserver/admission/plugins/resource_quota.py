@@ -82,7 +82,7 @@ class ResourceQuota(Plugin):
         await decided
 
     async def _decide_all(self, namespace: str) -> None:
-        """Decide what waits, and what has come meanwhile, until nothing waits."""
+        """Decides waiting writes, and those that come meanwhile, until none is left."""
         try:
             while waiting := self._waiting.pop(namespace, []):
                 try:

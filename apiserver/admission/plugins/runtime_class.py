@@ -67,7 +67,7 @@ class RuntimeClass(Plugin):
 
 
 def _place(attributes: Attributes, spec: Object, scheduling: Object) -> None:
-    """Add the class's node selector and tolerations; raises 403 if the pod selects other nodes."""
+    """Adds the class's node selector and tolerations; raises 403 if the pod selects other nodes."""
     wanted = scheduling.get("nodeSelector") or {}
     selector = dict(spec.get("nodeSelector") or {})
     for name, value in wanted.items():

@@ -91,7 +91,7 @@ class ServiceAccount(Plugin):
         raise attributes.refuse(f"error looking up service account {attributes.namespace}/{name}: {why}")
 
     def _mount(self, spec: Object) -> None:
-        """Mount the token where nothing else is mounted, making the volume if any container needs it."""
+        """Mounts the token in containers without a mount there, and adds the volume if it is needed."""
         volumes: list[Object] = spec.get("volumes") or []
         present = next(
             (volume["name"] for volume in volumes if volume.get("name", "").startswith(VOLUME_PREFIX)), ""
@@ -136,7 +136,7 @@ def _mounts(account: Object, spec: Object) -> bool:
 
 
 def _check_mirror(attributes: Attributes, pod: Object) -> None:
-    """A mirror pod has no account and no secrets: its node runs it from a file."""
+    """Raises 403 for a mirror pod with an account or secrets: its node runs it from a file."""
     spec = pod["spec"]
     if spec.get("serviceAccountName"):
         raise attributes.refuse("a mirror pod may not reference service accounts")
@@ -149,7 +149,7 @@ def _check_mirror(attributes: Attributes, pod: Object) -> None:
 
 
 def _check_secrets(attributes: Attributes, account: Object, *, created: bool) -> None:
-    """Raise 403 if the account limits the secrets of its pods, and this one refers to another."""
+    """Raises 403 if the account limits the secrets of its pods, and this pod refers to another."""
     pod = attributes.object
     if pod is not None and (account["metadata"].get("annotations") or {}).get(_ENFORCED) in _TRUE:
         problem = next(_unlisted(account, pod["spec"], created=created), "")
@@ -158,7 +158,7 @@ def _check_secrets(attributes: Attributes, account: Object, *, created: bool) ->
 
 
 def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:
-    """Secrets that a pod refers to and its account does not."""
+    """Yields the secrets that a pod refers to and its account does not list."""
     name = account["metadata"]["name"]
     listed = {secret.get("name") for secret in account.get("secrets") or ()}
     end = f"is not allowed because service account {name} does not reference that secret"

@@ -18,7 +18,7 @@ class Violation(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """A pod, or what a controller would make one of; `relaxes`: user namespaces loosen some checks."""
+    """A pod, or the pod of a controller's template; `relaxes`: user namespaces loosen some checks."""
 
     annotations: dict[str, str]
     spec: Object
@@ -41,9 +41,9 @@ Check = Callable[[Pod], Violation | None]
 
 
 class Versioned(NamedTuple):
-    """A check by its id; the one with the largest minor that is not beyond the policy's is run.
+    """A check with its id; of several minors the newest that the policy's version includes is run.
 
-    `overrides` names checks of the baseline that this one says all of.
+    `overrides` names checks of the baseline that this one includes.
     """
 
     id: str
@@ -65,12 +65,12 @@ def plural(one: str, many: str, number: int) -> str:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """`"a", "b"`."""
+    """Returns `"a", "b"`."""
     return ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
 
 
 def containers_named(names: Sequence[str]) -> str:
-    """`container "a"`, `containers "a", "b"`."""
+    """Returns `container "a"`, or `containers "a", "b"`."""
     return f"{plural('container', 'containers', len(names))} {quoted(names)}"
 
 

@@ -15,7 +15,7 @@ _RELAXED_SINCE = 35  # a pod's own user namespace loosens the standards
 
 
 class Evaluator:
-    """The standards as a release knows them: a later version of a level is its own latest."""
+    """Evaluates the standards of a release; a later version of a level counts as the release's latest."""
 
     def __init__(self, minor: int) -> None:
         self._minor = minor
@@ -40,7 +40,7 @@ def _checks(level: str, minor: int) -> Sequence[Check]:
 
 
 def details(violations: Sequence[Violation]) -> str:
-    """`privileged (container "c" must not …), hostPort (…)`."""
+    """Returns `privileged (container "c" must not …), hostPort (…)`."""
     return ", ".join(
         f"{violation.reason} ({violation.detail})" if violation.detail else violation.reason
         for violation in violations

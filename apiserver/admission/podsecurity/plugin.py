@@ -111,7 +111,7 @@ class PodSecurity(Plugin):
     # --- namespaces ----------------------------------------------------------------------------------------
 
     def _check_namespace(self, attributes: Attributes, namespace: Object) -> None:
-        """The labels must make sense if they are new; pods that the new level forbids are told of."""
+        """Checks labels that are new, and warns of pods that the new level forbids."""
         name = namespace["metadata"].get("name") or ""
         policy, problems = read_policy(namespace["metadata"].get("labels"))
         before, known = read_policy(((attributes.old or {}).get("metadata") or {}).get("labels"))

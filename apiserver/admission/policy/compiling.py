@@ -54,7 +54,7 @@ class Compiler:
         return self._environments[key]
 
     def declare(self, name: str, expression: Expression) -> None:
-        """Let later expressions name `variables.NAME`; one that does not compile is of any type."""
+        """Lets later expressions use `variables.NAME`; a variable that does not compile has any type."""
         from kubeskew.apimachinery.cel import types
 
         program = expression.compiled()
@@ -63,7 +63,7 @@ class Compiler:
         self._environments.clear()
 
     def bind(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """`bound` with `variables`: each is evaluated when it is first read, at most once."""
+        """Returns `bound` with `variables`, each of which is evaluated at its first use."""
         from kubeskew.apimachinery import cel
 
         variables: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class Compiler:
 
 
 def declare_all(compiler: Compiler, variables: Sequence[Object]) -> None:
-    """Declare `spec.variables`, in order: each may name those before it."""
+    """Declares `spec.variables` in order: each may use those before it."""
     for variable in variables:
         expression = compiler.expression(variable.get("expression") or "")
         compiler.declare(variable.get("name") or "", expression)

@@ -49,7 +49,7 @@ class _Validation:
 
 
 class Evaluator:
-    """A policy's expressions, compiled."""
+    """Holds the compiled expressions of a policy."""
 
     def __init__(self, services: AdmissionServices, spec: Object) -> None:
         from kubeskew.apimachinery.cel import types

@@ -16,7 +16,7 @@ _GROUP = "admissionregistration.k8s.io"
 
 
 class Binding(NamedTuple):
-    """A binding: `criteria` is None where it does not narrow the policy."""
+    """A binding; `criteria` is None if it does not narrow the policy."""
 
     name: str
     spec: Object
@@ -24,7 +24,7 @@ class Binding(NamedTuple):
 
 
 class Policy(Generic[E]):
-    """A policy; `evaluator` is made when a request first matches."""
+    """A policy; its `evaluator` is compiled when a request first matches."""
 
     def __init__(self, obj: Object, bindings: list[Binding], make: Callable[[Object], E]) -> None:
         self.name: str = obj["metadata"]["name"]

@@ -148,7 +148,7 @@ class MutatingAdmissionPolicy(Plugin):
         return holds
 
     async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
-        """Apply one policy's mutations, in order; whether one of them succeeded."""
+        """Applies one policy's mutations in order; returns whether one of them succeeded."""
         patched = False
         for mutation in call.policy.evaluator.mutations:
             try:
@@ -181,7 +181,7 @@ class MutatingAdmissionPolicy(Plugin):
 
 
 def _refuse(attributes: Attributes, faults: list[_Fault]) -> None:
-    """Raise 403 with every fault as a cause; the first is the message."""
+    """Raises 403 with every fault as a cause; the first is the message."""
     if not faults:
         return
     metadata = (attributes.object or {}).get("metadata") or {}

@@ -23,7 +23,7 @@ _PATCH_FIELDS = ("op", "path", "from", "value")
 
 
 class MutationError(Exception):
-    """A mutation that cannot be applied; failurePolicy decides."""
+    """A mutation cannot be applied; failurePolicy decides."""
 
 
 def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = True) -> Expression:
@@ -48,7 +48,7 @@ class Mutation:
         self.expression = expression(compiler, self.kind, source)
 
     def apply(self, value: Any, obj: Object, schema: Schema) -> Object:
-        """`obj` after what the expression came to; raises MutationError."""
+        """Returns `obj` after the mutation that the expression returned; raises MutationError."""
         if self.kind == JSON_PATCH:
             return _patched(value, obj)
         return _merged(value, obj, schema)

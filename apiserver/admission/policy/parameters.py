@@ -14,7 +14,7 @@ from kubeskew.apiserver.admission.services import AdmissionServices
 
 
 class ConfigurationError(Exception):
-    """A policy or a binding that cannot be used as it is; failurePolicy decides what follows."""
+    """A policy or a binding cannot be used; its failurePolicy decides."""
 
 
 def param_resource(services: AdmissionServices, kind: Object | None) -> Resource | None:

@@ -33,7 +33,7 @@ _ANYTHING = {"x-kubernetes-int-or-string": True}
 
 
 class TypeChecking:
-    """The duty of one server."""
+    """Checks the types in policies, in the background of one server."""
 
     def __init__(self, services: AdmissionServices, dispatch: Handler) -> None:
         self._services = services
@@ -42,7 +42,7 @@ class TypeChecking:
         services.store.follow(_RESOURCE, self._wakeups.wake)
 
     async def run(self) -> None:
-        """Look at every policy whose spec has changed since; endless."""
+        """Checks every policy whose spec has changed, for ever."""
         while True:
             self._wakeups.begin()
             for entry in self._services.store.list(_RESOURCE).entries:
@@ -68,7 +68,7 @@ class TypeChecking:
 
 
 def warnings(services: AdmissionServices, policy: Object) -> Iterator[Object]:
-    """ExpressionWarnings of a policy."""
+    """Yields the ExpressionWarnings of a policy."""
     spec = policy.get("spec") or {}
     checkers = [(kind, _compiler(services, spec, schema)) for kind, schema in _kinds(services, spec)]
     for position, validation in enumerate(spec.get("validations") or ()):

@@ -116,7 +116,8 @@ def _enforce(
     attributes: Attributes,
     implied: tuple[str, ...],
 ) -> list[Denial]:
-    """Do what the binding wants, or what is `implied`, about denials; gives those that refuse the request."""
+    """Applies the binding's actions (or those `implied`) to denials; returns those that refuse the
+    request."""
     denials: list[Denial] = []
     actions = binding.spec.get("validationActions") or implied
     for decision in result.decisions:

@@ -27,7 +27,7 @@ _DEFAULT_SECONDS = 10
 
 
 class CallingError(Exception):
-    """A webhook that could not be asked, or whose answer makes no sense: failurePolicy decides."""
+    """A webhook cannot be called, or its answer is invalid: failurePolicy decides."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Hook:
 
 
 class Hooks:
-    """The webhooks of one kind of configuration, by the configurations' names, and how they are called."""
+    """The webhooks of one kind of configuration, by the configurations' names; calls them."""
 
     def __init__(self, services: AdmissionServices, plural: str, *, mutating: bool) -> None:
         self._services = services
@@ -87,7 +87,10 @@ class Hooks:
         return found
 
     async def call(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> Verdict:
-        """Ask; hands on warnings and annotations. Raises CallingError, and 400 for an impossible dry run."""
+        """Calls the webhook; passes on warnings and annotations.
+
+        Raises CallingError, and 400 for an impossible dry run.
+        """
         attributes, spec = versioned.attributes, hook.spec
         if attributes.dry_run and spec.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             raise reviews.dry_run_unsupported(hook.name)
@@ -125,7 +128,7 @@ def _failed(hook: Hook, why: str) -> CallingError:
 
 
 async def guarded(hook: Hook, ask: Callable[[], Awaitable[None]]) -> None:
-    """Run `ask`; a failing call is an error (500) or is overlooked, as the webhook's failurePolicy says."""
+    """Runs `ask`; the webhook's failurePolicy turns a failed call into an error (500) or ignores it."""
     try:
         await ask()
     except CallingError as error:

@@ -70,7 +70,7 @@ class MutatingAdmissionWebhook(Plugin):
     async def _apply(
         self, hook: Hook, invocation: Invocation, versioned: Versioned, verdict: Verdict
     ) -> bool:
-        """Do what the verdict says; whether the object changed. Raises the refusal, and 500."""
+        """Applies the verdict; returns whether the object changed. Raises the refusal, and 500."""
         if not verdict.allowed:
             raise reviews.denial(hook.name, verdict.status)
         if not verdict.patch:

@@ -22,11 +22,11 @@ _VERSIONS = ("v1", "v1beta1")
 
 
 class ReviewError(Exception):
-    """A review that cannot be made, or an answer that is none."""
+    """A review cannot be made, or its answer is not one."""
 
 
 class WrongTypeError(Exception):
-    """An answer that Go could not decode, in Go's words."""
+    """Go could not decode the answer; the text is Go's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ _RESPONSE_TYPES = {
 
 
 def _check_types(response: Any) -> None:
-    """Raise WrongTypeError for what no AdmissionResponse holds; the names of Go's types are from memory."""
+    """Raises WrongTypeError for fields of wrong types; the names of Go's types are from memory."""
     _check_type(response, dict, "AdmissionReview.response", "v1.AdmissionResponse")
     for name, (kind, shown) in _RESPONSE_TYPES.items():
         _check_type(response.get(name), kind, f"AdmissionResponse.response.{name}", shown)
@@ -143,7 +143,7 @@ def _check(answer: Object, response: Object, uid: str) -> None:
 
 
 def patch_problem(patch: bytes, patch_type: Any, *, mutating: bool) -> None:
-    """Raise ReviewError if patch and patchType do not go together, or should not be there."""
+    """Raises ReviewError if patch and patchType do not fit together, or must not be there."""
     if not mutating:
         if patch:
             raise ReviewError("validating webhook may not return response.patch")

@@ -43,7 +43,7 @@ class ValidatingAdmissionWebhook(Plugin):
             await self._ask_all(relevant, versioned)
 
     async def _ask_all(self, relevant: list[tuple[Hook, Invocation]], versioned: Versioned) -> None:
-        """Ask everybody and wait for all; what came first among the refusals is raised."""
+        """Calls all webhooks at once and waits for them; raises the refusal that came first."""
         refusals: list[StatusError] = []
 
         async def ask(hook: Hook, invocation: Invocation) -> None:

@@ -56,7 +56,7 @@ class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
 
 
 class _PolicyStrategy(CountedConditional, ABC):
-    """Either kind of policy; who may not read its parameters may not write it."""
+    """Either kind of policy; its writer must be allowed to read its parameters."""
 
     weight = 16
 

@@ -28,7 +28,7 @@ _NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
 
 
 class Wanted(NamedTuple):
-    """`scheme:name:port`, as a path may name what is behind a proxy; the parts may be empty."""
+    """`scheme:name:port`, as a path names the target of a proxy; the parts may be empty."""
 
     scheme: str
     name: str
@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Wanted | None":
-        """None if it is nothing of the kind (SplitSchemeNamePort)."""
+        """Parses a text; returns None if it has another form (SplitSchemeNamePort)."""
         parts = text.split(":")
         if len(parts) == 1:
             found = cls("", text, "")

@@ -17,7 +17,7 @@ Walk = Callable[[Any], None]
 
 
 def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> Object:
-    """Fill in what `obj`, normalised and in its schema's version, leaves out. Changes and returns `obj`."""
+    """Sets defaults in `obj`, which is normalised and in its schema's version; returns it."""
     walk = schema_defaults(schema)
     if walk is not None:
         walk(obj)

@@ -24,14 +24,14 @@ Defaulter = Callable[[Object, DefaultingContext], None]
 
 
 def fill(obj: Object, **values: Any) -> None:
-    """Set each field that is unset or empty (Go's zero value of a non-pointer)."""
+    """Sets each field that is unset or empty (Go's zero value of a non-pointer)."""
     for name, value in values.items():
         if not obj.get(name):
             obj[name] = value
 
 
 def fill_null(obj: Object, **values: Any) -> None:
-    """Set each field that is absent (a nil pointer in Go): an explicit zero stays."""
+    """Sets each field that is absent (a nil pointer in Go): an explicit zero stays."""
     for name, value in values.items():
         if obj.get(name) is None:
             obj[name] = value

@@ -10,7 +10,7 @@ from kubeskew.apiserver.storage.encoding import copied
 
 
 class ConditionsOnly(OwnRules, StatusStrategy):
-    """All of the metadata stays as it was, whatever is sent."""
+    """A status write that changes conditions alone, and none of the metadata."""
 
     checks_of_update = (Check.CHANGE,)
 

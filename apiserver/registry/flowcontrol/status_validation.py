@@ -15,7 +15,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 def status_errors(status: Object) -> Iterator[FieldError]:
-    """Conditions have types, each another one."""
+    """Checks that conditions have types, each a different one."""
     seen: set[str] = set()
     for position, condition in enumerate(status.get("conditions") or []):
         at, kind = f"{index('status.conditions', position)}.type", condition.get("type") or ""

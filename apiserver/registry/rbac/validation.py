@@ -66,7 +66,7 @@ def binding(obj: Object, *, namespaced: bool) -> list[FieldError]:
 
 
 def binding_update(new: Object, old: Object) -> list[FieldError]:
-    """A binding stays with its role."""
+    """Checks that a binding keeps its role."""
     if new.get("roleRef") == old.get("roleRef"):
         return []
     reference = new.get("roleRef") or {}

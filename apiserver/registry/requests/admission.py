@@ -39,14 +39,14 @@ def attributes_of(
 
 
 async def admit_posted(request: Request, scope: Scope, body: Object, *, dry_run: bool = False) -> None:
-    """Ask admission about something posted to a subresource; `body` may be changed. Raises StatusError."""
+    """Runs admission for an object posted to a subresource; `body` may be changed. Raises StatusError."""
     attributes = attributes_of(request, scope, CREATE, body, dry_run=dry_run)
     await scope.services.admission.admit(attributes)
     await scope.services.admission.validate(attributes)
 
 
 async def admit_connection(request: Request, scope: Scope, options: Object) -> None:
-    """Ask admission about exec, attach, port-forward or proxy; raises StatusError.
+    """Runs admission for exec, attach, port-forward or proxy; raises StatusError.
 
     `options` is the PodExecOptions, PodAttachOptions, PodPortForwardOptions or *ProxyOptions of the request,
     with apiVersion and kind.

@@ -92,7 +92,7 @@ def delete_options_schema(scope: Scope) -> Schema:
 
 
 def check_namespace(obj: Object, scope: Scope, namespace: str) -> None:
-    """Fill in the request's namespace, or raise 400 if the object names another."""
+    """Sets the request's namespace, or raises 400 if the object names another."""
     metadata = obj["metadata"]
     if not scope.resource.namespaced:
         metadata.pop("namespace", None)
@@ -106,7 +106,7 @@ def check_namespace(obj: Object, scope: Scope, namespace: str) -> None:
 
 
 def check_name(obj: Object, name: str) -> None:
-    """Raise 400 if the object has no name, or another than the request."""
+    """Raises 400 if the object has no name, or another than the request."""
     found = obj["metadata"].get("name") or ""
     if not found:
         why = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -118,6 +118,6 @@ def check_name(obj: Object, name: str) -> None:
 
 
 def wipe_system_metadata(obj: Object) -> None:
-    """Forget what only the server says of a new object."""
+    """Removes metadata that only the server sets."""
     for name in _SYSTEM_METADATA:
         obj["metadata"].pop(name, None)

@@ -30,7 +30,7 @@ _SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'
 
 
 def patched(live: Object, body: bytes, content_type: str, validation: str) -> tuple[Any, list[str]]:
-    """`live` with a JSON or merge patch, and what is unknown or given twice in the patch itself."""
+    """Returns `live` with a JSON or merge patch, and the fields unknown or repeated in the patch itself."""
     json = content_type == JSON_PATCH
     apply = apply_json_patch if json else apply_merge_patch
     if validation == _IGNORE:
@@ -82,7 +82,7 @@ def decode(
     told: Sequence[str] = (),
     structural: Structural | None = None,
 ) -> Decoded:
-    """Decode what a patch has made; what does not fit is 422 here, and the value is the whole object.
+    """Decodes a patched object; raises 422 with the whole object as value.
 
     `told` are strict errors that come before those of the object.
     """
@@ -108,13 +108,13 @@ def _why(error: StatusError, kind: str) -> str:
 
 
 def unreadable(value: Any, why: str) -> StatusError:
-    """422: what the patch made cannot be read; its value is the whole of it."""
+    """Returns a 422 for a patched object that cannot be read, with the whole object as value."""
     problem = field.invalid("patch", dumps(value).decode(), why)
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
 def _check_kind(request: Request, scope: Scope, value: Object) -> None:
-    """Raise if the patch made the object one of another kind. A kind that is missing is the resource's."""
+    """Raises an error if the patch changed the kind. A missing kind is the resource's."""
     resource = scope.resource
     group, _, version = (value.get("apiVersion") or "").rpartition("/")
     if not version and group not in ("", resource.group):
@@ -133,9 +133,9 @@ def _check_kind(request: Request, scope: Scope, value: Object) -> None:
 
 
 def check_custom_kind(scope: Scope, obj: Object) -> None:
-    """Raise if the patch made a custom resource one of another kind, or of no version.
+    """Raises an error if the patch changed the kind of a custom resource, or removed its version.
 
-    Upstream does so when it validates: after the metadata was read and the name checked.
+    Upstream does so when it validates, after the metadata was read and the name checked.
     """
     resource = scope.resource
     api_version, kind = obj["apiVersion"], obj["kind"]

@@ -49,7 +49,7 @@ def read_configuration(body: bytes) -> Configuration:
 
 
 def check_repeated(request: Request, config: Configuration, validation: str) -> None:
-    """Tell of keys given twice, as the request wants it; this comes after the merge. Raises 400."""
+    """Reports repeated keys as the request's fieldValidation says; comes after the merge. Raises 400."""
     for text in config.repeated if validation != "Ignore" else ():
         if validation == "Strict":
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")

@@ -68,7 +68,7 @@ def render(request: Request, scope: Scope, obj: Object, form: Accepted, status: 
 
 
 def document(body: Object, form: Accepted, status: int = 200) -> Response:
-    """Any document, as JSON or YAML."""
+    """Answers any document, as JSON or YAML."""
     if form.media_type == media_types.YAML:
         from kubeskew.apiserver.http.yaml_text import to_yaml  # it brings a parser
 
@@ -108,7 +108,7 @@ def _not_acceptable(why: str) -> StatusError:
 
 
 def _go_type(scope: Scope, kind: str) -> str:
-    """Upstream's type of what is answered (from memory: the internal types' packages)."""
+    """Returns upstream's Go type of the answer (from memory: the internal types' packages)."""
     if scope.resource.custom:
         return f"*unstructured.Unstructured{'List' if kind.endswith('List') else ''}"
     return f"*{scope.resource.group.partition('.')[0] or 'core'}.{kind}"
@@ -203,7 +203,7 @@ async def compressed(request: Request, response: Response) -> Response:
 
 
 async def _zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pieces of a stream as those of its gzip file; the work is done beside the loop."""
+    """Compresses the pieces of a stream with gzip, beside the loop."""
     compressor = zlib.compressobj(_LEVEL, wbits=zlib.MAX_WBITS | 16)  # 16: as a gzip file
     async for piece in pieces:
         yield await asyncio.to_thread(compressor.compress, piece)

@@ -22,9 +22,9 @@ _MAP = "map[string]interface {}"
 
 
 def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, validation: str) -> Decoded:
-    """`live` with the patch, typed; raises StatusError. A kind that the patch sets is not looked at.
+    """Returns `live` with the patch, typed; raises StatusError, and 422 with the patch as value.
 
-    `validation` is the request's fieldValidation. What does not fit is 422, and the value is the patch.
+    A kind that the patch sets is ignored. `validation` is the request's fieldValidation.
     """
     patch = load_strategic(body)
     if not isinstance(patch, dict | None):
@@ -56,7 +56,7 @@ def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
 
 
 def _repeated(body: bytes) -> list[str]:
-    """`duplicate field "a.b"` of the patch itself."""
+    """Returns errors such as `duplicate field "a.b"` in the patch itself."""
     value = decoder.parse(body, "application/json").value
     return kept_errors(duplicates(value)) if isinstance(value, Repeated) else []
 

@@ -30,7 +30,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
 def managed(
     request: Request, scope: Scope, live: Object | None, new: Object, write: Write, manager: str
 ) -> Object:
-    """`new` (in the request's version) with its managedFields as after this update."""
+    """Returns `new` (in the request's version) with its managedFields after this update."""
     return scope.registry.field_manager.update(
         live,
         new,

@@ -111,7 +111,7 @@ def _too_many(path: str, actual: int, most: int, rules: DeviceRules) -> FieldErr
 
 
 def over_length(path: str, most: int, rules: DeviceRules) -> FieldError:
-    """Too long, in the words of the minor."""
+    """Returns the error for a value that is too long, in the words of the minor."""
     text = f"may not be more than {most} bytes" if rules.current_wording else f"may not be longer than {most}"
     return FieldError(ErrorType.TOO_LONG, path, detail=text)
 
@@ -164,7 +164,7 @@ def _identifier(value: str, path: str, rules: DeviceRules) -> Iterator[FieldErro
 
 
 def qualified(rules: DeviceRules) -> Rule:
-    """A rule for the name of an attribute or capacity: `id` or `domain/id`."""
+    """Returns a rule for the name of an attribute or capacity: `id` or `domain/id`."""
 
     def run(value: str, path: str) -> Iterator[FieldError]:
         if not value and not rules.declared:
@@ -208,7 +208,7 @@ def fully_qualified(value: str, path: str, rules: DeviceRules) -> Iterator[Field
 
 
 def request_reference(requests: Collection[str]) -> Rule:
-    """A rule for names of requests (`name` or `name/subrequest`)."""
+    """Returns a rule for names of requests (`name` or `name/subrequest`)."""
 
     def run(value: str, path: str) -> Iterator[FieldError]:
         parts = value.split("/")

@@ -1,4 +1,4 @@
-"""Brings objects of resource.k8s.io to the shape of v1, for which the rules are written."""
+"""Converts objects of resource.k8s.io to the shape of v1, for which the rules are written."""
 
 import copy
 

@@ -177,7 +177,7 @@ def _attribute_errors(review: Object) -> Iterator[FieldError]:
 
 
 def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
-    """Operators that are not known are let through: newer clients may know more."""
+    """Checks requirements, but not unknown operators: newer clients may know more."""
     operator, values = requirement.get("operator"), requirement.get("values") or []
     if not requirement.get("key"):
         yield FieldError(ErrorType.REQUIRED, f"{path}.key", OMITTED, "must be specified")
@@ -190,7 +190,7 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
 
 
 def _internal(plain: Object) -> Object:
-    """NonResourceAttributes as Go prints the internal type, whose fields have no JSON names."""
+    """Returns NonResourceAttributes as Go prints the internal type, whose fields have no JSON names."""
     return {"Path": plain.get("path") or "", "Verb": plain.get("verb") or ""}
 
 

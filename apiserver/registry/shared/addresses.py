@@ -61,7 +61,7 @@ def ip_errors(path: str, text: str, *, strict: bool, known: Collection[str] = ()
 
 
 def _parts(text: str) -> tuple[Address, int] | None:
-    """Address and length of the prefix of a CIDR."""
+    """Returns the address and prefix length of a CIDR."""
     head, slash, length = text.partition("/")
     address = parse(head)
     if not slash or address is None or not (length.isascii() and length.isdigit()):
@@ -126,7 +126,7 @@ _LINK_MULTICAST: dict[int, Network] = {
 
 
 def is_dual_stack(texts: Collection[str]) -> bool:
-    """At least one address of each family (netutils.IsDualStackIPStrings)."""
+    """Returns whether there is an address of each family (netutils.IsDualStackIPStrings)."""
     return {address.version for address in map(parse, texts) if address is not None} == {4, 6}
 
 

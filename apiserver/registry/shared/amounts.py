@@ -99,7 +99,7 @@ def requirement_errors(
     path: str,
     check_name: NameCheck = container_name_errors,
 ) -> list[FieldError]:
-    """`resources` of a container, or of a pod with the check of its names."""
+    """Checks `resources` of a container, or of a pod with the check of its names."""
     errors: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     at = child(path, "limits")

@@ -19,7 +19,7 @@ _PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 
 def wildcard_subdomain(name: str) -> list[str]:
-    """`*.` and a subdomain."""
+    """Checks a name of the form `*.SUBDOMAIN`."""
     texts = []
     if len(name.encode()) > names.MAX_SUBDOMAIN:
         texts.append(names.too_long_text(names.MAX_SUBDOMAIN))

@@ -13,7 +13,7 @@ NO_OPERATOR = "not a valid selector operator"
 
 
 def takes_all(selector: Object | None) -> bool:
-    """An empty selector takes everything, none at all nothing."""
+    """Returns whether a selector takes everything: an empty one does, a missing one takes nothing."""
     return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 

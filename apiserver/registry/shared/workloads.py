@@ -47,7 +47,7 @@ def matches(selector: Object | None, labels: dict[str, str]) -> bool | None:
 
 
 def template_labels(spec: Object) -> dict[str, str]:
-    """In the order in which errors print them."""
+    """Returns the template's labels in the order in which errors print them."""
     labels: dict[str, str] = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     return dict(sorted(labels.items()))
 
@@ -69,7 +69,7 @@ NOT_MATCHING = "`selector` does not match template `labels`"
 
 
 def restart_errors(spec: Object, kind: str) -> Iterator[FieldError]:
-    """Pods that are kept running restart always and have no end."""
+    """Checks that the pods restart always and have no deadline."""
     inside = (spec.get("template") or {}).get("spec") or {}
     policy = inside.get("restartPolicy") or ""
     if policy != "Always":

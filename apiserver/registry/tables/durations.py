@@ -31,7 +31,8 @@ def human_duration(duration: timedelta) -> str:
 
 
 def _parts(seconds: int, unit: int, name: str, finer: str, fine: int, *, until: int) -> str:
-    """Whole units of `unit` seconds; below `until` also the rest in units of `fine` seconds, if not zero."""
+    """Returns whole units of `unit` seconds; below `until` with the rest in units of `fine` seconds, if
+    not zero."""
     whole, rest = divmod(seconds, unit)
     rest //= fine
     return f"{whole}{name}{rest}{finer}" if rest and seconds < until else f"{whole}{name}"

@@ -110,7 +110,7 @@ def _name_and_creation(subject: Subject) -> list[Cell]:
 
 
 def _by_precedence(objects: Sequence[Object]) -> Sequence[Object]:
-    """Flow schemas in the order in which they are tried."""
+    """Returns flow schemas in the order in which they are tried."""
 
     return sorted(
         objects, key=lambda obj: (at(obj, "spec", "matchingPrecedence") or 0, at(obj, "metadata", "name"))

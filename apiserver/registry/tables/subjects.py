@@ -22,7 +22,7 @@ Cells = dict[str, Cell]  # by the name of the column
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Read along paths that may end early: what is not there is the zero value of its type."""
+    """An object read along paths that may end early: a missing value is the zero value of its type."""
 
     obj: Object
     now: datetime
@@ -83,7 +83,7 @@ def ago(time: str | None, now: datetime, default: str = UNKNOWN) -> str:
 
 
 def labels(pairs: Mapping[str, str] | None) -> str:
-    """`k=v` sorted by key."""
+    """Returns `k=v` pairs sorted by key."""
     return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or NONE
 
 
@@ -130,5 +130,5 @@ def containers(template: Object | None) -> Cells:
 
 
 def kind_name(kind: str, group: str) -> str:
-    """`Kind.group`; the core group is empty."""
+    """Returns `Kind.group`; the core group is empty."""
     return f"{kind}.{group}" if group else kind

@@ -137,7 +137,7 @@ class InstanceStrategy(Strategy):
 
 
 class InstanceStatusStrategy(InstanceStrategy):
-    """The status subresource: nothing but `status` comes from the client."""
+    """The status subresource: it changes only `status`."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         status, managed = new.get("status"), new["metadata"].get("managedFields")

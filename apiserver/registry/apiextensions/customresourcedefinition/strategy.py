@@ -43,7 +43,7 @@ class DefinitionStatusStrategy(StatusStrategy):
 
 
 class DefinitionStrategy(OwnRules):
-    """The server keeps the status, above all which versions may be stored."""
+    """Definitions: the server writes the status, including the versions that may be stored."""
 
     allow_unconditional_update = False
     core_metadata = False
@@ -77,7 +77,7 @@ class DefinitionStrategy(OwnRules):
         return structuralschema.warnings(obj, ctx.features.schemas)
 
     def stays_after_delete(self, obj: Object) -> bool:
-        """The first delete marks; from then on its finalizers keep a definition."""
+        """Returns whether the definition stays for now; its finalizers keep it after the first delete."""
         return not obj["metadata"].get("deletionTimestamp")
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
@@ -90,7 +90,7 @@ class DefinitionStrategy(OwnRules):
 
 
 def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> None:
-    """Selectable fields belong to a gate; they stay if the definition had some."""
+    """Removes selectable fields if their gate is off; they stay if the definition had some."""
     if ctx.features.requests.custom_field_selectors:
         return
     if not any(version.get("selectableFields") for version in _versions(old or {})):
@@ -103,7 +103,7 @@ def _versions(obj: Object) -> list[Object]:
 
 
 def _remember_storage(obj: Object) -> None:
-    """The version that is written now belongs to those that may be stored."""
+    """Adds the version that is stored now to those that may be stored."""
     for version in _versions(obj):
         if version.get("storage"):
             stored = obj["status"].setdefault("storedVersions", None) or []

@@ -30,7 +30,7 @@ class APIServiceStatus(SpecKeptStatus):
 
 
 class APIServiceStrategy(BuiltIn):
-    """A local APIService is available from the start."""
+    """APIServices: a local one is available from the start."""
 
     allow_unconditional_update = False
     checks_of_update = (Check.METADATA, *UPDATE)

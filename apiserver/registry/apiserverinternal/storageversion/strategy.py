@@ -21,7 +21,7 @@ class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):
 
 
 class StorageVersionStrategy(OwnRules, BuiltIn):
-    """Its spec is empty: a change has nothing to look at."""
+    """StorageVersions: the spec is empty, so a change of it needs no check."""
 
     checks_of_update = ()
     status: ClassVar[type[Strategy]] = StorageVersionStatus

@@ -80,7 +80,7 @@ def _common(actual: str | None, told: str | None) -> Iterator[FieldError]:
 
 
 def _conditions(conditions: list[Object], path: str) -> Iterator[FieldError]:
-    """Upstream leaves the name of the list out of the path, and shows the type for the status."""
+    """Checks conditions. As upstream, the path lacks the list's name, and the status shows the type."""
     first: dict[str, int] = {}
     for position, condition in enumerate(conditions):
         at, kind = index(path, position), condition.get("type") or ""

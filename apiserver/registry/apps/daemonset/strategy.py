@@ -17,7 +17,7 @@ class DaemonSetStatus(SpecKeptStatus):
 
 
 class DaemonSetStrategy(SelectingStrategy):
-    """The number of the template stands in an annotation since the field for it has gone."""
+    """Daemon sets: an annotation counts templates, since the field for that is gone."""
 
     status = DaemonSetStatus
     checks_of_update = CHECKED_TWICE

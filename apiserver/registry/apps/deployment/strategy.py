@@ -18,7 +18,7 @@ class DeploymentStatus(LabelsKeptStatus):
 
 
 class DeploymentStrategy(SelectingStrategy):
-    """Annotations count as the spec does: they are copied to replica sets."""
+    """Deployments: annotations count like the spec, because replica sets get copies of them."""
 
     status = DeploymentStatus
     spec_errors = staticmethod(workloads.deployment_errors)

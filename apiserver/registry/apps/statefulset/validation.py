@@ -108,7 +108,7 @@ def _with_claims(template: Object, spec: Object) -> Object:
 
 
 def name_errors(name: str, prefix: bool) -> list[str]:
-    """The names of its pods are labels."""
+    """Checks that the set's name makes valid labels, as names of its pods are labels."""
     return names.dns1123_label(name, prefix)
 
 

@@ -113,7 +113,7 @@ def _paths(scope: Scope) -> ScalePaths:
 
 
 async def update(request: Request, scope: Scope) -> Response:
-    """PUT of a Scale: its replicas, under the resourceVersion it names."""
+    """Handles PUT of a Scale: sets the replicas, under the resourceVersion that it names."""
     form = rendering.form_of(request)
     options = parameters.write_options(request, "UpdateOptions")
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
@@ -141,7 +141,7 @@ async def _read(request: Request, scope: Scope, schema: Schema, validation: str)
 
 
 async def patch(request: Request, scope: Scope) -> Response:
-    """PATCH of the Scale as it is now."""
+    """Handles PATCH of the present Scale."""
     content_type = patch_type(request, scope)
     form = rendering.form_of(request)
     body = await bodies.read(request)
@@ -207,7 +207,8 @@ def _applied(
 
 
 def _check_owned(scope: Scope, live: Object, config: Object) -> None:
-    """Raise if nobody owns the replicas of a custom resource: no manager can be made up for them."""
+    """Raises an error if nobody owns the replicas of a custom resource: no manager can be made up for
+    them."""
     if scope.resource.custom and not live["metadata"].get("managedFields"):
         objects.check_kind(live, config)
         why = f"failed to convert live object (/; {objects.gvk(live)}) {_NO_SCALE}"
@@ -217,7 +218,7 @@ def _check_owned(scope: Scope, live: Object, config: Object) -> None:
 async def _write(
     request: Request, scope: Scope, change: Callable[[Object, str], Object], *, dry_run: bool, uid: str = ""
 ) -> Written:
-    """Write what `change` makes of the live Scale (and the time) into its object, owners included.
+    """Writes what `change` makes of the live Scale into its object, with time and field owners.
 
     `uid` is a precondition if it is not empty.
     """
@@ -275,7 +276,7 @@ def _owned_at(scope: Scope) -> Mapping[str, Path | None]:
 
 
 def _check(scope: Scope, name: str, replicas: int) -> None:
-    """Raise if there cannot be so many; a custom resource's own rules say so by themselves."""
+    """Raises an error for an invalid number; a custom resource's own rules check it themselves."""
     if scope.resource.custom:
         if replicas == _UNSET:
             path = _paths(scope).spec_replicas
@@ -286,7 +287,7 @@ def _check(scope: Scope, name: str, replicas: int) -> None:
 
 
 def _check_uid(scope: Scope, name: str, scale: Object, current: Object) -> None:
-    """Raise 409 if a patch gave the Scale a uid that is not its object's; a custom resource does not ask."""
+    """Raises 409 if a patch set another uid than the object's; not for custom resources."""
     uid, found = scale["metadata"].get("uid"), current["metadata"]["uid"]
     if uid and uid != found and not scope.resource.custom:
         target = GroupResource(scope.resource.group, f"{scope.resource.plural}/scale")
@@ -295,7 +296,7 @@ def _check_uid(scope: Scope, name: str, scale: Object, current: Object) -> None:
 
 
 def _set(obj: Object, path: str, value: int) -> None:
-    """Set the value at a dotted path; the objects on the way are copied, not changed."""
+    """Sets the value at a dotted path, in copies of the objects on the way."""
     *parents, last = path.split(".")
     for name in parents:
         obj[name] = dict(obj.get(name) or {})

@@ -5,7 +5,7 @@ import re
 
 
 class IndexesError(ValueError):
-    """A text that lists no indexes; upstream's words."""
+    """A text that is no list of indexes; the message is upstream's."""
 
 
 def intervals(text: str, completions: int) -> list[tuple[int, int]]:

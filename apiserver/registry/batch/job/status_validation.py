@@ -77,7 +77,7 @@ def _uncounted(pods: Object) -> Iterator[FieldError]:
 
 
 def _interim(job: _Job, turned: set[str]) -> Iterator[FieldError]:
-    """A final condition needs the interim one that announces it."""
+    """Checks that a final condition comes with the interim one that announces it."""
     if {"Failed", "FailureTarget"} & turned and "Failed" in job.true and "FailureTarget" not in job.true:
         yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")
     if (

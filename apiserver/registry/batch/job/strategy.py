@@ -49,7 +49,7 @@ class JobStatus(SpecKeptStatus):
 
 
 class JobStrategy(Counted):
-    """A job selects its pods by its own uid, unless it says otherwise."""
+    """Jobs: they select pods by their own uid, unless they have another selector."""
 
     status = JobStatus
     checks_of_update = (Check.METADATA, *UPDATE_AS_NEW)
@@ -111,7 +111,7 @@ class JobStrategy(Counted):
 
 
 def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
-    """Jobs that are suspended and have no pods may be placed and sized anew."""
+    """Returns the allowed changes: suspended jobs without pods may change placement and resources."""
     suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     conditions = status.get("conditions") or ()
     at_rest = not status.get("active") and any(

@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyConte
 
 
 class _Signing(OwnRules):
-    """Any name will do."""
+    """Requests may have any name."""
 
     checks_of_update = (Check.CHANGE, Check.METADATA, Check.METADATA_CHANGE)
 
@@ -29,7 +29,7 @@ class _Signing(OwnRules):
 
 
 class SigningStatus(_Signing, SpecKeptStatus):
-    """Signers write certificate and conditions; a decision stays as it was."""
+    """The status: signers write certificate and conditions; a decision stays as it was."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         new["spec"] = copy.deepcopy(old.get("spec") or {})
@@ -42,7 +42,7 @@ class SigningStatus(_Signing, SpecKeptStatus):
 
 
 class SigningApproval(_Signing, SpecKeptStatus):
-    """Approvers write conditions, and nothing else."""
+    """The approval: approvers write conditions, and nothing else."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         _complete_times(new, old, ctx)
@@ -97,7 +97,7 @@ def _conditions(obj: Object) -> list[Object]:
 
 
 def _preserve(new: Object, old: Object, kind: str) -> None:
-    """Give the conditions of a kind back their old content, if there are as many as there were."""
+    """Restores the conditions of a kind, if there are as many as before."""
     before = [condition for condition in _conditions(old) if condition.get("type") == kind]
     after = [position for position, condition in enumerate(_conditions(new)) if condition.get("type") == kind]
     if len(before) == len(after):
@@ -106,7 +106,7 @@ def _preserve(new: Object, old: Object, kind: str) -> None:
 
 
 def _complete_times(new: Object, old: Object, ctx: StrategyContext) -> None:
-    """Conditions without times get them; one that was there keeps its transition."""
+    """Sets missing times of conditions; a condition that was there keeps its transition time."""
     now = timestamp(ctx.now)
     known = {
         (condition.get("type"), condition.get("status")): condition["lastTransitionTime"]

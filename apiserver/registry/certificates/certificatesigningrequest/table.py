@@ -20,7 +20,7 @@ def certificate_signing_request(subject: Subject) -> Cells:
 
 
 def _request_state(subject: Subject) -> str:
-    """A condition counts by its type alone; a denial outweighs an approval."""
+    """Returns the state by the types of conditions; a denial outweighs an approval."""
     kinds = {condition.get("type") for condition in subject.items("status", "conditions")}
     state = next((kind for kind in ("Denied", "Approved") if kind in kinds), "Pending")
     failed = ",Failed" if "Failed" in kinds else ""

@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class LeaseCandidateStrategy(LeaseStrategy):
-    """Named as keys of config maps are."""
+    """Lease candidates: their names follow the rules for keys of config maps."""
 
     checks_of_update = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
 

@@ -60,7 +60,7 @@ def _version(text: str) -> Version | None:
 
 
 def _less(one: Version, other: Version) -> bool:
-    """By semantic versioning: what is before a release is less, part by part."""
+    """Compares semantic versions part by part: a pre-release comes before its release."""
     if one[0] != other[0] or one[1] == other[1]:
         return one[0] < other[0]
     if not one[1] or not other[1]:

@@ -16,7 +16,7 @@ _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion"
 
 
 class EventStrategy(Checked):
-    """The newer group is strict, and looks at metadata; the older asks for little."""
+    """Events: the newer group is strict and checks metadata; the older one checks little."""
 
     allow_create_on_update = True
     field_labels = (

@@ -84,7 +84,7 @@ def new_event_errors(event: Object) -> Iterator[FieldError]:
 
 
 def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """In events.k8s.io only the series of an event changes."""
+    """Checks that only the series of an event changes, in events.k8s.io."""
     if new.get("series") != old.get("series"):
         yield from _series(new)
     for name in _KEPT:

@@ -26,7 +26,7 @@ def _finalizer_errors(obj: Object, *, numbered: bool) -> list[FieldError]:
 
 
 class NamespaceStatus(SpecKeptStatus):
-    """The finalizer in the spec stays; the phase is the controller's, and follows from the deletion."""
+    """The status: the finalizer in the spec stays; the phase follows from the deletion."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         phase = (new.get("status") or {}).get("phase") or ""
@@ -85,5 +85,6 @@ class NamespaceStrategy(BuiltIn):
         obj.setdefault("status", {})["phase"] = "Terminating"
 
     def stays_after_delete(self, obj: Object) -> bool:
-        """A first deletion only marks, whatever there is to wait for."""
+        """Returns true for the first deletion, which only sets the time, even if nothing has to be waited
+        for."""
         return bool((obj.get("spec") or {}).get("finalizers")) or not obj["metadata"].get("deletionTimestamp")

@@ -1,4 +1,4 @@
-"""Settles the sources that claims' volumes are made from: `dataSource`, and the newer `dataSourceRef`.
+"""Completes the sources that claims' volumes are made from: `dataSource`, and the newer `dataSourceRef`.
 
 Source: pkg/api/persistentvolumeclaim/util.go, 1.36.
 """
@@ -11,7 +11,7 @@ _SHARED = ("apiGroup", "kind", "name")
 
 
 def settle(spec: Object, old: Object, features: VolumeFeatures) -> None:
-    """Forget, in place, sources that clients of old expect to be ignored, and give the two fields one value.
+    """Removes, in place, sources that old clients expect to be ignored, and gives both fields the same value.
 
     `old` is the spec before the change, empty at a create.
     """

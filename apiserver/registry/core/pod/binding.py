@@ -26,7 +26,7 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 async def bind(request: Request, scope: Scope) -> Response:
-    """POST of a Binding to a pod, or to `bindings`; answers a Status."""
+    """Handles POST of a Binding to a pod, or to `bindings`; answers a Status."""
     options = parameters.write_options(request, "CreateOptions")
     table = scope.services.table
     target = table.by_kind("", "v1", "Binding")
@@ -46,7 +46,7 @@ async def bind(request: Request, scope: Scope) -> Response:
 
 
 def _check(binding: Object, name: str) -> None:
-    """Raise 400 or, as upstream, 500 if it does not bind the pod `name` to a node."""
+    """Raises 400 or, as upstream, 500 if the binding does not bind the pod `name` to a node."""
     if name != (binding["metadata"].get("name") or ""):
         raise errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target") or {}
@@ -81,7 +81,7 @@ async def _assign(request: Request, scope: Scope, name: str, binding: Object, dr
 
 
 def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
-    """Write the node into the pod, or raise 409 with the reason why not."""
+    """Writes the node into the pod, or raises 409 with the reason."""
     metadata, spec = pod["metadata"], pod["spec"]
     wanted = binding["metadata"]
     if metadata.get("deletionTimestamp"):
@@ -103,7 +103,7 @@ def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
 
 
 def _set_scheduled(scope: Scope, pod: Object) -> None:
-    """The condition PodScheduled becomes true; if it was, it keeps its time."""
+    """Sets the condition PodScheduled to true; if it was true, its time stays."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     now = timestamp(scope.services.world.clock.now())
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}

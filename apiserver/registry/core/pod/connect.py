@@ -63,7 +63,7 @@ def _is_too_new(request: Request, services: RequestServices) -> bool:
 
 
 def _check_permission(request: Request, scope: Scope) -> None:
-    """A WebSocket is opened by GET; since 1.35 that takes the permission to create as well."""
+    """Checks the right to create for a WebSocket, which is opened by GET, since 1.35."""
     services = scope.services
     if request.info.verb != "get" or not is_websocket(request):
         return

@@ -37,7 +37,7 @@ _CLAIM_TEXT = (
 
 
 def transition_errors(new: Object, old: Object, spec: Object, options: PodOptions) -> Iterator[FieldError]:
-    """An ended container stays so unless something restarts it."""
+    """Checks that an ended container stays ended unless something restarts it."""
     everything = options.restart_all and any(
         rule.get("action") == "RestartAllContainers"
         for field in ("containers", "initContainers")

@@ -15,7 +15,8 @@ from kubeskew.apiserver.registry.shared.podtemplate.defaults import default_host
 
 
 def pod(obj: Object, ctx: DefaultingContext) -> None:
-    """Pods only, not templates: requests follow limits, host ports follow container ports."""
+    """Sets defaults of pods alone, not of templates: requests follow limits, host ports follow container
+    ports."""
     spec = struct(obj, "spec")
     pod_spec(spec, ctx)
     fill_null(spec, enableServiceLinks=True)
@@ -30,7 +31,7 @@ def pod(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def _addresses(status: Object) -> None:
-    """Settles the one address and the many as upstream's conversion: the one wins where they differ."""
+    """Makes `podIP` and `podIPs` agree as upstream's conversion does: `podIP` wins where they differ."""
     one, many = status.get("podIP"), status.get("podIPs")
     if one and (not many or many[0].get("ip") != one):
         status["podIPs"] = [{"ip": one}]

@@ -53,7 +53,7 @@ class Budgets:
         return [budget for budget in budgets if labels and _selects(budget, labels)]
 
     async def take(self, name: str, pod: Object, *, dry_run: bool) -> None:
-        """Use up one disruption of the budget. Raises 429 if there is none left, 403 if it is broken."""
+        """Uses one disruption of the budget. Raises 429 if none is left, 403 if the budget is broken."""
         request, scope = self._request, self._scope
         write = write_of(request, scope, dry_run=dry_run)
         write.admitted = True
@@ -76,7 +76,8 @@ class Budgets:
 
 
 def _selects(budget: Object, labels: dict[str, str]) -> bool:
-    """An empty selector matches every pod of the namespace; none at all, or a broken one, matches none."""
+    """Returns whether the budget selects the pod: an empty selector selects all, a missing or broken one
+    none."""
     selector = (budget.get("spec") or {}).get("selector")
     try:
         return selector is not None and LabelSelector.from_object(selector).matches(labels)

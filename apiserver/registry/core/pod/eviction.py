@@ -41,7 +41,7 @@ def _schema(metadata: Schema, options: Schema) -> Schema:
 
 
 async def evict(request: Request, scope: Scope) -> Response:
-    """POST of an Eviction; answers a Status. Raises 429 while a budget forbids it."""
+    """Handles POST of an Eviction; answers a Status. Raises 429 while a budget forbids it."""
     options = parameters.write_options(request, "CreateOptions")
     schema = _schema(scope.resource.schema.fields["metadata"].schema, bodies.delete_options_schema(scope))
     target = scope.resource.subresources["eviction"]
@@ -107,7 +107,8 @@ class Eviction:
         return registry.object(registry.entry(self._request.info.namespace, self._name))
 
     async def _ask(self, pod: Object) -> bool:
-        """Have the pod's budget allow the eviction; True if that holds for the pod as it is now only."""
+        """Has the pod's budget allow the eviction; returns True if that is valid only for the pod as it is
+        now."""
         budgets = Budgets(self._request, self._scope)
         found = budgets.of(pod)
         if len(found) > 1:
@@ -133,7 +134,7 @@ class Eviction:
         return {**self._how, "preconditions": preconditions}
 
     async def _delete(self, how: Object) -> None:
-        """Say in the pod's status that it is evicted, and delete it."""
+        """Adds the condition of the eviction to the pod's status, and deletes the pod."""
         registry = self._scope.registry
         if not self._dry_run and self._scope.services.features.pods.disruption_condition:
             marked = await self._mark(how)
@@ -165,9 +166,9 @@ class Eviction:
 
 
 def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
-    """Put the condition DisruptionTarget into the pod; False if it says the same already.
+    """Adds the condition DisruptionTarget to the pod; returns False if it is there already.
 
-    `tracked`: conditions tell which generation of the pod they are about.
+    `tracked`: conditions have the generation of the pod that they describe.
     """
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     new: Object = {"type": "DisruptionTarget", "status": "True", "reason": _REASON, "message": _MESSAGE}

@@ -14,7 +14,7 @@ _TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
 
 
 def narrowing_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Selectors may only be added, to the node selector and to each term."""
+    """Checks that selectors are only added, to the node selector and to each term."""
     after, before = new.get("nodeSelector") or {}, old.get("nodeSelector") or {}
     if any(after.get(name) != value for name, value in before.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -51,7 +51,7 @@ def _terms(spec: Object) -> list[Object]:
 
 
 def put_back_placement(munged: Object, old: Object) -> None:
-    """Make `munged` as placed as `old`, affinity to pods excepted."""
+    """Gives `munged` the placement of `old`, except affinity to pods."""
     munged.pop("nodeSelector", None)
     if "nodeSelector" in old:
         munged["nodeSelector"] = old["nodeSelector"]

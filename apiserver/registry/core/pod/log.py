@@ -26,7 +26,7 @@ _TEXT_LIMIT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """PodLogOptions, as the query has them."""
+    """The PodLogOptions in a query."""
 
     container: str
     follow: bool

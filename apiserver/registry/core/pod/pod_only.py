@@ -21,7 +21,7 @@ _TERMS = (
 
 
 def token_errors(spec: Object) -> Iterator[FieldError]:
-    """A pod without an account has no tokens of it."""
+    """Checks that a pod without an account has no tokens of it."""
     for position, volume in enumerate(spec.get("volumes") or ()):
         for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             if source.get("serviceAccountToken") is not None:
@@ -45,7 +45,7 @@ def keep_observed_generations(new: Object, old: Object) -> None:
 
 
 def merge_label_keys(pod: Object, features: PodFeatures) -> None:
-    """Make the keys of labels that affinity and spreading name part of their selectors."""
+    """Adds the label keys in affinity and spreading to their selectors."""
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
     if features.merged_affinity:
         for term in _affinity_terms(spec.get("affinity") or {}):
@@ -77,7 +77,7 @@ def _apply(term: Object, field: str, operator: str, labels: dict[str, str]) -> N
 
 
 def read_app_armor(pod: Object) -> None:
-    """Make fields of the annotations of containers that have none (in place)."""
+    """Fills the fields of AppArmor from annotations, in containers without them (in place)."""
     spec, annotations = pod["spec"], pod["metadata"]["annotations"]
     if (spec.get("os") or {}).get("name") == "windows":
         return

@@ -60,7 +60,7 @@ def _amounts(spec: Object) -> Object:
 
 
 def _is_supported(pod: Object) -> bool:
-    """Kubelets that resize report resources; an older one's running containers have none."""
+    """Returns whether the kubelet can resize: running containers then report resources."""
     for status in (pod.get("status") or {}).get("containerStatuses") or []:
         if "running" in (status.get("state") or {}):
             return "resources" in status
@@ -96,7 +96,7 @@ def _pod_level_errors(munged: Object, old: Object) -> Iterator[FieldError]:
 def _container_errors(
     munged: Object, new: Object, old: Object, features: PodFeatures
 ) -> Iterator[FieldError]:
-    """Each container's change; leaves in `munged` what should be as it was."""
+    """Checks the changes of each container; sets in `munged` what must not change."""
     for field in reversed(_FIELDS):
         for position, (after, before) in enumerate(_pairs(new, old, field)):
             if field == "containers" or features.init_resize or is_sidecar(before):
@@ -155,7 +155,7 @@ def _memory_policy(container: Object) -> str:
 
 
 def _put_back(after: Object, before: Object) -> None:
-    """Take back a change of cpu and memory."""
+    """Restores cpu and memory."""
     resources = copy.deepcopy(after.get("resources") or {})
     for kind in ("requests", "limits"):
         amounts = {n: v for n, v in (resources.get(kind) or {}).items() if n not in _MUTABLE}

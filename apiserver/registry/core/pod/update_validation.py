@@ -91,7 +91,7 @@ def _toleration_errors(new: Object, old: Object, options: PodOptions) -> Iterato
 
 
 def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Scheduling gates may only go."""
+    """Checks that scheduling gates are only removed."""
     known = {gate.get("name") for gate in old.get("schedulingGates") or []}
     for position, gate in enumerate(new.get("schedulingGates") or []):
         if gate.get("name") not in known:

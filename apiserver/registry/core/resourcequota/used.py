@@ -15,7 +15,7 @@ _MANAGER = "kube-apiserver"
 
 
 async def write_used(services: RequestServices, quota: Object, used: dict[str, str]) -> None:
-    """Store `used` if the quota is still at the revision it has here; raises 404, 409, 422."""
+    """Stores `used` if the quota is still at this revision; raises 404, 409, 422."""
     resource = services.table.by_kind("", "v1", "ResourceQuota")
     if resource is None:
         raise errors.unknown_path()

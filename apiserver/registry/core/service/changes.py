@@ -28,7 +28,7 @@ def patch_allocated(new: Object, old: Object) -> None:
 
 
 def normalize_addresses(new: Object, old: Object) -> None:
-    """Clients that know only one of `clusterIP` and `clusterIPs` mean both."""
+    """Completes one of `clusterIP` and `clusterIPs` from clients that know only the other."""
     one, several = new.get("clusterIP"), new.get("clusterIPs")
     if not old:
         if one and not several:

@@ -21,7 +21,7 @@ _SEVERAL = {"clusterIPs": "cluster IPs", "ipFamilies": "IP families"}
 
 
 def complete(spec: Object, before: Object, family: str, options: ServiceFeatures) -> list[FieldError]:
-    """Fill in policy and families; `before` is the old spec (empty at a create), `family` the cluster's."""
+    """Sets policy and families; `before` is the old spec (empty at a create), `family` the cluster's."""
     if spec.get("type") == "ExternalName" or _is_same_preference(spec, before):
         return []
     unselected = spec.get("clusterIP") == "None" and not spec.get("selector")
@@ -73,7 +73,7 @@ def _too_many(spec: Object, policy: str) -> Iterator[FieldError]:
 
 
 def _inferred(spec: Object, family: str) -> Iterator[FieldError]:
-    """Addresses tell the families that are not given."""
+    """Infers families that are not given from addresses."""
     addresses, families = spec.get("clusterIPs") or [], list(spec.get("ipFamilies") or [])
     for position, address in enumerate(addresses):
         if address == "None":

@@ -43,7 +43,7 @@ def balancer_errors(service: Object, old: Object | None, options: ServiceFeature
 def _range_errors(
     service: Object, old: Object | None, options: ServiceFeatures, *, balancer: bool
 ) -> Iterator[FieldError]:
-    """Source ranges, from the field or from the annotation; blanks around them are part of the API."""
+    """Checks source ranges, in the field or the annotation; blanks around them are part of the API."""
     spec, at = service["spec"], "spec.LoadBalancerSourceRanges"  # so upstream
     ranges = spec.get("loadBalancerSourceRanges") or []
     said = (service["metadata"].get("annotations") or {}).get(_RANGES_ANNOTATION)
@@ -68,7 +68,7 @@ def _range_errors(
 
 
 def class_errors(spec: Object, old: Object | None) -> Iterator[FieldError]:
-    """`loadBalancerClass`, which stays as long as there is a load balancer."""
+    """Checks `loadBalancerClass`, which cannot change as long as there is a load balancer."""
     name, at = spec.get("loadBalancerClass"), "spec.loadBalancerClass"
     balancer = spec.get("type") == "LoadBalancer"
     was_balancer = old is not None and balancer and old.get("type") == "LoadBalancer"

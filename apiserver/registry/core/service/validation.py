@@ -102,7 +102,7 @@ def _port(port: Object, path: str, seen: set[str], *, named: bool) -> Iterator[F
 
 
 def _numbers(ports: list[Object], kind: str) -> Iterator[FieldError]:
-    """Node ports where there are none, and ports that are there twice."""
+    """Checks for node ports of services without any, and for duplicate ports."""
     if kind == "ClusterIP":
         for position, port in enumerate(ports):
             if port.get("nodePort"):

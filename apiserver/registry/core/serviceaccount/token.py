@@ -57,7 +57,7 @@ def _account(scope: Scope, request: Request) -> Object:
 
 
 def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> None:
-    """Fill in what the request leaves open; raises 422."""
+    """Sets what the request leaves out; raises 422."""
     metadata, spec = asked.setdefault("metadata", {}), asked.setdefault("spec", {})
     for name, value in (("name", request.info.name), ("namespace", request.info.namespace)):
         if metadata.get(name) and metadata[name] != value:
@@ -142,5 +142,5 @@ def _get(scope: Scope, resource: str, namespace: str, name: str) -> Object | Non
 
 
 def _gvk(group: str, version: str, kind: str) -> str:
-    """Prints a GroupVersionKind as Go does."""
+    """Returns a GroupVersionKind as Go prints it."""
     return f"{group}/{version}, Kind={kind}"

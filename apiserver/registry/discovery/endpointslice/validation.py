@@ -130,7 +130,7 @@ def _hints(hints: list[Object], path: str, check: Callable[[str], list[str]]) ->
 
 
 def address_warnings(obj: Object) -> Iterator[str]:
-    """Warns of addresses in odd forms, but for what our own controllers wrote."""
+    """Warns of addresses in unusual forms, except in slices that our own controllers wrote."""
     if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) in _CONTROLLERS:
         return
     for position, endpoint in enumerate(obj.get("endpoints") or []):

@@ -40,7 +40,8 @@ class Leniency:
 
     @classmethod
     def of(cls, old: Object | None, *, relaxed: bool) -> "Leniency":
-        """`relaxed`: services are named by any label (gate RelaxedServiceNameValidation)."""
+        """Returns the leniency; `relaxed`: services may have any label as name (gate
+        RelaxedServiceNameValidation)."""
         spec = (old or {}).get("spec") or {}
         rules = spec.get("rules") or []
         secrets = [tls.get("secretName") or "" for tls in spec.get("tls") or []]

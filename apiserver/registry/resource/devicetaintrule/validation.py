@@ -45,7 +45,7 @@ def taint_rule_status_errors(status: Object) -> Iterator[FieldError]:
 
 
 def bump_rule_time(new: Object, old: Object, now: datetime) -> None:
-    """A rule whose effect changed tells that time, unless the writer gave another one."""
+    """Sets the time of a rule whose effect changed, unless the writer set another one."""
     taint, before = ((rule.get("spec") or {}).get("taint") or {} for rule in (new, old))
     changed = before.get("effect") != taint.get("effect")
     if changed and taint.get("timeAdded") == before.get("timeAdded"):

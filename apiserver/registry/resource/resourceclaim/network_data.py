@@ -28,7 +28,7 @@ def network_data_errors(data: Object, path: str, rules: DeviceRules) -> Iterator
 
 
 def _same(text: str) -> str:
-    """1.32: one text for all ways of writing an address."""
+    """Returns the one text for all ways to write an address (1.32)."""
     return addresses.interface(text) or ""
 
 

@@ -101,7 +101,7 @@ def _devices(status: Object, allocated: set[str], rules: DeviceRules) -> Iterato
 
 
 def _device(device: Object, path: str) -> Iterator[FieldError]:
-    """The names that say which device is meant."""
+    """Checks the names that identify a device."""
     yield from devices.driver(device.get("driver") or "", child(path, "driver"))
     yield from devices.pool(device.get("pool") or "", child(path, "pool"))
     yield from devices.label(device.get("device") or "", child(path, "device"))
@@ -154,7 +154,7 @@ def _allocation(allocation: Object, spec: Object, rules: DeviceRules) -> Iterato
 
 
 def drop_deallocated(new: Object, old: Object) -> None:
-    """Remove the status of devices that this update deallocates."""
+    """Removes the status of devices that this update deallocates."""
     status = new.get("status") or {}
     if status.get("devices"):
         status["devices"] = kept_devices(status, status, old.get("status") or {})
@@ -172,7 +172,8 @@ def kept_devices(told: Object, after: Object, before: Object) -> list[Object]:
 
 
 def admin_results_errors(new: Object, old: Object, label: str) -> list[FieldError]:
-    """The first result with administrative access, unless the old status had some already."""
+    """Returns an error for the first result with administrative access, unless the old status had one
+    already."""
     old_results = results((old.get("status") or {}).get("allocation"))
     if any(result.get("adminAccess") for result in old_results):
         return []

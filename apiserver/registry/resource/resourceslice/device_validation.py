@@ -152,7 +152,7 @@ def _capacity(device: Object, rules: DeviceRules) -> devices.Rule:
 
 
 def any_counter(_counter: Object, _path: str) -> Iterator[FieldError]:
-    """Every quantity will do."""
+    """Accepts every quantity."""
     yield from ()
 
 
@@ -181,7 +181,7 @@ def _consumed(
 
 
 def _known(consumed: list[Object], path: str, around: SliceAround) -> Iterator[FieldError]:
-    """Until 1.34 the number of counters was that of all sets, which had to be in the same slice."""
+    """Checks the number of counters, which until 1.34 was that of all sets, in the same slice."""
     total = sum(len(item.get("counters") or {}) for item in consumed)
     if total > MAX_COUNTERS:
         text = f"the total number of counters must not exceed {MAX_COUNTERS}"

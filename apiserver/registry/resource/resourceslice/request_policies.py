@@ -74,7 +74,7 @@ def _values(
 
 
 def _repeats(values: list[Quantity], path: str, rules: DeviceRules) -> Iterator[FieldError]:
-    """Values that are the same; whole numbers are compared unless fractions are allowed."""
+    """Checks for equal values; whole numbers are compared unless fractions are allowed."""
     seen = set()
     for position, value in enumerate(values):
         name = format(value.decimal(), "f") if rules.fractional_capacity else str(value.value())

@@ -83,7 +83,7 @@ def _pod_term(term: Object, path: str) -> Iterator[FieldError]:
 def _label_keys(
     match: list[str], mismatch: list[str], selector: Object | None, path: str
 ) -> Iterator[FieldError]:
-    """The selector has got already what the keys make of it."""
+    """Checks that the selector does not already have what the label keys add."""
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             yield forbidden(child(path, name), _NO_SELECTOR)

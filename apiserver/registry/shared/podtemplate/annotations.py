@@ -42,7 +42,7 @@ def annotation_errors(annotations: dict[str, str], spec: Object, path: str) -> I
 
 
 def _is_cost(text: str) -> bool:
-    """A number as one writes it: no plus sign, no leading zeros."""
+    """Returns whether the text is a plain number: no plus sign, no leading zeros."""
     if text == "0":
         return True
     return bool(re.fullmatch("-?[1-9][0-9]*", text)) and _MIN <= int(text) <= _MAX
@@ -86,7 +86,7 @@ def annotation_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def mismatch_errors(annotations: dict[str, str], spec: Object, path: str) -> Iterator[FieldError]:
-    """Annotations that contradict the fields that came after them. `path`: that of the spec."""
+    """Checks annotations against the fields that replaced them. `path`: that of the spec."""
     security = spec.get("securityContext") or {}
     at = child(path, "securityContext.seccompProfile")
     if security.get("seccompProfile") is not None and SECCOMP_POD in annotations:

@@ -160,7 +160,7 @@ def _init_errors(container: Object, facts: PodFacts, path: str) -> Iterator[Fiel
 
 
 def _running_errors(container: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    """Hooks and probes, which only long-running containers may have."""
+    """Checks hooks and probes, which only long-running containers may have."""
     if container.get("lifecycle") is not None:
         yield from probes.lifecycle_errors(
             container["lifecycle"], facts.grace_seconds, child(path, "lifecycle"), facts.options, facts.system

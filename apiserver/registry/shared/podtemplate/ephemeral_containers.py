@@ -55,7 +55,7 @@ def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[Field
 
 
 def creation_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """A new pod has none: they come through their subresource."""
+    """Checks that a new pod has none: they come through their subresource."""
     if spec.get("ephemeralContainers"):
         yield forbidden(child(path, "ephemeralContainers"), "cannot be set on create")
 

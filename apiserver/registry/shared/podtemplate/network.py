@@ -68,7 +68,7 @@ def alias_errors(aliases: list[Object], path: str, options: PodOptions) -> Itera
 
 
 def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """On the node's network, host ports are container ports; templates may leave them out."""
+    """Checks that host ports equal container ports on the node's network; templates may leave them out."""
     for number, container in enumerate(spec.get("containers") or ()):
         for position, port in enumerate(container.get("ports") or ()):
             host = port.get("hostPort") or 0

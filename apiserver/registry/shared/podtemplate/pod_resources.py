@@ -29,7 +29,8 @@ def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterato
 
 
 def _consistency(spec: Object, resources: Object, path: str) -> Iterator[FieldError]:
-    """The containers together ask for no more than the pod, and none may use more than it."""
+    """Checks that all containers together request no more than the pod, and that none may use more than
+    it."""
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, amount in sorted(_together(spec, "requests").items()):
         if name in requests and amount > Quantity.parse(requests[name]):

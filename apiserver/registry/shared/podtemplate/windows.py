@@ -94,7 +94,7 @@ def _host_process(obj: Object) -> bool | None:
 
 
 def host_process_errors(spec: Object, path: str) -> list[FieldError]:
-    """All containers or none are processes of the node, and then on its network."""
+    """Checks that all containers or none are host processes, and then on the node's network."""
     errors: list[FieldError] = []
     of_pod = _host_process(spec)
     count = processes = 0

@@ -105,10 +105,11 @@ def template_errors(template: Object, path: str) -> Iterator[FieldError]:
 def claim_update_errors(
     new: Object, old: Object, *, shrinks: bool, classes: bool, applied: bool
 ) -> Iterator[FieldError]:
-    """The spec stays but for the size and the class of bound claims, and what binding fills in.
+    """Checks that the spec stays, except the size and class of bound claims, and the fields that binding
+    sets.
 
-    `shrinks`: the size asked for may fall to what there is (gate RecoverVolumeExpansionFailure). `applied`:
-    a class may go until it was applied (from 1.34 on).
+    `shrinks`: the requested size may fall to the actual one (gate RecoverVolumeExpansionFailure). `applied`:
+    a class may be removed until it was applied (from 1.34 on).
     """
     before, after = dict(old["spec"]), dict(new["spec"])
     if not before.get("volumeName"):
@@ -139,7 +140,7 @@ def _difference(before: Object, after: Object) -> str:
 
 
 def _storage_class_errors(new: Object, old: Object, before: Object, after: Object) -> Iterator[FieldError]:
-    """A class may be filled in; one in the old annotation may move to its field."""
+    """Checks that a class is only added, or moved from the old annotation to its field."""
     had, has = (claim["metadata"].get("annotations") or {} for claim in (old, new))
     name = after.get("storageClassName")
     moved = before.get("storageClassName") is None and name is not None
@@ -153,7 +154,7 @@ def _storage_class_errors(new: Object, old: Object, before: Object, after: Objec
 
 
 def _free(after: Object, before: Object) -> None:
-    """Put back what may change while the claim is bound."""
+    """Restores what may change while the claim is bound."""
     for resources, amounts in [(after.get("resources") or {}, before.get("resources") or {})]:
         if resources.get("requests") is not None:
             requests = {**resources["requests"], **_only(amounts.get("requests"), "storage")}

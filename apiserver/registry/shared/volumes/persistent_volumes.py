@@ -261,7 +261,7 @@ def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _let_in_expansion_secret(after: Object, before: Object) -> None:
-    """The secret to expand a volume with may be added later."""
+    """Lets the secret for expanding a volume be added later."""
     now, then = after.get("csi"), before.get("csi")
     if now and then and then.get("controllerExpandSecretRef") is None:
         after["csi"] = {name: value for name, value in now.items() if name != "controllerExpandSecretRef"}

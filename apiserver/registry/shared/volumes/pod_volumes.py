@@ -102,7 +102,7 @@ def _empty_dir(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _files(field: str) -> Rule:
-    """A secret or a config map, named by `field`."""
+    """Returns the rule for a secret or a config map, named by `field`."""
 
     def rule(source: Object, path: str) -> Iterator[FieldError]:
         yield from needed(source, path, field)

@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.storage.csinode import validation as csinode_va
 
 
 class CSINodeStrategy(Checked, Returned):
-    """A change is looked at as a new object twice."""
+    """CSINode: as upstream, a change is checked as a new object, twice."""
 
     allow_unconditional_update = False
     checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)

@@ -15,7 +15,7 @@ from kubeskew.apiserver.registry.storage.volumeattributesclass import (
 
 
 class AttributesClassStrategy(CheckedAsNew, Returned):
-    """VolumeAttributesClass: a change is looked at as a new object twice."""
+    """VolumeAttributesClass: as upstream, a change is checked as a new object, twice."""
 
     checks_of_update = (*CheckedAsNew.checks_of_update, Check.METADATA, Check.OWN_RULES)
 
