@@ -57,11 +57,13 @@ class PodFeatures:
     no_restart_of_init: bool = since(36)  # init containers that end may not ask to be restarted by a resize
     pod_resources_wording: bool = since(34)  # not on Windows; "may not" instead of "cannot"
     restart_wording: bool = since(34)  # resize policies: "pod restartPolicy" instead of "restartPolicy"
-    short_os_text: bool = since(36)  # an os without a name is told without "cannot be empty" (from memory)
+    short_os_text: bool = since(36)  # the error of an os without a name lacks "cannot be empty" (from memory)
     host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
-    status_condition_path: bool = since(34)  # conditions are told at status, before at metadata
-    status_user_path: bool = since(34)  # a container status' user is told at `user`, before at the status
+    status_condition_path: bool = since(34)  # errors of conditions are at status, before at metadata
+    status_user_path: bool = since(
+        34
+    )  # errors of a container status' user are at `user`, before at the status
 
     # --- claims of pods
     # Where their sources stand: until 1.30 one level below the claim.
@@ -226,10 +228,10 @@ class DeviceRules:
     )
     attribute_lists: bool = since(36)  # attributes may be lists: they count, and show in texts
     rule_times: bool = since(36)  # a taint rule's time moves on when its taint changes
-    keys_at_map: bool = since(37)  # a bad key of a map is told at the map, not at the key
+    keys_at_map: bool = since(37)  # the error of a bad key of a map is at the map, not at the key
     trusts_stored: bool = since(37)  # expressions that were accepted before are not compiled again
     capacity_ratchets: bool = since(37)  # a device's unchanged capacity is not checked again
-    policy_bounds: bool = since(37)  # a default outside of its range is told at the default
+    policy_bounds: bool = since(37)  # the error of a default outside of its range is at the default
     # Selectable fields of slices: the pool's name since 1.37; without a spec other names.
     slice_labels: tuple[str, ...] = of_minor(
         {
@@ -254,7 +256,7 @@ class AccountFeatures:
     checks_node_binding: bool = gate("ServiceAccountTokenNodeBindingValidation")
     invalid_label: bool = since(28)  # legacy tokens whose secret is labelled are refused (from memory)
     certificate_ids: bool = since(32)  # users of certificates have a credential id
-    request_header_uid: bool = gate("RemoteRequestHeaderUID")  # extension servers are told its header
+    request_header_uid: bool = gate("RemoteRequestHeaderUID")  # extension servers get its header
     node_selectors: bool = gate("AuthorizeNodeWithSelectors")
     claims_by_relation: bool = since(28)  # nodes get the resource claims of their pods only (116254)
     credential_provider_tokens: bool = gate("KubeletServiceAccountTokenForCredentialProviders")

@@ -1,4 +1,4 @@
-"""Tries the authenticators of a server, in upstream's order, and settles requests that none of them knows."""
+"""Tries the authenticators of a server, in upstream's order; decides about requests unknown to all."""
 
 from collections.abc import Sequence
 

@@ -105,7 +105,7 @@ def _patched(
 
 
 def _sorted(value: Any) -> Any:
-    """A custom resource is a map upstream: it is patched, and told of, with its keys in order."""
+    """Returns the value with sorted keys: upstream, a custom resource is a map."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(element) for element in value] if isinstance(value, list) else value

@@ -26,9 +26,10 @@ class NodeConnections:
     def address(
         self, services: NodeServices, node_name: str, *, insecure: bool = False, asked: str = "nodes"
     ) -> Address:
-        """Of the node's kubelet. `insecure`: its certificate is not verified. Raises StatusError.
+        """Returns the address of the node's kubelet; raises StatusError.
 
-        A node that there is not is told of as one of the resource that was `asked` for, as upstream.
+        `insecure`: the kubelet's certificate is not verified. As upstream, the error for a missing node names
+        the resource that was `asked` for.
         """
         node = services.core_object("nodes", "", node_name)
         if node is None:

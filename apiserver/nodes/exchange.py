@@ -21,9 +21,7 @@ _DIAL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Holds the address of a backend; without a context in plain HTTP. `name`: the name its certificate must
-    have. `name`: whom its certificate must name.
-    """
+    """The address of a backend, plain HTTP without a context; `name`: the name its certificate must have."""
 
     host: str
     port: int

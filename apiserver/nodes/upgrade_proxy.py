@@ -82,7 +82,8 @@ def _joined(answer: Answer) -> Callable[[Tunnel], Awaitable[None]]:
 
 
 def _told_inside(request: Request, why: str) -> Response:
-    """The server upgrades such a connection before it knows whether the backend does: errors come inside."""
+    """Returns errors inside the upgraded connection: the server upgrades before it knows whether the backend
+    does."""
     accepted = accept_key(request.headers.get("sec-websocket-key", ""))
     headers = [
         ("Upgrade", "websocket"),

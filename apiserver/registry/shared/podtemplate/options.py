@@ -18,10 +18,7 @@ from kubeskew.apiserver.features import PodFeatures
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """Holds the options; `is_pod`: a pod itself, not a template of one.
-
-    `is_pod`: a pod itself, not a template of one.
-    """
+    """The options of rules for pod specs; `is_pod`: a pod itself, not a template of one."""
 
     features: PodFeatures
     is_pod: bool
