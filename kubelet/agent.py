@@ -201,6 +201,7 @@ class NodeAgent:
         await self._pods.start()
         self._spawn("claims", self._dra.reconcile(self._pods.active_uids))
         self._spawn("status", self._reporter.run())
+        self._spawn("pod statuses", self._statuses.run())
 
     def _tell_start(self, *, is_new: bool) -> None:
         subject = event_subject(self.config.name)

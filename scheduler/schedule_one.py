@@ -240,9 +240,10 @@ class Scheduler:
         pod = self._newest(queued)
         if pod is None:
             self._queue.done(queued.uid)
-            return
-        queued.info = pod
-        self._queue.give_back(queued, nominated)
+            pod = queued.info  # upstream tells of it all the same (schedule_one.go, handleSchedulingFailure)
+        else:
+            queued.info = pod
+            self._queue.give_back(queued, nominated)
         try:
             await self._reporter.not_scheduled(
                 pod, "Unschedulable" if rejected else "SchedulerError", status.message, nominated

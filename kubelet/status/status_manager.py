@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 # The last wait repeats. Upstream retries every 10 s, but its servers are away for longer.
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
+SYNC_SECONDS = 10.0  # upstream's syncPeriod
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class _Entry:
     pod: Object  # as the server last returned it
     wanted: Object | None = None
     sent: Object | None = None
+    compared: Object | None = None  # the pod whose stored status was last compared with what was sent
     finished: bool = False  # delete the object when the status is written
     task: asyncio.Task[None] | None = None
 
@@ -43,6 +45,24 @@ class StatusWriter:
         self._owned = owned
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
+
+    async def run(self) -> None:
+        """Writes again, every 10 s, what others have changed of the kubelet's parts (needsReconcile)."""
+        while True:
+            await self._clock.sleep(SYNC_SECONDS)
+            for entry in self._entries.values():
+                if self._differs(entry):
+                    log.debug("status of %s was changed by others", pod_spec.full_name(entry.pod))
+                    entry.sent = None
+                    self._wake(entry)
+
+    def _differs(self, entry: _Entry) -> bool:
+        """Decides whether the server holds another status than the one sent; each pod is compared once."""
+        writes = entry.task is not None and not entry.task.done()
+        if entry.sent is None or writes or entry.pod is entry.compared:
+            return False
+        entry.compared = entry.pod
+        return bool(status_patch(entry.pod.get("status") or {}, entry.sent, self._owned))
 
     def observe(self, pod: Object) -> None:
         """Takes note of the pod as the server has it now."""

@@ -139,9 +139,11 @@ def test_a_node_crashes_in_a_process_with_others(local: Local):
     """The node's agent ends at its write, the other node of the process goes on; a restart brings it back."""
     before = local.components()
     local.run(
-        *("fault", "kubelet/node-1", "--verb", "update", "--resource", "leases", "--crash", "before"),
+        *("fault", "kubelet/node-1", "--verb", "patch", "--resource", "pods/status", "--crash", "before"),
         *("--id", "fallen"),
     )
+    spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "busybox"}]}
+    local.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "last"}, "spec": spec})
     local.run("fault", "await", "fallen", "--timeout", "20s")
     process = next(p for p in local.record()["processes"] if p["kind"] == "kubelet")
     with urllib.request.urlopen(f"http://127.0.0.1:{process['port']}/nodes") as answer:

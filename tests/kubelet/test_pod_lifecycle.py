@@ -6,6 +6,7 @@ import re
 import pytest
 
 from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -54,6 +55,29 @@ async def test_a_pod_runs_and_is_ready(node):
     assert status["image"] == "docker.io/library/nginx:latest"
     assert pod["status"]["podIP"] == pod["status"]["podIPs"][0]["ip"]
     assert pod["status"]["hostIPs"] == [{"ip": pod["status"]["hostIP"]}]
+
+
+async def test_what_others_write_of_a_status_is_put_right(node, client, server):
+    """A condition of the kubelet's that another changed is its own again after ten seconds; then nothing is
+    written any more."""
+    await node.start()
+    await node.create()
+    await node.running()
+    changed = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}]}
+    await client.patch(PODS, "pod-1", "default", {"status": changed}, STRATEGIC_PATCH, subresource="status")
+    assert conditions(await node.pod())["PodScheduled"] == "False"
+
+    pod = await node.until_pod(
+        lambda status: conditions({"status": status})["PodScheduled"] == "True", seconds=11
+    )
+    assert set(conditions(pod).values()) == {"True"}
+    writes = [
+        request for request in server.requests if request.method == "PATCH" and "pods" in request.target
+    ]
+    await asyncio.sleep(100)
+    assert writes == [
+        request for request in server.requests if request.method == "PATCH" and "pods" in request.target
+    ]
 
 
 async def test_old_kubelets_say_less(node):

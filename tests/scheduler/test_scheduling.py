@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from faulty_clients import FaultyClient
 from prometheus_client import generate_latest
 from scheduling_cluster import DRIVER, RESOURCE, Cluster, running
 
@@ -73,6 +74,30 @@ async def test_failed_binding_is_undone_and_repeated():
             'running Bind plugin "DefaultBinder": out of order',
         )
         assert await cluster.node_of() == "n0"
+
+
+async def test_a_binding_whose_answer_is_lost():
+    """The pod is bound, and told to have failed; it is not tried again, and its claim is given back."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    await cluster.device_class()
+    await cluster.claim()
+    faulty = FaultyClient(cluster.server, cluster.world.clock)
+    faulty.set({"verb": "create", "resource": "pods/binding", "drop": "answer", "nth": 1})
+    cluster.connection._transport = faulty.client._transport
+    async with running(cluster):
+        await cluster.pod(resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+        assert await cluster.node_of() == "n0"
+        await asyncio.sleep(30)
+
+        assert await cluster.message() == (
+            "SchedulerError",
+            'running Bind plugin "DefaultBinder": Connection reset by peer',
+        )
+        assert len(await cluster.events("FailedScheduling")) == 1
+        assert faulty.injector.seen["create pods/binding"] == 1
+        (claim,) = await cluster.claims()
+        assert (claim["status"].get("reservedFor") or [], "allocation" in claim["status"]) == ([], True)
 
 
 async def test_claim_is_allocated_and_reserved():
