@@ -180,6 +180,11 @@ def too_many_requests(why: str, retry_after_seconds: int) -> StatusError:
     return StatusError(429, "TooManyRequests", f"Too many requests: {why}", details)
 
 
+def retry_later(message: str, retry_after_seconds: int) -> StatusError:
+    """Returns a 429 in its own words (`apierrors.NewTooManyRequests`)."""
+    return StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after_seconds})
+
+
 def service_unavailable(message: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", message)
 

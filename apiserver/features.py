@@ -299,6 +299,12 @@ class RequestFeatures:
     # To delete a readable object so is a conflict, and there are dry runs.
     readable_is_conflict: bool = since(37)
     tells_first_unreadable: bool = since(37)  # failed lists tell the first error
+    # Lists and watches that the watch cache answers; what they get while it cannot be filled (KEP-4568).
+    lists_from_cache: bool = gate("ConsistentListFromCache")  # of the newest revision, too
+    limits_from_store: bool = until(30)  # limited lists are read from the store
+    watches_from_store: bool = gate("WatchFromStorageWithoutResourceVersion")
+    refuses_before_cache: bool = gate("ResilientWatchCacheInitialization")  # else they wait for it
+    tells_cache_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
     watch_list: bool = gate("WatchList")
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
     list_snapshots: bool = gate("ListFromCacheSnapshot")

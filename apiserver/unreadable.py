@@ -21,6 +21,7 @@ from kubeskew.apiserver.storage.records import DAMAGED, Entry, Key
 log = logging.getLogger(__name__)
 
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"  # the option of a deletion
+READ_ERROR = "StorageReadError"  # the reason: metav1.StatusReasonStoreReadError
 CAUSES_MAX = 100  # of a list
 _ALTERED = "the stored data is not what was written"
 _TOO_MANY = "too many errors, the list is truncated"
@@ -128,13 +129,13 @@ def failed_list(
     if len(unreadable) > CAUSES_MAX:
         causes.append({"reason": "FieldValueTooMany", "message": _TOO_MANY})
     details = {name: value for name, value in details.items() if value} | {"causes": causes}
-    return StatusError(500, "StorageReadError", text, details)
+    return StatusError(500, READ_ERROR, text, details)
 
 
 def deleted_unread(error: UnreadableError, revision: int) -> StatusError:
     """Returns the error of a watch that would tell of the deletion of an object that cannot be read."""
     text = f"saw a DELETED event, but object data is corrupt - {error.at(revision)}"
-    return StatusError(500, "StorageReadError", text)
+    return StatusError(500, READ_ERROR, text)
 
 
 def stored_path(resource: GroupResource, key: Key, *, custom: bool) -> str:

@@ -99,7 +99,7 @@ def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selecti
 
 async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
     """Returns the page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410,
-    504.
+    429, 504.
     """
     store = scope.services.store
     single = bool(wanted.name) and bool(namespace or not scope.resource.namespaced)
@@ -115,6 +115,8 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
         await store.refresh()
     else:
         await wait(store, revision)
+    if scope.registry.cached.answers_list(options, selects=not wanted.is_all):
+        await scope.registry.cached.check()
     await fetch_conversions(scope, namespace)
     if single:
         return _single(scope, namespace, wanted)

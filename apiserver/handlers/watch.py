@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.handlers.list_objects import fetch_conversions
@@ -31,7 +31,7 @@ from kubeskew.apiserver.storage.failures import (
 )
 from kubeskew.apiserver.storage.interfaces import Watch
 from kubeskew.apiserver.storage.records import Entry, Event, Verb
-from kubeskew.apiserver.unreadable import UnreadableError, deleted_unread
+from kubeskew.apiserver.unreadable import READ_ERROR, UnreadableError, deleted_unread
 
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
@@ -67,6 +67,8 @@ async def watch(request: Request, scope: Scope) -> Response:
         await wait(scope.services.store, revision)
     elif options.send_initial_events or not options.resource_version:
         await scope.services.store.refresh()
+    if scope.registry.cached.answers_watch(options):
+        await scope.registry.cached.check(_seconds(scope, options))
     return Response(200, stream(scope, options, wanted, revision, encoder))
 
 
@@ -109,12 +111,19 @@ async def stream(
     except SlowWatcherError:
         return
     except (CompactedError, StatusError, StorageError) as error:
-        yield encoder.error(_status_of(error))
+        if not _ends_cache(error, scope, options):
+            yield encoder.error(_status_of(error))
     finally:
         timer.cancel()
         lifetime.watches.pop(cursor, None)
         others.pop(cursor, None)
         cursor.close()
+
+
+def _ends_cache(error: Exception, scope: Scope, options: ListOptions) -> bool:
+    """Decides whether the watch just ends, as those do that a cache feeds which cannot read an object."""
+    unreadable = isinstance(error, UnreadableError) or is_reason(error, READ_ERROR)
+    return unreadable and scope.registry.cached.answers_watch(options)
 
 
 def _status_of(error: CompactedError | StatusError | StorageError) -> StatusError:

@@ -1,15 +1,19 @@
 """One stored object that cannot be read fails what reads it, in upstream's words; everything else goes on."""
 
+import asyncio
+
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 
 from kubeskew.apiserver.storage.records import DAMAGED, Author, Change, Key, Verb
 
+INITIALIZING = "storage is (re)initializing: failed to list *core.ConfigMap: "
 GATE = "AllowUnsafeMalformedObjectDeletion"
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 CUT = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"na'
 DECODER = "couldn't get version/kind; json parse error: unexpected end of JSON input"
 AUTHOR = Author("somebody", "accident", "", "", "")
+EVENTS = "/api/v1/namespaces/default/events"
 PATH = "/registry/configmaps/default/bad"
 RBAC = "rbac.authorization.k8s.io"
 FLOWS = "flowcontrol.apiserver.k8s.io"
@@ -48,6 +52,14 @@ async def put(server, key, value):
     return await store.write(Change(verb, key, uid, value, expected, AUTHOR, now))
 
 
+async def damaged_event(server, value):
+    """The revision at which an event that was made in namespace default got `value`."""
+    involved = {"kind": "Pod", "namespace": "default", "name": "p"}
+    made = {"metadata": {"name": "bad"}, "involvedObject": involved, "reason": "r", "message": "m"}
+    assert (await Caller(server).post(EVENTS, made)).status == 201
+    return (await put(server, Key("events", "default", "bad"), value)).revision
+
+
 async def damaged_server(value, minor=36, **gates):
     """A server with the config maps `good` and `bad`, of which one is `value`; its API and the revision."""
     server = await open_server(minor, gates=gates)
@@ -81,7 +93,7 @@ async def damaged_server(value, minor=36, **gates):
     ],
 )
 async def test_reading_tells_why(value, one, listed):
-    """Every read and write of it, and every list, is 500 with the decoder's words; other objects go on."""
+    """Every read and write of it is 500 with the decoder's words, and so is a list; other objects go on."""
     server, api, _ = await damaged_server(value)
     changed = config_map("bad", data={"a": "b"})
     answers = [
@@ -94,26 +106,142 @@ async def test_reading_tells_why(value, one, listed):
     for answer in answers:
         assert (answer.status, answer.body.get("reason", "")) == (500, one[0])
         assert answer.body["message"].startswith(one[1])
-    for query in ("", "?limit=500", "?labelSelector=a", "?resourceVersion=0"):
+    for query in ("?limit=500", "?limit=500&resourceVersion=0"):
         answer = await api.get(MAPS + query)
         assert answer.status == 500
         assert listed in answer.body["message"]
-    assert (await api.get(MAPS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).status == 500
-    assert (await api.delete(MAPS)).status == 500
+    assert (
+        await api.get(f"{MAPS}?limit=1", accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    ).status == 500
+    assert (await api.delete(f"{MAPS}?limit=9")).status == 500
+    refused = await api.get(MAPS)
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    told = refused.body["message"].removeprefix(
+        "storage is (re)initializing: failed to list *core.ConfigMap: "
+    )
+    assert listed in told
     assert (await api.post(MAPS, config_map("bad"))).body["reason"] == "AlreadyExists"
     assert (await api.get(f"{MAPS}/good")).status == 200
     assert (await api.post(MAPS, config_map("next"))).status == 201
-    assert (await api.get("/api/v1/namespaces/kube-system/configmaps")).status == 200
     assert (await api.get("/readyz")).raw == b"ok"
+    await close_server(server)
+
+
+KUBE_SYSTEM = "/api/v1/namespaces/kube-system/configmaps"
+
+
+@pytest.mark.parametrize(
+    ("minor", "target", "status"),
+    [
+        (30, MAPS, 500),
+        (30, f"{MAPS}?resourceVersion=0", 500),
+        (30, f"{MAPS}?resourceVersion={{now}}&limit=5", 500),
+        (30, KUBE_SYSTEM, 200),
+        (31, MAPS, 429),
+        (31, f"{MAPS}?limit=5", 500),
+        (31, f"{MAPS}?limit=5&labelSelector=a", 429),
+        (31, f"{MAPS}?resourceVersion=0", 429),
+        (31, f"{MAPS}?resourceVersion=0&limit=5", 500),
+        (31, f"{MAPS}?resourceVersion={{now}}&resourceVersionMatch=Exact", 500),
+        (31, f"{MAPS}?resourceVersion={{now}}&limit=5", 500),
+        (31, f"{MAPS}?fieldSelector=metadata.name%3Dgood", 429),
+        (31, KUBE_SYSTEM, 429),
+        (31, f"{KUBE_SYSTEM}?limit=5", 200),
+        (31, f"{MAPS}?watch=true", 429),
+        (31, f"{KUBE_SYSTEM}?watch=true&resourceVersion={{now}}", 429),
+        (31, f"{MAPS}/good", 200),
+        (31, f"{MAPS}/good?resourceVersion=0", 200),
+        (31, "/api/v1/secrets", 200),
+    ],
+)
+async def test_one_object_keeps_the_cache_of_its_resource_empty(minor, target, status):
+    """Since 1.31 what a cache answers fails for the whole resource; the rest is read from the store."""
+    server, api, revision = await damaged_server(CUT, minor)
+
+    assert (await api.get(target.format(now=revision))).status == status
+    await close_server(server)
+
+
+@pytest.mark.parametrize(
+    ("minor", "text"),
+    [
+        (31, "storage is (re)initializing"),
+        (32, "storage is (re)initializing"),
+        (33, INITIALIZING + DECODER),
+        (
+            37,
+            f"{INITIALIZING}failed to read one or more configmaps from the storage: StorageError: corrupt",
+        ),
+    ],
+)
+async def test_the_refusal_asks_for_patience(minor, text):
+    """The answer is upstream's 429; since 1.33 it says why."""
+    server, api, _ = await damaged_server(CUT, minor)
+
+    refused = await api.get(MAPS)
+
+    assert refused.body["message"].startswith(text) if minor == 37 else refused.body["message"] == text
+    assert (refused.body["reason"], refused.body["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
+    await close_server(server)
+
+
+async def test_the_cache_fills_once_all_can_be_read():
+    """When the object is repaired, lists and watches are answered again, of another namespace as well."""
+    server, api, revision = await damaged_server(CUT, 31)
+    assert (await api.get(KUBE_SYSTEM)).status == 429
+    good = server.services.store.get(Key("configmaps", "default", "good")).value
+    await put(server, Key("configmaps", "default", "bad"), good.replace(b'"good"', b'"bad"'))
+
+    listed = await api.get(MAPS)
+    kind, _ = await anext(api.watch(f"{MAPS}?watch=true&resourceVersion={revision}"))
+
+    assert [item["metadata"]["name"] for item in listed.body["items"]] == ["bad", "good"]
+    assert kind == "MODIFIED"
+    await close_server(server)
+
+
+async def test_watches_waited_for_the_cache():
+    """Until 1.30 a watch, or a list at a revision, is answered once all can be read, or its time is over."""
+    server, api, revision = await damaged_server(CUT, 30)
+    watching = asyncio.create_task(anext(api.watch(f"{MAPS}?watch=true&resourceVersion={revision}")))
+    listing = asyncio.create_task(api.get(f"{MAPS}?resourceVersion={revision}"))
+    late = await api.get(f"{MAPS}?watch=true&timeoutSeconds=1")
+    assert not watching.done()
+    assert not listing.done()
+    good = server.services.store.get(Key("configmaps", "default", "good")).value
+    await put(server, Key("configmaps", "default", "bad"), good.replace(b'"good"', b'"bad"'))
+
+    assert (late.status, late.body["message"]) == (503, "context deadline exceeded")
+    assert (await watching)[0] == "MODIFIED"
+    assert (await listing).status == 200
+    await close_server(server)
+
+
+@pytest.mark.parametrize("value", [CUT, DAMAGED])
+async def test_a_watch_of_a_cache_just_ends(value):
+    """When an object comes that cannot be read, a watch tells what comes before, and ends without a word."""
+    server = await open_server()
+    api = Caller(server)
+    await api.post(MAPS, config_map("bad"))
+    watch = api.watch(f"{MAPS}?watch=true")
+    assert (await anext(watch))[0] == "ADDED"
+    await api.post(MAPS, config_map("good"))
+    await put(server, Key("configmaps", "default", "bad"), value)
+
+    events = [(kind, obj["metadata"]["name"]) async for kind, obj in watch]
+
+    assert events == [("ADDED", "good")]
     await close_server(server)
 
 
 @pytest.mark.parametrize("value", [CUT, DAMAGED])
 @pytest.mark.parametrize("query", ["", "&resourceVersion={before}", "&labelSelector=a%3Db"])
-async def test_a_watch_ends_with_an_error_event(value, query):
-    """The watch tells what comes before, then the error as an event, and ends."""
-    server, api, revision = await damaged_server(value)
-    target = f"{MAPS}?watch=true{query.format(before=revision - 1)}"
+async def test_a_watch_of_the_store_ends_with_an_error_event(value, query):
+    """Events have no cache: a watch tells what comes before, then the error as an event, and ends."""
+    server = await open_server()
+    api = Caller(server)
+    revision = await damaged_event(server, value)
+    target = f"{EVENTS}?watch=true{query.format(before=revision - 1)}"
 
     events = [event async for event in api.watch(target)]
 
@@ -133,7 +261,7 @@ async def test_with_the_gate_the_key_is_told(minor):
         f"AdditionalErrorMsg: object not decodable revision={revision}: {DECODER}"
     )
 
-    one, listed = await api.get(f"{MAPS}/bad"), await api.get(MAPS)
+    one, listed = await api.get(f"{MAPS}/bad"), await api.get(f"{MAPS}?limit=9")
 
     assert (one.status, one.body["reason"]) == (500, "InternalError")
     assert one.body["message"] == f"Internal error occurred: {corrupt}"
@@ -150,7 +278,7 @@ async def test_a_list_tells_of_a_hundred_objects():
     server, api, _ = await damaged_server(CUT, **{GATE: True})
     for number in range(100):
         await put(server, Key("configmaps", "default", f"worse-{number:03}"), CUT)
-    causes = (await api.get(MAPS)).body["details"]["causes"]
+    causes = (await api.get(f"{MAPS}?limit=500")).body["details"]["causes"]
     assert len(causes) == 101
     assert causes[-1] == {
         "reason": "FieldValueTooMany",
@@ -161,9 +289,9 @@ async def test_a_list_tells_of_a_hundred_objects():
 
 @pytest.mark.parametrize("value", [CUT, DAMAGED])
 async def test_an_unsafe_deletion_removes_what_cannot_be_read(value):
-    """With the gate, the option and the verb the object goes; watchers are told that it was unreadable."""
+    """With the gate, the option and the verb the object goes, and lists are answered again."""
     server, api, _ = await damaged_server(value, **{GATE: True})
-    watch = api.watch(f"{MAPS}?watch=true&resourceVersion={server.services.store.revision}")
+    assert (await api.get(MAPS)).status == 429
 
     gone = await api.delete(f"{MAPS}/bad?{UNSAFE}=true")
 
@@ -172,6 +300,18 @@ async def test_an_unsafe_deletion_removes_what_cannot_be_read(value):
     assert (await api.get(f"{MAPS}/bad")).status == 404
     assert (await api.get(MAPS)).status == 200
     assert (await api.delete(f"{MAPS}/bad?{UNSAFE}=true")).status == 404
+    await close_server(server)
+
+
+async def test_a_watch_of_the_store_tells_of_an_unsafe_deletion():
+    """With the gate, who watches what has no cache is told that an object went that could not be read."""
+    server = await open_server(gates={GATE: True})
+    api = Caller(server)
+    revision = await damaged_event(server, CUT)
+    watch = api.watch(f"{EVENTS}?watch=true&resourceVersion={revision}")
+
+    assert (await api.delete(f"{EVENTS}/bad?{UNSAFE}=true")).body["status"] == "Success"
+
     (kind, status) = [event async for event in watch][-1]
     assert (kind, status["reason"]) == ("ERROR", "StorageReadError")
     assert status["message"].startswith("saw a DELETED event, but object data is corrupt - ")

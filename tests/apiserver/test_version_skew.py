@@ -5,8 +5,11 @@ import asyncio
 import pytest
 from server_in_process import Caller, close_server, open_server
 
+from kubeskew.apimachinery.versions import Version
+
 PODS = "/api/v1/namespaces/default/pods"
 GROUP = "/apis/resource.k8s.io"
+GATE = "DynamicResourceAllocation"
 
 
 @pytest.fixture
@@ -33,14 +36,16 @@ async def test_unknown_version_cannot_be_decoded(both):
     )
     try:
         caller = Caller(old)
-        for target in (f"{GROUP}/v1alpha3/deviceclasses/c", f"{GROUP}/v1alpha3/deviceclasses"):
+        classes = f"{GROUP}/v1alpha3/deviceclasses"
+        for target in (f"{classes}/c", f"{classes}?limit=500"):
             answer = await caller.get(target)
             assert answer.status == 500
             assert (
                 'no kind "DeviceClass" is registered for version "resource.k8s.io/' in answer.body["message"]
             )
-        events = [event async for event in caller.watch(f"{GROUP}/v1alpha3/deviceclasses?watch=true")]
-        assert [(kind, obj["code"]) for kind, obj in events] == [("ERROR", 500)]
+        for query in ("", "?watch=true"):
+            answer = await caller.get(classes + query)
+            assert (answer.status, answer.body["message"]) == (429, "storage is (re)initializing")
     finally:
         await close_server(old)
 
@@ -89,3 +94,81 @@ async def test_watch_sees_the_other_server(both):
     async with asyncio.timeout(30):
         kind, obj = await anext(older.watch(f"{maps}?watch=true&resourceVersion={revision}"))
         assert (kind, obj["metadata"]["name"]) == ("ADDED", "a")
+
+
+CLAIMS, SPEC = "namespaces/default/resourceclaims", {"resourceClassName": "gpu"}
+DRAFT = Version(25, "kep3063")
+
+
+def claim_api(release, version):
+    """The path of an API of claims, and the options of a server of that release that has it."""
+    group = "cdi.k8s.io" if release.preview else "resource.k8s.io"
+    options = {"gates": {GATE: True}, "runtime_config": {f"{group}/{version}": True}}
+    return f"/apis/{group}/{version}", options
+
+
+@pytest.mark.parametrize(
+    ("writer", "written", "reader", "read"),
+    [
+        (DRAFT, "v1alpha1", Version(26), "v1alpha1"),
+        (Version(26), "v1alpha1", DRAFT, "v1alpha1"),
+        (Version(26), "v1alpha1", Version(27), "v1alpha2"),
+        (Version(27), "v1alpha2", Version(26), "v1alpha1"),
+        (Version(30), "v1alpha2", Version(31), "v1alpha3"),
+    ],
+    ids=str,
+)
+async def test_designs_of_claims_do_not_read_each_other(tmp_path, writer, written, reader, read):
+    """Claims of one design lie where the next keeps its own, which cannot decode them, nor remove them."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    api, options = claim_api(writer, written)
+    first = await open_server(writer, url, **options)
+    assert (
+        await Caller(first).post(f"{api}/{CLAIMS}", {"metadata": {"name": "c"}, "spec": SPEC})
+    ).status == 201
+    await close_server(first)
+    old, (api, options) = api, claim_api(reader, read)
+    second = await open_server(reader, url, **options)
+    caller = Caller(second)
+    text = f'no kind "ResourceClaim" is registered for version "{old.removeprefix("/apis/")}" in scheme "'
+
+    answers = [
+        await caller.get(f"{api}/{CLAIMS}/c"),
+        await caller.get(f"{api}/{CLAIMS}?limit=500"),
+        await caller.delete(f"{api}/{CLAIMS}/c"),
+        await caller.delete(f"{api}/{CLAIMS}?limit=500"),
+    ]
+    listed = await caller.get(f"{api}/{CLAIMS}")
+    taken = await caller.post(f"{api}/{CLAIMS}", {"metadata": {"name": "c"}, "spec": SPEC})
+
+    assert {answer.status for answer in answers} == {500}
+    assert all(answer.body["message"].startswith(text) for answer in answers)
+    assert [answer.body.get("reason", "") for answer in answers] == [""] * 4
+    assert listed.status == (429 if reader.minor >= 31 else 500)
+    assert taken.body["reason"] == "AlreadyExists"
+    await close_server(second)
+
+
+async def test_what_a_release_has_no_kind_for_is_not_found(tmp_path):
+    """Contexts of 1.31 stay in the store, and 1.32 has no path to them; claims lose their driver."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    api, options = claim_api(Version(31), "v1alpha3")
+    options["gates"]["DRAControlPlaneController"] = True
+    first = await open_server(31, url, **options)
+    for plural, spec in (
+        ("podschedulingcontexts", {"selectedNode": "n"}),
+        ("resourceclaims", {"controller": "d.example.com", "devices": {}}),
+    ):
+        made = await Caller(first).post(
+            f"{api}/namespaces/default/{plural}", {"metadata": {"name": "p"}, "spec": spec}
+        )
+        assert made.status == 201
+    await close_server(first)
+    api, options = claim_api(Version(32), "v1beta1")
+    second = await open_server(32, url, **options)
+    caller = Caller(second)
+
+    assert (await caller.get(f"{api}/namespaces/default/podschedulingcontexts/p")).status == 404
+    claim = await caller.get(f"{api}/{CLAIMS}/p")
+    assert (claim.status, list(claim.body["spec"])) == (200, ["devices"])
+    await close_server(second)

@@ -25,6 +25,7 @@ from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
@@ -68,6 +69,7 @@ class Registry:
         self._checking = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
         self.field_manager = field_manager(services, resource)
+        self.cached = CachedReads(self)
 
     @property
     def kind(self) -> GroupKind:

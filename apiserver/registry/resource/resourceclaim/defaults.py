@@ -60,5 +60,5 @@ def inline_claim(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def classic_claim(obj: Object, _: DefaultingContext) -> None:
-    """v1alpha2: who allocates, and when."""
+    """Sets when the driver allocates (v1alpha1, v1alpha2)."""
     fill(struct(obj, "spec"), allocationMode="WaitForFirstConsumer")

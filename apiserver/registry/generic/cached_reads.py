@@ -1,0 +1,157 @@
+"""Decides what the watch cache upstream answers, and what these requests get while it cannot be filled.
+
+That cache holds all objects of a resource. One that cannot be read keeps it from being filled, so that lists
+and watches of the whole resource fail, in whatever namespace. A server here needs no such cache: it keeps the
+keys of the objects that cannot be read.
+
+Source: k8s.io/apiserver/pkg/storage/cacher (cacher.go, delegator.go, ready.go, util.go), 0.26 to 0.36, and
+KEP-4568.
+"""
+
+import asyncio
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery.errors import StatusError, retry_later, service_unavailable
+from kubeskew.apiserver.caching.offload import Turn
+from kubeskew.apiserver.features import RequestFeatures
+from kubeskew.apiserver.http.parameters import EXACT, ListOptions
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import UnreadableError
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.registry.generic.registry import Registry
+
+_WITHOUT_CACHE = "events"
+_MANY = 10_000  # changed keys, after which all objects are looked at again instead
+_GROWTH, _LONGEST = 0.06, 30  # of the time that clients are told to wait
+_ENOUGH = 60.0  # seconds after which it is the longest
+
+
+class CachedReads:
+    """Keeps which objects of a built-in resource cannot be read, at the cost of what changes."""
+
+    def __init__(self, registry: "Registry") -> None:
+        self._registry = registry
+        self._changed: dict[Key, None] | None = None  # None: all may have
+        self._follows = False
+        self._unreadable: dict[Key, None] = {}
+        self._since: datetime | None = None  # when the first of these was found
+        self._moved = asyncio.Event()  # something changed
+        self._examining = asyncio.Lock()
+
+    # --- which requests ------------------------------------------------------------------------------------
+
+    def has_cache(self) -> bool:
+        """Decides whether the resource has a cache that can fail; those of custom resources are left out."""
+        resource = self._registry.resource
+        return not resource.custom and resource.storage_resource != _WITHOUT_CACHE
+
+    def answers_list(self, options: ListOptions, *, selects: bool) -> bool:
+        """Decides whether a list waits for the cache, or fails with it; others are read from the store."""
+        features, revision = self._features, options.resource_version
+        if not self.has_cache() or options.continue_token or options.match == EXACT:
+            return False
+        if revision == "" and not features.lists_from_cache:
+            return False
+        if options.limit and revision != "0":  # a limited list at a revision is exact where no match is given
+            is_exact = revision != "" and not options.match
+            if is_exact or features.limits_from_store:
+                return False
+        if features.refuses_before_cache:
+            return selects or not options.limit
+        return revision != "0"
+
+    def answers_watch(self, options: ListOptions) -> bool:
+        """Decides whether a watch is fed by the cache."""
+        if not self.has_cache():
+            return False
+        from_store = options.resource_version == "" and options.send_initial_events is None
+        return not (from_store and self._features.watches_from_store)
+
+    @property
+    def _features(self) -> RequestFeatures:
+        return self._registry.services.features.requests
+
+    # --- what they get -------------------------------------------------------------------------------------
+
+    async def check(self, seconds: float | None = None) -> None:
+        """Returns if the cache could be filled. Since 1.31 raises 429 if it could not; before, waits until it
+        can, for `seconds` at most if they are given, and raises 503 then.
+        """
+        if not await self._is_failing():
+            return
+        if self._features.refuses_before_cache:
+            raise self._refusal()
+        try:
+            async with asyncio.timeout(seconds):
+                while await self._is_failing():
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            raise service_unavailable("context deadline exceeded") from None
+
+    def _refusal(self) -> StatusError:
+        text, seconds = "storage is (re)initializing", 1
+        if self._features.tells_cache_failure:
+            why = self._registry.unreadable_list(self._entries())
+            text += f": failed to list {self._type_name()}: {why.message}" if why is not None else ""
+            now = self._registry.services.world.clock.now()
+            down = (now - (self._since or now)).total_seconds()
+            seconds = int(min(_LONGEST, max(1.0, math.exp(_GROWTH * min(down, _ENOUGH)))))
+        return retry_later(text, seconds)
+
+    def _type_name(self) -> str:
+        """Returns the name of upstream's internal type: `*core.Pod`."""
+        resource = self._registry.resource
+        return f"*{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
+
+    def _entries(self) -> list[Entry]:
+        store = self._registry.services.store
+        return [entry for key in sorted(self._unreadable) if (entry := store.get(key)) is not None]
+
+    # --- which objects -------------------------------------------------------------------------------------
+
+    async def _is_failing(self) -> bool:
+        async with self._examining:
+            if self._changed is None or self._changed:
+                await self._examine()
+            for key in list(self._unreadable):  # few: each is tried again
+                self._note_readability(key)
+        if not self._unreadable:
+            self._since = None
+        elif self._since is None:
+            self._since = self._registry.services.world.clock.now()
+        return bool(self._unreadable)
+
+    async def _examine(self) -> None:
+        store, resource = self._registry.services.store, self._registry.resource.storage_resource
+        if not self._follows:
+            store.follow(resource, self._note_change)
+            self._follows = True
+        changed, self._changed = self._changed, {}
+        keys = changed if changed is not None else [entry.key for entry in store.list(resource).entries]
+        turn = Turn()
+        for key in keys:
+            if turn.is_over:
+                await turn.pass_on()
+            self._note_readability(key)
+
+    def _note_change(self, key: Key) -> None:
+        self._moved.set()
+        if self._changed is not None:
+            self._changed[key] = None
+            if len(self._changed) > _MANY:
+                self._changed = None
+
+    def _note_readability(self, key: Key) -> None:
+        services = self._registry.services
+        entry = services.store.get(key)
+        try:
+            if entry is not None:
+                services.codec.served(self._registry.resource, entry.value, entry.revision)
+        except UnreadableError:
+            self._unreadable[key] = None
+        else:
+            self._unreadable.pop(key, None)
