@@ -10,6 +10,7 @@ gives the document of `apimachinery/data/previews/RELEASE.json`, which is laid o
     definitions  {name: {"f": {field: spec, or null where the base's field goes},
                          "all": 1 where no field is the base's}}; specs as in catalogue_types
     kinds, resources, storage, columns   as in catalogue_assembly; resources may have a `store`
+    foreign      {definition: fields that the releases have under the same name with another type}
     numbers      {definition: {JSON name: protobuf number}} of what protobuf_numbers does not know
 """
 
@@ -36,6 +37,12 @@ def preview(description: Document) -> Document:
         "columns": {kind: [[base, base, _columns(names)]] for kind, names in description["columns"].items()},
         "kinds": {f"{r['g']}/{r['v']}/{r['k']}": kind_definition(r["g"], r["v"], r["k"]) for r in rows},
         "definitions": _definitions(description),
+        "foreign": {
+            definition_name(package, name): declared["foreign"]
+            for package, declarations in description["types"].items()
+            for name, declared in declarations.items()
+            if "foreign" in declared
+        },
         "numbers": _numbers(description["types"]),
     }
 

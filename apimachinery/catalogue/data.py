@@ -49,6 +49,16 @@ def preview_numbers() -> dict[str, dict[str, int]]:
 
 
 @cache
+def foreign_fields() -> dict[str, frozenset[str]]:
+    """Returns, by definition, the fields that preview releases have with another type than the releases."""
+    return {
+        name: frozenset(fields)
+        for version in PREVIEWS
+        for name, fields in _preview(version)["foreign"].items()
+    }
+
+
+@cache
 def _preview(version: Version) -> _Document:
     document: _Document = orjson.loads(preview_file(version).read_bytes())
     return document

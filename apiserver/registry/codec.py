@@ -8,12 +8,14 @@ have upstream's effect: the first an error, the others are dropped on reading.
 from collections.abc import Iterable
 from typing import Any, cast
 
-from kubeskew.apimachinery import conversion
+from kubeskew.apimachinery import conversion, go_decode_errors
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import internal
+from kubeskew.apimachinery.foreign_fields import without_foreign_fields
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
 from kubeskew.apiserver.apiextensions.model import CustomResource
@@ -211,9 +213,10 @@ class Codec:
         """
         stored = self._stored_as(obj, custom=resource.custom)
         try:
-            known = pruned(obj, stored) if stored.custom else normalise(obj, stored.schema)
+            known = pruned(obj, stored) if stored.custom else _normalised(obj, stored.schema)
         except WrongShape as error:
-            raise UnreadableError(f"unable to decode the stored object: {error}") from error
+            why = go_decode_errors.explain(obj, stored.schema)
+            raise UnreadableError(f"unable to decode the stored object: {why}") from error
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
         return self.default(known, stored)
 
@@ -226,6 +229,16 @@ class Codec:
         if found is None:
             raise undecodable(GroupVersionKind(group, version, obj["kind"]))
         return found
+
+
+def _normalised(obj: Object, schema: Schema) -> Object:
+    """Returns a stored object as its Go type reads it, without what another design left in it."""
+    known: Object
+    try:
+        known = normalise(obj, schema)
+    except WrongShape:
+        known = normalise(without_foreign_fields(obj, schema), schema)
+    return known
 
 
 def undecodable(gvk: GroupVersionKind) -> UnreadableError:

@@ -172,3 +172,33 @@ async def test_what_a_release_has_no_kind_for_is_not_found(tmp_path):
     claim = await caller.get(f"{api}/{CLAIMS}/p")
     assert (claim.status, list(claim.body["spec"])) == (200, ["devices"])
     await close_server(second)
+
+
+async def test_pods_of_one_design_are_read_by_the_other(tmp_path):
+    """Plain strings and structs under `claims` are fields of two designs: each drops the other's."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    drafted = {"name": "g", "template": {"spec": SPEC}}
+    shipped = {"name": "g", "source": {"resourceClaimName": "c"}}
+    for release, name, claim, used in (
+        (DRAFT, "drafted", drafted, "g"),
+        (Version(26), "shipped", shipped, {"name": "g"}),
+    ):
+        server = await open_server(release, url, gates={GATE: True})
+        container = {"name": "c", "image": "i", "resources": {"claims": [used], "requests": {"cpu": "1"}}}
+        body = {"metadata": {"name": name}, "spec": {"resourceClaims": [claim], "containers": [container]}}
+        assert (await Caller(server).post(PODS, body)).status == 201
+        await close_server(server)
+
+    for release, own, other in ((DRAFT, "drafted", "shipped"), (Version(26), "shipped", "drafted")):
+        server = await open_server(release, url, gates={GATE: True})
+        pods = {
+            pod["metadata"]["name"]: pod["spec"] for pod in (await Caller(server).get(PODS)).body["items"]
+        }
+        resources = {name: pod["containers"][0]["resources"] for name, pod in pods.items()}
+        changed = await Caller(server).patch(f"{PODS}/{other}", {"metadata": {"labels": {"a": "b"}}})
+        await close_server(server)
+
+        assert resources[own]["claims"] == (["g"] if release.preview else [{"name": "g"}])
+        assert resources[other] == {"requests": {"cpu": "1"}}
+        assert changed.status == 422
+        assert "must specify one of: `resourceClaimName`" in changed.body["message"]

@@ -34,7 +34,9 @@ async def api():
 
 
 def user(number):
-    return {"apiVersion": "v1", "kind": "Pod", "name": f"p{number}", "uid": str(number)}
+    """A pod, or every other time a job: users need not be pods."""
+    api_version, kind = [("v1", "Pod"), ("batch/v1", "Job")][number % 2]
+    return {"apiVersion": api_version, "kind": kind, "name": f"u{number}", "uid": str(number)}
 
 
 def users(count):
