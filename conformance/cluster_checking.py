@@ -30,7 +30,7 @@ def check_cluster(scenario: Scenario) -> None:
         where = f"{scenario.source}: cluster"
         bindings = cell.bindings()
         try:
-            spec = config.parse(bind(dict(scenario.cluster or {}), bindings), where)
+            spec = config.parse(cell.cluster(), where)
             for name in spec.components:
                 check_gates(name, initial_target(spec, name))
             versions = {name: initial_target(spec, name).version for name in spec.components}
@@ -72,7 +72,7 @@ def _check_operation(
         if not isinstance(components, list):
             raise ScenarioError(f"{where}.components: expected a list of components, found {components!r}")
         for name in components:
-            _check_known(name, [*spec.components, *_KINDS], f"{where}.components", "component")
+            _check_known(str(name), [*spec.components, *_KINDS], f"{where}.components", "component")
     if "component" in body:
         every = [*spec.components, *_KINDS, *devices, "driver"]
         named = body["component"]  # one, or a list of them where an operation takes several

@@ -71,12 +71,13 @@ def _scenario(header: Mapping[str, Any], test: Mapping[str, Any], source: str) -
         parameter(name, values, f"{source}: parameters")
         for name, values in _mapping(header.get("parameters"), f"{source}: parameters").items()
     )
+    metadata = _mapping(test.get("metadata"), f"{source}: metadata")
     timeouts = check_keys(spec.get("timeouts") or {}, TIMEOUT_KEYS, f"{source}: spec.timeouts")
     parts = tuple(_part(step, index, f"{source}: spec.steps[{index}]") for index, step in enumerate(steps))
     scenario = Scenario(
-        name=(test.get("metadata") or {}).get("name") or Path(source).stem,
+        name=_text(metadata.get("name"), f"{source}: metadata.name") or Path(source).stem,
         parts=parts,
-        description=spec.get("description") or "",
+        description=_text(spec.get("description"), f"{source}: spec.description"),
         cluster=header.get("cluster"),
         parameters=parameters,
         bindings=_bindings(spec, f"{source}: spec.bindings"),
@@ -98,6 +99,13 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     return value or {}
 
 
+def _text(value: Any, where: str) -> str:
+    """The text, empty if there is none. Raises ScenarioError: YAML reads `name: off` as false."""
+    if value is not None and not isinstance(value, str):
+        raise ScenarioError(f"{where}: expected a text, found {value!r}; write it in quotes")
+    return value or ""
+
+
 def _bindings(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {entry["name"]: entry["value"] for entry in _named(spec, "bindings", BINDING_KEYS, where)}
 
@@ -110,6 +118,7 @@ def _named(body: Mapping[str, Any], key: str, keys: tuple[str, ...], where: str)
     for index, entry in enumerate(entries):
         if not {"name", "value"} <= check_keys(entry, keys, f"{where}[{index}]").keys():
             raise ScenarioError(f"{where}[{index}]: expected `name` and `value`")
+        _text(entry["name"], f"{where}[{index}].name")
     return entries
 
 
@@ -154,14 +163,19 @@ def _step(step: Any, index: int, where: str) -> Step:
         return tuple(_operation(entry, f"{where}.{name}[{at}]") for at, entry in enumerate(operations))
 
     needs = step.get("needs") or []
+    needs = [needs] if isinstance(needs, str) else needs
+    if not isinstance(needs, list) or not all(isinstance(name, str) for name in needs):
+        raise ScenarioError(
+            f"{where}.needs: expected the name of a step, or a list of names, found {needs!r}"
+        )
     return Step(
-        step.get("name") or f"step {index + 1}",
+        _text(step.get("name"), f"{where}.name") or f"step {index + 1}",
         block("try"),
         block("catch"),
         block("finally"),
         block("cleanup"),
         _bindings(step, f"{where}.bindings"),
-        tuple([needs] if isinstance(needs, str) else needs),
+        tuple(needs),
     )
 
 
@@ -186,11 +200,19 @@ def _operation(value: Any, where: str) -> Operation:
     if kind == "fault":
         faults.check(body, f"{where}.fault")
     _named(body, "outputs", OUTPUT_KEYS, f"{where}.{kind}.outputs")
-    for index, entry in enumerate(body.get("expect") or []):
+    expected = body.get("expect") or []
+    if not isinstance(expected, list):
+        raise ScenarioError(f"{where}.{kind}.expect: expected a list of `match` and `check`")
+    for index, entry in enumerate(expected):
         check_keys(entry, EXPECT_KEYS, f"{where}.{kind}.expect[{index}]")
     if user is not None and not (isinstance(user, dict) and user.get("user") and user.keys() <= {*USER_KEYS}):
         raise ScenarioError(f"{where}.as: expected `user`, and perhaps `extra`, found {user!r}")
     check_values(kind, body, f"{where}.{kind}")
     return Operation(
-        kind, body, where, value.get("description") or "", value.get("continueOnError") is True, user
+        kind,
+        body,
+        where,
+        _text(value.get("description"), f"{where}.description"),
+        value.get("continueOnError") is True,
+        user,
     )

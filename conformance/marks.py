@@ -25,7 +25,7 @@ _UNRELATED = (
 def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedFailure, ...]:
     """The header's `expectedFailures`. Raises ScenarioError for one that lacks what fails or why."""
     marks = []
-    for index, entry in enumerate(header.get("expectedFailures") or []):
+    for index, entry in enumerate(_entries(header, "expectedFailures", source)):
         where = f"{source}: expectedFailures[{index}]"
         when, steps, reason = _entry(entry, EXPECTED_FAILURE_KEYS, where)
         found, origin = entry.get("found"), entry.get("source")
@@ -47,8 +47,15 @@ def exemptions(header: Mapping[str, Any], source: str) -> tuple[Exemption, ...]:
     """The header's `notRun`: steps that cannot be run in some cells."""
     return tuple(
         Exemption(*_entry(entry, EXEMPTION_KEYS, f"{source}: notRun[{index}]"))
-        for index, entry in enumerate(header.get("notRun") or [])
+        for index, entry in enumerate(_entries(header, "notRun", source))
     )
+
+
+def _entries(header: Mapping[str, Any], key: str, source: str) -> list[Any]:
+    entries = header.get(key) or []
+    if not isinstance(entries, list):
+        raise ScenarioError(f"{source}: {key}: expected a list, found {entries!r}")
+    return entries
 
 
 def _entry(entry: Any, keys: tuple[str, ...], where: str) -> tuple[str, tuple[str, ...], str]:

@@ -23,7 +23,7 @@ def parameter(name: Any, values: Any, where: str) -> Parameter:
     where = f"{where}.{name}"
     members: tuple[str, ...] = ()
     if isinstance(values, dict) and len(values) == 1 and isinstance(values.get("subsets"), list):
-        members = tuple(values["subsets"])
+        members = tuple(map(str, values["subsets"]))
         values = list(_subsets(members)) if members else []
     elif isinstance(values, dict) and len(values) == 1 and isinstance(values.get("paths"), list):
         values = [{"path": path} for path in values["paths"]]
@@ -86,10 +86,14 @@ def _subsets(members: Sequence[str]) -> Iterator[Mapping[str, Any]]:
 
 def baseline(header: Mapping[str, Any], parameters: tuple[Parameter, ...], source: str) -> Mapping[str, str]:
     """The header's `baseline`: parameter → the name of the value that the others are held against."""
-    chosen: Mapping[str, str] = header.get("baseline") or {}
+    chosen = header.get("baseline") or {}
+    if not isinstance(chosen, Mapping):
+        raise ScenarioError(
+            f"{source}: baseline: expected a mapping of parameters to names, found {chosen!r}"
+        )
     for name, value in chosen.items():
         known = {value_name(v): None for p in parameters if p.name == name for v in p.values}
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise ScenarioError(
                 f"{source}: baseline.{name}: {value} is none of {', '.join(known) or 'no values'}"
                 + did_you_mean(str(value), known)

@@ -7,7 +7,6 @@ from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
@@ -76,7 +75,7 @@ async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: 
     try:
         if cell.scenario.cluster is not None:
             progress("starting the cluster")
-            await _noting_errors(result, control.start(bind(dict(cell.scenario.cluster), cell.bindings())))
+            await _noting_errors(result, _start(cell, control))
         if not result.error:
             await _noting_errors(result, _run_steps(cell, control, clock, progress, result))
             await _noting_errors(result, _gather_evidence(control, result))
@@ -87,6 +86,10 @@ async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: 
         result.steps.append(StepResult(step.name, not_run="the cell ended before it"))
     result.seconds = clock.monotonic() - started
     return result
+
+
+async def _start(cell: Cell, control: ClusterControl) -> None:
+    await control.start(cell.cluster())
 
 
 async def _noting_errors(result: CellResult, work: Awaitable[None]) -> None:

@@ -178,7 +178,7 @@ class Scenario:
     name: str
     parts: tuple[Step | Repeat, ...]
     description: str = ""
-    cluster: Mapping[str, Any] | None = None
+    cluster: Any = None  # a mapping, or an expression of one; None if the file says nothing of it
     parameters: tuple[Parameter, ...] = ()
     bindings: Mapping[str, Any] = field(default_factory=dict)
     timeouts: Mapping[str, float] = field(default_factory=dict)
@@ -236,6 +236,13 @@ class Cell:
         for name, value in self.scenario.bindings.items():
             bindings[name] = bind(value, bindings)
         return bindings
+
+    def cluster(self) -> dict[str, Any]:
+        """The cluster of this cell, as a cluster file's value. Raises ScenarioError if it is no mapping."""
+        cluster = bind(self.scenario.cluster or {}, self.bindings())
+        if not isinstance(cluster, dict):
+            raise ScenarioError(f"{self.scenario.source}: cluster: expected a mapping, found {cluster!r}")
+        return cluster
 
     def steps(self) -> list[Step]:
         """The steps of this cell, those of a `forEach` as often as they are repeated."""

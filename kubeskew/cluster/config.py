@@ -240,9 +240,17 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
     count = node.get("count", 1)
     if not isinstance(count, int) or count < 0:
         raise UserError(f"{where}.count: expected a number, found {count!r}")
+    base = node.get("name") or "node"
+    if not isinstance(base, str):
+        raise UserError(f"{where}.name: expected a text, found {base!r}; write it in quotes")
+    for key in ("labels", "capacity"):
+        if not isinstance(node.get(key) or {}, dict):
+            raise UserError(f"{where}.{key}: expected a mapping, found {node[key]!r}")
+    for key in ("drivers", "devicePlugins", "taints"):
+        if not isinstance(node.get(key) or [], list):
+            raise UserError(f"{where}.{key}: expected a list, found {node[key]!r}")
     drivers = [_driver(item, f"{where}.drivers") for item in node.get("drivers") or []]
     plugins = [_device_plugin(item, f"{where}.devicePlugins") for item in node.get("devicePlugins") or []]
-    base = node.get("name") or "node"
     names = (
         [base]
         if "count" not in node and "name" in node
@@ -277,7 +285,7 @@ def _device_plugin(value: Any, where: str) -> dict[str, Any]:
 
 def _driver(value: Any, where: str) -> dict[str, Any]:
     driver = _mapping(value, where, _DRIVER_KEYS)
-    if "name" not in driver:
+    if not isinstance(driver.get("name"), str) or not driver["name"]:
         raise UserError(f"{where}: a driver needs a name")
     try:
         made = offer("node", driver)
