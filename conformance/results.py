@@ -159,16 +159,18 @@ class CellResult:
     def outcome(self) -> str:
         """`passed`; `expected` if something failed as upstream fails; `failed`; `notRun` if no step was."""
         verdicts = [verdict for _, verdict in self.verdicts()]
+        if not self.error and self.steps and not self.steps_run:
+            return NOT_RUN
         if self.error or any(verdict.red for verdict in verdicts):
             return FAILED
         if any(verdict.outcome == EXPECTED for verdict in verdicts):
             return EXPECTED
-        return PASSED if self.steps_run or not self.steps else NOT_RUN
+        return PASSED
 
     @property
     def passed(self) -> bool:
         """Returns whether every step did what its file says."""
-        return self.outcome != FAILED
+        return not self.error and not any(verdict.red for _, verdict in self.verdicts())
 
     @property
     def failure(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.evidence.divergence import diverged
-from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.runner import run_cell
 from kubeskew.conformance.scenario import Cell
 
@@ -22,8 +22,12 @@ async def run_cells(
     clock: Clock,
     announce: Announce,
     jobs: int = 1,
+    done: list[CellResult] | None = None,
 ) -> list[CellResult]:
-    """Run cells, at most `jobs` at a time, each on a cluster of its own; results in the cells' order."""
+    """Run cells, at most `jobs` at a time, each on a cluster of its own; results in the cells' order.
+
+    Those that are ready are in `done`, too, if the run is interrupted.
+    """
     free = asyncio.Semaphore(jobs)
 
     async def run(cell: Cell) -> CellResult:
@@ -35,6 +39,8 @@ async def run_cells(
             result = await run_cell(cell, control_for(cell, progress), clock, progress)
             why = "" if result.passed else f": {result.failure.splitlines()[0]}"
             progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}")
+            if done is not None:
+                done.append(result)
             return result
 
     async with asyncio.TaskGroup() as group:  # if interrupted, it waits until every cell's cluster is down
@@ -42,6 +48,19 @@ async def run_cells(
     results = [task.result() for task in tasks]
     _compare(results)
     return results
+
+
+def interrupted(cells: Sequence[Cell], done: Sequence[CellResult]) -> list[CellResult]:
+    """Results of all cells of a run that was interrupted: of those that were not ready, no step was run."""
+    by_name = {result.name: result for result in done}
+    results = [by_name.get(cell.name) or _not_run(cell) for cell in cells]
+    _compare(results)
+    return results
+
+
+def _not_run(cell: Cell) -> CellResult:
+    steps = [StepResult(step.name, not_run="the run was interrupted") for step in cell.steps()]
+    return CellResult(cell.name, cell.scenario.name, cell.parameters, steps)
 
 
 def _compare(results: Sequence[CellResult]) -> None:

@@ -43,31 +43,31 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(item, (*at, key))
 
 
-def damage(documents: list[Any], random: Random) -> None:
+def damage(documents: list[Any], draw: Random) -> None:
     """Takes something away, renames a key, or puts in what does not belong there."""
-    depth = random.choice([2, 3, 4, 5, 6, 8, 20])
-    *path, key = random.choice([place for place in places(documents) if len(place) <= depth])
+    depth = draw.choice([2, 3, 4, 5, 6, 8, 20])
+    *path, key = draw.choice([place for place in places(documents) if len(place) <= depth])
     parent: Any = documents
     for part in path:
         parent = parent[part]
-    way = random.randrange(3) if isinstance(parent, dict) else 2
+    way = draw.randrange(3) if isinstance(parent, dict) else 2
     if way == 0:
         del parent[key]
     elif way == 1:
         parent[f"{key}x"] = parent.pop(key)
     else:
-        parent[key] = copy.deepcopy(random.choice(JUNK))
+        parent[key] = copy.deepcopy(draw.choice(JUNK))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_damaged_is_read_or_refused(seed: int):
     """Whatever a file says, it is a scenario or an error of one line that names the file."""
-    random = Random(seed)
+    draw = Random(seed)
     files = [(str(path), yaml_files.read(path)) for path in bundled().values()]
     refused: list[tuple[str, str]] = []
     for _ in range(40):
-        source, documents = copy.deepcopy(random.choice(files))
-        damage(documents, random)
+        source, documents = copy.deepcopy(draw.choice(files))
+        damage(documents, draw)
         try:
             check_cluster(parse(documents, source))
         except ScenarioError as error:

@@ -9,7 +9,8 @@ import pytest
 
 from kubeskew.conformance.report import Run, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.scenario import Exemption, ExpectedFailure
+from kubeskew.conformance.running import interrupted
+from kubeskew.conformance.scenario import Exemption, ExpectedFailure, Parameter, Scenario, Step
 
 
 @pytest.fixture
@@ -115,3 +116,18 @@ def test_nothing_is_skipped_silently(tmp_path: Path):
     ]
     assert suite[1][0].get("message") == "uses it: not run: no pod: there is no pod"
     assert "uses it: not run: nothing was bound" in (directory / "index.html").read_text()
+
+
+def test_an_interrupted_run_tells_of_every_cell():
+    """Cells that were ready are as they were; of the others no step was run, and none is green."""
+    scenario = Scenario("s", (Step("looks", ()),), parameters=(Parameter("n", (1, 2)),))
+    cells = list(scenario.cells())
+    ready = CellResult("s/1", "s", {"n": 1}, [StepResult("looks")])
+
+    results = interrupted(cells, [ready])
+
+    assert [(result.name, result.outcome, result.passed) for result in results] == [
+        ("s/1", "passed", True),
+        ("s/2", "notRun", False),
+    ]
+    assert results[1].failure == "looks: was not run: the run was interrupted"

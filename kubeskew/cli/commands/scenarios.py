@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import failing_sets
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.report import Run, as_json, remarks, write
-from kubeskew.conformance.results import FAILED, NOT_RUN
+from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult
 from kubeskew.conformance.running import OUTCOMES
 from kubeskew.conformance.scenario import Cell
 
@@ -219,7 +220,7 @@ def _list(cells: Sequence[Cell], asked: Asked) -> int:
 
 
 def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: Path | None) -> Run:
-    """Run the cells and write the report."""
+    """Run the cells and write the report, of an interrupted run as far as it came."""
     clock = SystemClock()
 
     started = clock.now()
@@ -228,6 +229,7 @@ def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: 
             replace(cell, scenario=replace(cell.scenario, cluster=cell.scenario.cluster or {}))
             for cell in cells
         ]
+    done: list[CellResult] = []
     with component_processes(*(() if kubeconfig else _KINDS), often=True) as processes:
 
         def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
@@ -235,7 +237,17 @@ def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: 
                 return KubeconfigControl(kubeconfig)
             return LocalControl(clock, progress, processes, keep=asked.keep)
 
-        results = run_async(running.run_cells(cells, control_for, clock, show_progress, asked.jobs))
+        work = running.run_cells(cells, control_for, clock, show_progress, asked.jobs, done)
+        try:
+            results = run_async(work)
+        except KeyboardInterrupt:
+            _finish(selection, started, running.interrupted(cells, done), asked)
+            raise
+    return _finish(selection, started, results, asked)
+
+
+def _finish(selection: Selection, started: datetime, results: Sequence[CellResult], asked: Asked) -> Run:
+    """Write the report of these results."""
     finished = Run(selection.title, started, results, failing_sets(selection.scenarios, results))
     if asked.report:
         try:
