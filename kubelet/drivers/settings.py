@@ -14,6 +14,7 @@ YAML or JSON, read again on SIGHUP:
       deviceName: gpu
       attributes: {zone: a, model: null}
       capacity: {memory: 40Gi}
+      controller: true             # optional: in releases of classic DRA it allocates claims, too
       pluginAPIs: [v1beta1]        # optional: the versions of the DRA plugin's API that it serves
       switches: {refusePrepare: true}
 """
@@ -26,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from kubeskew.apimachinery import yaml_files
+from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, parse_settings
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.switches import Switches, parse
 
@@ -63,6 +65,7 @@ class DriverNode:
     switches: Switches = field(default_factory=Switches)
     data: Path | None = None
     apis: tuple[str, ...] = ()
+    controller: ControllerSettings | None = None  # allocates claims, in releases of classic DRA
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +110,12 @@ def parse_node(entry: Any, where: str) -> DriverNode:
         chosen = parse(entry.get("switches") or {})
         offered = offer(name, entry)
         apis = plugin_apis(entry)
+        controller = parse_settings(entry.get("controller"))
     except (ValueError, TypeError, AttributeError) as error:
         raise DriverFileError(f"{where}: node {name}: {error}") from error
     paths = [Path(entry[key]) for key in ("registrarDir", "pluginsDir", "cdiDir")]
     data = Path(entry["dataDir"]) if entry.get("dataDir") else None
-    return DriverNode(name, Directories(*paths), offered, chosen, data, apis)
+    return DriverNode(name, Directories(*paths), offered, chosen, data, apis, controller)
 
 
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cluster.failures import UserError
+from kubeskew.kubelet.drivers.controller.settings import parse_settings
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import offer, plugin_apis
 
@@ -39,7 +40,17 @@ _MOST_SERVERS = 9
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
 _PLUGIN_KEYS = {"resource", "devices", "deviceName"}
 _DRIVER_KEYS = {
-    *("name", "devices", "deviceName", "attributes", "capacity", "profile", "resources", "pluginAPIs")
+    *(
+        "name",
+        "devices",
+        "deviceName",
+        "attributes",
+        "capacity",
+        "profile",
+        "resources",
+        "pluginAPIs",
+        "controller",
+    )
 }
 
 
@@ -290,6 +301,7 @@ def _driver(value: Any, where: str) -> dict[str, Any]:
     try:
         made = offer("node", driver)
         plugin_apis(driver)
+        parse_settings(driver.get("controller"))
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{where}: driver {driver['name']}: {error}") from error
     if made.profile not in PROFILES:

@@ -1,0 +1,1 @@
+"""The library for controllers of classic DRA drivers, and an example of one."""

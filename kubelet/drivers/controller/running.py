@@ -1,0 +1,33 @@
+"""Runs the example driver's controller in the driver's process, while its file asks for one."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.kubelet.drivers.controller.controller import DriverController
+from kubeskew.kubelet.drivers.controller.example import ExampleDriver
+from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+
+log = logging.getLogger(__name__)
+
+_LAST_MINOR = 31  # whose library has controllers
+
+
+async def run_controller(
+    ctx: ComponentContext, name: str, settings: ControllerSettings, capacity: Callable[[], Mapping[str, int]]
+) -> None:
+    """Work until cancelled; `capacity` gives how many claims each node takes."""
+    version, world = ctx.options.emulated_version, ctx.world
+    if version.minor > _LAST_MINOR:
+        log.warning("the driver library of %s has no controllers: claims are the scheduler's", version)
+        return
+    informers = InformerFactory(ctx.client, world.clock, world.entropy)
+    driver = ExampleDriver(ctx.client, world.entropy, version, name, settings, capacity)
+    claims = informers.informer(dra_refs(version).claims)
+    claims.add_handler(driver.learn, lambda _, claim: driver.learn(claim))
+    controller = DriverController(ctx.client, world.clock, informers, version, name, driver)
+    log.info("allocating claims")
+    await controller.run(asyncio.Event())
