@@ -42,7 +42,7 @@ class ClassicFeatures:
     def of(cls, version: Version, gates: FeatureGates) -> "ClassicFeatures | None":
         """Returns None where no controller of a driver is talked to."""
         minor = version.minor
-        if minor > _LAST or not gates.enabled("DynamicResourceAllocation"):
+        if minor > _LAST or version.preview or not gates.enabled("DynamicResourceAllocation"):
             return None
         if minor == _LAST and not gates.enabled("DRAControlPlaneController"):
             return None

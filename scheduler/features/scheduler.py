@@ -45,7 +45,8 @@ class SchedulerFeatures:
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerFeatures":
-        dynamic_resources = gates.enabled("DynamicResourceAllocation")
+        # Previews have another API, which the plugin does not know.
+        dynamic_resources = gates.enabled("DynamicResourceAllocation") and not version.preview
         dynamic = dynamic_resources and version.minor >= _STRUCTURED_SINCE
         extended = gates.enabled("DRAExtendedResource")
         return cls(

@@ -1,0 +1,30 @@
+"""Decisions of the scheduler by release and gates."""
+
+import pytest
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "plugin", "devices", "drivers"),
+    [
+        ("1.25+kep3063", {}, False, False, False),
+        ("1.26", {}, False, False, False),
+        ("1.26", {"DynamicResourceAllocation": True}, True, False, True),
+        ("1.30", {"DynamicResourceAllocation": True}, True, False, True),
+        ("1.31", {"DynamicResourceAllocation": True}, True, True, False),
+        ("1.31", {"DynamicResourceAllocation": True, "DRAControlPlaneController": True}, True, True, True),
+        ("1.32", {"DynamicResourceAllocation": True}, True, True, False),
+        ("1.36", {}, True, True, False),
+    ],
+)
+def test_who_allocates_claims(version, gates, plugin, devices, drivers):
+    """Drivers up to 1.31, by a gate of its own at last; the scheduler from 1.31 on."""
+    version = Version.parse(version)
+    features = SchedulerFeatures.of(version, FeatureGates(version, gates))
+
+    assert features.dynamic_resources is plugin
+    assert features.devices is devices
+    assert (features.classic is not None) is drivers
