@@ -31,7 +31,7 @@ class Normaliser:
         else:
             ranks = _rank({one for seen in self._revisions.values() for one in seen})
             self._ranks = dict.fromkeys(self._revisions, ranks)
-        self._all = {one: rank for ranks in self._ranks.values() for one, rank in ranks.items()}
+        self._all = {value: rank for ranks in self._ranks.values() for value, rank in ranks.items()}
 
     def _learn(self, node: Any) -> None:
         if isinstance(node, list):
@@ -51,17 +51,22 @@ class Normaliser:
             return None
         answer = copy.deepcopy(answer)
         out = {
-            key: one for key, one in answer.items() if key in {"status", "type", "ended", "failed", "note"}
+            key: value
+            for key, value in answer.items()
+            if key in {"status", "type", "ended", "failed", "note"}
         }
         ignored = filled(step.get("ignore", []), self._vars, partial=True)
         if "warnings" in answer and "#warnings" not in ignored:
-            out["warnings"] = sorted(self._text(one) for one in answer["warnings"])
+            out["warnings"] = sorted(self._text(warning) for warning in answer["warnings"])
         if "text" in answer:
             out["text"] = self._text(answer["text"])
         if "events" in answer:
             out["events"] = [
-                [one["type"], self._body(one["object"], ignored, step, bookmark=one["type"] == "BOOKMARK")]
-                for one in answer["events"]
+                [
+                    event["type"],
+                    self._body(event["object"], ignored, step, bookmark=event["type"] == "BOOKMARK"),
+                ]
+                for event in answer["events"]
             ]
         if "body" in answer:
             out["body"] = self._body(answer["body"], ignored, step)
@@ -93,10 +98,10 @@ class Normaliser:
             columns = node.get("columnDefinitions") or []
             ages = [at for at, column in enumerate(columns) if column["name"] in _AGES]
             for row in node.get("rows") or []:
-                row["cells"] = ["<age>" if at in ages else one for at, one in enumerate(row["cells"])]
+                row["cells"] = ["<age>" if at in ages else cell for at, cell in enumerate(row["cells"])]
         if "storageVersionHash" in node:
             node["storageVersionHash"] = "<hash>"
-        return {self._text(key): self._tree(one) for key, one in node.items()}
+        return {self._text(key): self._tree(value) for key, value in node.items()}
 
     def _metadata(self, meta: dict[str, Any], *, loose: bool) -> dict[str, Any]:
         if meta.get("creationTimestamp", "") is None:
@@ -137,7 +142,7 @@ def _is_list(node: dict[str, Any]) -> bool:
 
 
 def _manager(entry: dict[str, Any]) -> list[str]:
-    names = [str(entry.get(one, "")) for one in ("manager", "operation", "subresource", "apiVersion")]
+    names = [str(entry.get(field, "")) for field in ("manager", "operation", "subresource", "apiVersion")]
     return [*names, str(sorted(entry.get("fieldsV1", {})))]
 
 
@@ -167,8 +172,8 @@ def differing(run: Run) -> list[str]:
         got = normaliser.answer(raw, {**step, "ignore": sequence["ignore"] + step.get("ignore", [])})
         level = step.get("compare", "full")
         found += [
-            f"step {number + 1}: {one}"
-            for one in _differences(_reduced(step["expect"], level), _reduced(got, level))
+            f"step {number + 1}: {difference}"
+            for difference in _differences(_reduced(step["expect"], level), _reduced(got, level))
         ]
     return found
 
@@ -184,7 +189,7 @@ def _reduced(answer: Any, level: str) -> Any:
             kept = ("kind", "apiVersion", "reason", "code")
             out["body"] = {key: answer["body"][key] for key in kept if key in answer["body"]}
         if "events" in answer:
-            out["events"] = [one if isinstance(one, str) else one[0] for one in answer["events"]]
+            out["events"] = [event if isinstance(event, str) else event[0] for event in answer["events"]]
     return out
 
 

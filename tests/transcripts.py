@@ -22,7 +22,7 @@ _MANY = 10**6
 
 def load(path: Path) -> dict[str, Any]:
     """The sequences of a golden file by name."""
-    return {one["name"]: one for one in json.loads(path.read_text())["sequences"]}
+    return {sequence["name"]: sequence for sequence in json.loads(path.read_text())["sequences"]}
 
 
 def filled(value: Any, names: dict[str, Any], *, partial: bool = False) -> Any:
@@ -143,7 +143,7 @@ class Run:
         if "collect" in step:
             task, box, options = self._watches[step["collect"]]
             return await self._ended(task, box, options)
-        step = {key: one if key in _LITERAL else filled(one, self._names) for key, one in step.items()}
+        step = {key: value if key in _LITERAL else filled(value, self._names) for key, value in step.items()}
         answer = await self._watch(step) if "watch" in step else await self._until(step)
         for name, path in step.get("save", {}).items():
             found = lookup(answer.get("body"), path) if isinstance(answer.get("body"), dict) else []
@@ -200,7 +200,7 @@ class Run:
             return await self._ended(task, box, options)
         self._watches[options["name"]] = task, box, options
         await ready.wait()
-        return {key: one for key, one in box.items() if key not in {"events", "ended"}}
+        return {key: value for key, value in box.items() if key not in {"events", "ended"}}
 
     async def _ended(
         self, task: asyncio.Task[None], box: dict[str, Any], options: dict[str, Any]

@@ -34,7 +34,10 @@ def test_every_release_is_complete(version: Version) -> None:
     table = everything(version)
 
     served = [
-        one for group, versions in table.groups() for v in versions for one in table.resources(group, v)
+        resource
+        for group, versions in table.groups()
+        for v in versions
+        for resource in table.resources(group, v)
     ]
 
     assert len(served) > 60

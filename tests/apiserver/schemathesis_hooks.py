@@ -66,7 +66,11 @@ def before_load_schema(context: Any, raw_schema: dict[str, Any]) -> None:
     for item in paths.values():
         for place in (item, *(one for one in item.values() if isinstance(one, dict))):
             if "parameters" in place:
-                kept = [one for one in place["parameters"] if one.get("name") not in _ENDLESS_PARAMETERS]
+                kept = [
+                    parameter
+                    for parameter in place["parameters"]
+                    if parameter.get("name") not in _ENDLESS_PARAMETERS
+                ]
                 place["parameters"] = kept
     chance = random.Random(int(os.environ["FUZZ_SEED"]))
     for schema in raw_schema.get("components", {}).get("schemas", {}).values():

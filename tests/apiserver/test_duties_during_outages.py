@@ -55,7 +55,9 @@ async def api(server):
 async def is_established(api):
     definition = (await api.get(f"{DEFINITIONS}/widgets.example.com")).body
     conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Established", "True") for one in conditions)
+    return any(
+        (condition["type"], condition["status"]) == ("Established", "True") for condition in conditions
+    )
 
 
 def widget(name):

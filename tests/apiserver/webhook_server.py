@@ -21,8 +21,8 @@ def certificate(names=NAMES, addresses=("127.0.0.1",)):
     """A self-signed certificate and its key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook")])
-    listed = [x509.DNSName(one) for one in names]
-    listed += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
+    listed = [x509.DNSName(name) for name in names]
+    listed += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
     begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     made = (
         x509.CertificateBuilder()

@@ -45,11 +45,11 @@ def _converted(request: dict[str, Any]) -> dict[str, Any]:
     version = request["desiredAPIVersion"]
     old, new = ("replicas", "size") if version.endswith("/v1") else ("size", "replicas")
     objects = request["objects"]
-    for one in objects:
-        spec = one.get("spec") or {}
+    for obj in objects:
+        spec = obj.get("spec") or {}
         if old in spec:
             spec[new] = spec.pop(old)
-        one["apiVersion"] = version
+        obj["apiVersion"] = version
     return {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
 
 

@@ -75,12 +75,12 @@ def assert_told_once(local: Local) -> None:
 def test_up_returns_when_everything_is_there(local: Local):
     """Ready means: all components, the leaders, the nodes, their slices, and namespace default's account."""
     slices = local.get("/apis/resource.k8s.io/v1/resourceslices")["items"]
-    holders = {
-        each["metadata"]["name"]: each["spec"]["holderIdentity"] for each in local.get(LEASES)["items"]
-    }
+    holders = {obj["metadata"]["name"]: obj["spec"]["holderIdentity"] for obj in local.get(LEASES)["items"]}
     nodes = local.get("/api/v1/nodes")["items"]
 
-    assert [(one["spec"]["nodeName"], len(one["spec"]["devices"])) for one in slices] == [("node-2", 2)]
+    assert [(slice_["spec"]["nodeName"], len(slice_["spec"]["devices"])) for slice_ in slices] == [
+        ("node-2", 2)
+    ]
     assert all(holders[name] for name in ("kube-controller-manager", "kube-scheduler"))
     assert [node["metadata"]["labels"]["kubernetes.io/hostname"] for node in nodes] == ["node-1", "node-2"]
     assert {c["status"] for node in nodes for c in node["status"]["conditions"] if c["type"] == "Ready"} == {
@@ -325,7 +325,7 @@ def test_events_say_who_wrote_what_at_which_version(local: Local):
 
     assert (row["verb"], row["object"]) == ("create", "configmaps default/written")
     assert (row["user"], row["server"]) == ("kubernetes-admin", "1.35")
-    assert {each["object"].split()[0] for each in rows} <= {"configmaps", "component"}
+    assert {row["object"].split()[0] for row in rows} <= {"configmaps", "component"}
     leases = json.loads(local.run("events", "leases.coordination.k8s.io", "-o", "json").stdout)
     assert ("kube-scheduler 1.35", "system:kube-scheduler") in {(r["by"], r["user"]) for r in leases}
     table = local.run("events", "--since", str(revision - 1), "configmaps").stdout

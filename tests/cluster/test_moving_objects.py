@@ -60,7 +60,7 @@ def test_objects_survive_the_way_up_and_back(local: Local) -> None:
 
 
 def names(local: Local, path: str) -> set[str]:
-    return {one["metadata"]["name"] for one in local.get(path)["items"]}
+    return {obj["metadata"]["name"] for obj in local.get(path)["items"]}
 
 
 def running(local: Local) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def fill(local: Local, client: dict[str, Any]) -> str:
     for obj in yaml.safe_load_all(WORKLOADS):
         create(local, obj)
     local.create(CRDS, definition(client))
-    eventually(lambda: "example.com" in [one["name"] for one in local.get("/apis")["groups"]])
+    eventually(lambda: "example.com" in [group["name"] for group in local.get("/apis")["groups"]])
     old = {"apiVersion": "example.com/v1", "kind": "Size", "metadata": {"name": "s"}, "spec": {"size": 2}}
     local.create(SIZES.format("v1"), old)
     local.create(f"{ADMISSION}/v1/mutatingwebhookconfigurations", mutating_webhook(client))

@@ -100,7 +100,7 @@ def test_everything_is_picked_up_again(local: Local) -> None:
         eventually(lambda: set(local.states().values()) == {"Ended"})
         local.run("up")
         assert set(local.states().values()) == {"Ready"}
-        stored = {one["metadata"]["name"] for one in local.get(MAPS)["items"]}
+        stored = {obj["metadata"]["name"] for obj in local.get(MAPS)["items"]}
         assert set(written) <= stored
         eventually(lambda: running(local) == begun)
     name = next(iter(begun))

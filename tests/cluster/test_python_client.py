@@ -61,7 +61,7 @@ def message_of(caught: pytest.ExceptionInfo[client.ApiException]) -> str:
 def test_nodes_and_events(core: client.CoreV1Api, api: client.ApiClient):
     """Typed lists: nodes with their conditions and sizes, events by field selector, the server's version."""
     nodes = {node.metadata.name: node for node in core.list_node().items}
-    conditions = {each.type: each.status for each in nodes["gpu-node"].status.conditions}
+    conditions = {condition.type: condition.status for condition in nodes["gpu-node"].status.conditions}
     ready = core.list_event_for_all_namespaces(
         field_selector="reason=NodeReady,involvedObject.name=gpu-node"
     ).items

@@ -41,7 +41,9 @@ def replayed(
 def test_a_session_goes_as_recorded(replayed: dict[str, list[Outcome]], name: str):
     """Every command prints and returns what it did against the real server."""
     found = [
-        one for one in differences(RECORDED[name], replayed[name]) if KNOWN.get(name, "\n") not in str(one)
+        difference
+        for difference in differences(RECORDED[name], replayed[name])
+        if KNOWN.get(name, "\n") not in str(difference)
     ]
 
     assert not found

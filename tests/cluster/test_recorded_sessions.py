@@ -21,9 +21,9 @@ DATA = DATA / "kubectl"
 VERSIONS = ("1.20", "1.32")
 RECORDED = {
     version: {
-        name: one
+        name: value
         for file in sorted(DATA.glob(f"*.kubectl-{version}.golden.json"))
-        for name, one in load(file).items()
+        for name, value in load(file).items()
     }
     for version in VERSIONS
 }

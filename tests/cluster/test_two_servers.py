@@ -61,7 +61,7 @@ def definitions(local: Local, client: dict[str, Any]) -> None:
 
 
 def is_served(local: Local, server: str) -> bool:
-    return "example.com" in [one["name"] for one in local.get("/apis", server)["groups"]]
+    return "example.com" in [group["name"] for group in local.get("/apis", server)["groups"]]
 
 
 def is_refused(local: Local, server: str) -> bool:
@@ -130,7 +130,7 @@ def quiet(local: Local, since: int) -> None:
 
     def writes() -> list[str]:
         events = json.loads(local.run("events", "--since", str(since), "-o", "json").stdout)
-        return [one["object"] for one in events if "lease" not in one["object"]]
+        return [event["object"] for event in events if "lease" not in event["object"]]
 
     def settled() -> bool:
         nonlocal seen

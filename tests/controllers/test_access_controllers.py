@@ -110,7 +110,11 @@ async def test_signing():
         await approved(signing_request("joe", signerName=signer, usages=["server auth"]))
 
         async def failed():
-            return [one for one in (await status("joe"))["conditions"] if one["type"] == "Failed"]
+            return [
+                condition
+                for condition in (await status("joe"))["conditions"]
+                if condition["type"] == "Failed"
+            ]
 
         (condition,) = await cluster.until(failed)
         assert condition["message"] == "invalid usage for client certificate: server auth"

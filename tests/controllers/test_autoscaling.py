@@ -51,17 +51,23 @@ async def conditions(cluster, reason):
     async def told():
         found = await cluster.client.get(HORIZONTAL_POD_AUTOSCALERS, "web", "default")
         status = found.get("status") or {}
-        return status if any(one["reason"] == reason for one in status.get("conditions") or ()) else None
+        return (
+            status
+            if any(condition["reason"] == reason for condition in status.get("conditions") or ())
+            else None
+        )
 
     return await cluster.until(told)
 
 
 async def events(cluster):
-    [controller] = [one for one in cluster.controllers if isinstance(one, HorizontalController)]
+    [controller] = [
+        controller for controller in cluster.controllers if isinstance(controller, HorizontalController)
+    ]
     await controller.recorder.flush()
     items = (await cluster.client.list(EVENTS, "default"))["items"]
-    ours = [one for one in items if one["involvedObject"]["kind"] == "HorizontalPodAutoscaler"]
-    return {(one["type"], one["reason"], one["message"]) for one in ours}
+    ours = [value for value in items if value["involvedObject"]["kind"] == "HorizontalPodAutoscaler"]
+    return {(our["type"], our["reason"], our["message"]) for our in ours}
 
 
 async def test_what_is_missing_is_told(cluster):
@@ -72,7 +78,9 @@ async def test_what_is_missing_is_told(cluster):
     status = await conditions(cluster, "FailedGetResourceMetric")
 
     assert (status["currentReplicas"], status["desiredReplicas"]) == (2, 0)
-    assert [(one["type"], one["status"], one["message"]) for one in status["conditions"]] == [
+    assert [
+        (condition["type"], condition["status"], condition["message"]) for condition in status["conditions"]
+    ] == [
         ("AbleToScale", "True", "the HPA controller was able to get the target's current scale"),
         ("ScalingActive", "False", f"the HPA was unable to compute the replica count: {WHY}"),
     ]
@@ -114,7 +122,7 @@ async def test_a_target_that_is_not_there_is_told(cluster):
 
     why = 'deployments/scale.apps "web" not found'
     told = f"the HPA controller was unable to get the target's current scale: {why}"
-    assert [(one["type"], one["status"], one["message"]) for one in status["conditions"]] == [
-        ("AbleToScale", "False", told)
-    ]
+    assert [
+        (condition["type"], condition["status"], condition["message"]) for condition in status["conditions"]
+    ] == [("AbleToScale", "False", told)]
     assert await events(cluster) == {("Warning", "FailedGetScale", why)}

@@ -179,7 +179,7 @@ async def test_one_living_owner_is_enough(cluster):
 
     async def one_left():
         found = await cluster.client.get(SECRETS, "shared", "default")
-        return [one["name"] for one in found["metadata"]["ownerReferences"]] == ["second"]
+        return [reference["name"] for reference in found["metadata"]["ownerReferences"]] == ["second"]
 
     await cluster.until(one_left)
 
@@ -197,7 +197,7 @@ async def test_a_namespace_is_emptied_and_goes(cluster):
     async def told():
         found = await cluster.client.get(NAMESPACES, "tmp")
         conditions = found["status"].get("conditions", ())
-        return {one["type"]: one for one in conditions if one["status"] == "True"}
+        return {condition["type"]: condition for condition in conditions if condition["status"] == "True"}
 
     conditions = await cluster.until(told)
 
@@ -273,7 +273,7 @@ async def test_controllers_come_to_rest(cluster):
     async def available():
         found = await cluster.client.get(DEPLOYMENTS, "web", "default")
         found_slices = await cluster.client.list(ENDPOINT_SLICES, "default", "kubernetes.io/service-name=web")
-        ready = [one for slice_ in found_slices["items"] for one in slice_.get("endpoints") or ()]
+        ready = [endpoint for slice_ in found_slices["items"] for endpoint in slice_.get("endpoints") or ()]
         return found.get("status", {}).get("availableReplicas") == 2 and len(ready) == 2
 
     await cluster.until(available)
@@ -290,7 +290,9 @@ async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
     """What went while nobody watched its resource is found missing when it is watched again."""
     owner = await cluster.client.create(CONFIG_MAPS, config_map("owner"))
     await cluster.client.create(SECRETS, owned(SECRETS, owner, "dependent"))
-    collector = next(one for one in cluster.controllers if one.name == "garbage-collector-controller")
+    collector = next(
+        controller for controller in cluster.controllers if controller.name == "garbage-collector-controller"
+    )
     await cluster.until(lambda: collector._graph.node(owner["metadata"]["uid"]))
     await collector._monitors.pop(CONFIG_MAPS).stop()
     await cluster.client.delete(CONFIG_MAPS, "owner", "default")
@@ -300,7 +302,9 @@ async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
 
 async def test_the_garbage_collector_follows_nothing_that_is_followed_already(cluster):
     """It hears the informers that other controllers have, and has its own of the rest only."""
-    collector = next(one for one in cluster.controllers if one.name == "garbage-collector-controller")
+    collector = next(
+        controller for controller in cluster.controllers if controller.name == "garbage-collector-controller"
+    )
 
     assert [ref for ref in collector._monitors if cluster.informers.existing(ref)] == []
     pod = await cluster.client.create(

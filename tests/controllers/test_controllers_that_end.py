@@ -124,7 +124,7 @@ async def what_is_there(client):
         return len(await items(ref, labels))
 
     claimer = await client.get(PODS, "claimer", "default")
-    told = [one.get("resourceClaimName") for one in claimer["status"].get("resourceClaimStatuses", ())]
+    told = [status.get("resourceClaimName") for status in claimer["status"].get("resourceClaimStatuses", ())]
     status = (await client.get(JOBS, "once", "default")).get("status", {})
     job_pods = await items(PODS, "job-name=once")
     namespaces = (await client.list(NAMESPACES))["items"]
@@ -132,7 +132,9 @@ async def what_is_there(client):
         "replica sets": len(await items(REPLICA_SETS)),
         "pods": {name: await counted(PODS, f"app={name}") for name in ("web", "agent")},
         "db": (await names(PODS, "app=db"), await names(VOLUME_CLAIMS)),
-        "job": [one["type"] for one in status.get("conditions", ()) if one["status"] == "True"],
+        "job": [
+            condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"
+        ],
         "job pods": (status.get("succeeded"), [bool(pod["metadata"].get("finalizers")) for pod in job_pods]),
         "claim": len(told) == 1 and await names(DRA.claims) == told,
         "doomed": "doomed" in {namespace["metadata"]["name"] for namespace in namespaces},

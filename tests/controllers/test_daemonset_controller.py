@@ -223,7 +223,7 @@ async def test_a_new_template_rolls_over_the_nodes(running, rolling):
     assert not before & set(after)
     assert await nodes_of(running) == ["n1", "n2", "n3"]
     assert (await status_of(running))["updatedNumberScheduled"] == 3
-    assert sorted(one["revision"] for one in revisions) == [1, 2]
+    assert sorted(revision["revision"] for revision in revisions) == [1, 2]
 
 
 @pytest.mark.asyncio

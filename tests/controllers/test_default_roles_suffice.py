@@ -172,7 +172,11 @@ class Components:
             controller.start()
         self.kubelet.start(Turns(1, 1.0))
         await until(lambda: self.refused or self.scheduler.leading, SECONDS, every=0.02)
-        await until(lambda: self.refused or all(each.ready for each in self.controllers), SECONDS, every=0.02)
+        await until(
+            lambda: self.refused or all(controller.ready for controller in self.controllers),
+            SECONDS,
+            every=0.02,
+        )
         await until(lambda: self.refused or self.kubelet.ready, SECONDS, every=0.02)
 
     async def stop(self) -> None:

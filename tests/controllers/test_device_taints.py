@@ -64,7 +64,7 @@ async def condition(cluster, name="rule", ref=RULES):
 
 
 async def messages(cluster):
-    return [one["message"] for one in (await cluster.client.list(EVENTS, "ns"))["items"]]
+    return [obj["message"] for obj in (await cluster.client.list(EVENTS, "ns"))["items"]]
 
 
 async def test_a_taint_of_a_slice_evicts(make_cluster):

@@ -119,9 +119,9 @@ async def test_an_owner_without_a_scale_allows_nothing(cluster):
     text = "jobs.batch does not implement the scale subresource"
 
     assert status["disruptionsAllowed"] == 0
-    assert [(one["status"], one["reason"], one["message"]) for one in status["conditions"]] == [
-        ("False", "SyncFailed", text)
-    ]
+    assert [
+        (condition["status"], condition["reason"], condition["message"]) for condition in status["conditions"]
+    ] == [("False", "SyncFailed", text)]
     assert (
         "Warning",
         "CalculateExpectedPodCountFailed",

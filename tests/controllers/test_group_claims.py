@@ -78,7 +78,7 @@ async def test_a_claim_that_is_not_the_groups_is_the_pods(make_cluster, version)
     await cluster.start(ResourceClaimController)
     await cluster.until(lambda: statuses(cluster, PODS, "a"))
     await cluster.quiet()
-    owners = sorted(one["metadata"]["ownerReferences"][0]["kind"] for one in await claims_of(cluster))
+    owners = sorted(claim["metadata"]["ownerReferences"][0]["kind"] for claim in await claims_of(cluster))
     assert owners == ["Pod", "PodGroup"]
 
     lines = generate_latest(cluster.context.registry).decode().splitlines()
@@ -113,7 +113,7 @@ async def test_without_gates_or_group_there_is_no_claim(make_cluster, gates, wit
     await cluster.start(ResourceClaimController)
     await cluster.quiet()
     assert await claims_of(cluster) == []
-    messages = {one["message"] for one in (await cluster.client.list(EVENTS, "ns"))["items"]}
+    messages = {obj["message"] for obj in (await cluster.client.list(EVENTS, "ns"))["items"]}
     assert messages == {f"PodResourceClaim gpu: {text}"}
 
 

@@ -99,7 +99,9 @@ async def test_a_job_runs_to_its_completions(cluster):
     assert status["succeeded"] == 3
     assert status["uncountedTerminatedPods"] == {}
     assert (status["ready"], status["terminating"], "active" in status) == (0, 0, False)
-    assert [(one["type"], one["reason"], one["message"]) for one in status["conditions"]] == [
+    assert [
+        (condition["type"], condition["reason"], condition["message"]) for condition in status["conditions"]
+    ] == [
         ("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"),
         ("Complete", "CompletionsReached", "Reached expected number of succeeded pods"),
     ]
@@ -221,7 +223,9 @@ async def test_failures_wait_longer_and_longer_and_end_the_job(cluster):
     status = await status_of(cluster)
 
     assert status["failed"] == 2
-    assert [(one["type"], one["reason"], one["message"]) for one in status["conditions"]] == [
+    assert [
+        (condition["type"], condition["reason"], condition["message"]) for condition in status["conditions"]
+    ] == [
         ("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
         ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
     ]

@@ -49,13 +49,13 @@ async def renew(cluster, name):
     """The node's kubelet reports that it is well."""
     heartbeat = {"lastHeartbeatTime": timestamp(cluster.world.clock.now())}
     found = await cluster.client.get(NODES, name)
-    (ready,) = (one for one in found["status"]["conditions"] if one["type"] == "Ready")
+    (ready,) = (condition for condition in found["status"]["conditions"] if condition["type"] == "Ready")
     status = {"conditions": [{**ready, **heartbeat, "status": "True"}]}
     await cluster.client.update(NODES, {**found, "status": status}, "status")
 
 
 def keys(found):
-    return {(one["key"], one["effect"]) for one in found["spec"].get("taints") or ()}
+    return {(taint["key"], taint["effect"]) for taint in found["spec"].get("taints") or ()}
 
 
 def taint(key, effect="NoExecute"):
@@ -230,7 +230,7 @@ async def test_a_lease_keeps_a_node_alive(cluster):
 
 
 async def remaining(cluster):
-    return sorted(one["metadata"]["name"] for one in (await cluster.client.list(PODS, "ns"))["items"])
+    return sorted(obj["metadata"]["name"] for obj in (await cluster.client.list(PODS, "ns"))["items"])
 
 
 async def test_pods_leave_a_tainted_node_when_their_time_is_up(cluster):
@@ -252,7 +252,7 @@ async def test_pods_leave_a_tainted_node_when_their_time_is_up(cluster):
 
     events = (await cluster.client.list(EVENTS, "ns"))["items"]
 
-    assert {(one["reason"], one["message"]) for one in events} == {
+    assert {(event["reason"], event["message"]) for event in events} == {
         ("TaintManagerEviction", "Marking for deletion Pod ns/at-once"),
         ("TaintManagerEviction", "Marking for deletion Pod ns/later"),
     }

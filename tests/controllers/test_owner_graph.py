@@ -8,8 +8,14 @@ def obj(name, *owners, finalizers=(), deleting=False, block=()):
         "name": name,
         "uid": name,
         "ownerReferences": [
-            {"apiVersion": "v1", "kind": "K", "name": one, "uid": one, "blockOwnerDeletion": one in block}
-            for one in owners
+            {
+                "apiVersion": "v1",
+                "kind": "K",
+                "name": owner,
+                "uid": owner,
+                "blockOwnerDeletion": owner in block,
+            }
+            for owner in owners
         ],
         "finalizers": list(finalizers),
     }
@@ -34,7 +40,7 @@ def test_an_unknown_owner_becomes_a_virtual_node_to_be_looked_up():
     put(graph, "parent")
 
     assert not graph.node("parent").virtual
-    assert [one.identity.name for one in graph.dependents(graph.node("parent"))] == ["child"]
+    assert [dependent.identity.name for dependent in graph.dependents(graph.node("parent"))] == ["child"]
 
 
 def test_a_reference_to_elsewhere_with_the_uid_of_an_owner_is_looked_up():

@@ -25,7 +25,7 @@ def device(name, **fields):
 
 
 def claim(name, *devices, **fields):
-    results = [{"request": "r", "driver": "d", "pool": "a", "device": one, **fields} for one in devices]
+    results = [{"request": "r", "driver": "d", "pool": "a", "device": device, **fields} for device in devices]
     status = {"allocation": {"devices": {"results": results}}}
     return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"devices": {}}, "status": status}
 

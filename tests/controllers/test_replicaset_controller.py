@@ -107,7 +107,7 @@ async def test_a_refused_pod_is_told_and_not_tried_a_hundred_times(cluster):
         "FailedCreate",
         "exceeded quota",
     )
-    assert {(one["type"], one["reason"], one["message"]) for one in events} == {
+    assert {(event["type"], event["reason"], event["message"]) for event in events} == {
         ("Warning", "FailedCreate", "Error creating: exceeded quota")
     }
 
@@ -158,7 +158,7 @@ async def test_a_pod_whose_labels_change_is_released_and_replaced(running):
     taken = (await listed(running))[0]["metadata"]["name"]
     await running.client.patch(PODS, taken, "ns", {"metadata": {"labels": {"app": "debug"}}})
     await running.quiet(1)
-    found = {one["metadata"]["name"]: one for one in await listed(running)}
+    found = {pod["metadata"]["name"]: pod for pod in await listed(running)}
 
     assert len(found) == 3
     assert found[taken]["metadata"]["ownerReferences"] == []
@@ -177,8 +177,8 @@ async def test_scaling_down_takes_the_least_wanted(running):
     await running.quiet(1)
     events = (await running.client.list(EVENTS, "ns"))["items"]
 
-    assert {one["metadata"]["name"] for one in await listed(running)} == {first, third}
-    assert f"Deleted pod: {second}" in {one["message"] for one in events}
+    assert {pod["metadata"]["name"] for pod in await listed(running)} == {first, third}
+    assert f"Deleted pod: {second}" in {event["message"] for event in events}
 
 
 async def test_a_replica_set_that_is_deleted_makes_no_pods(cluster):

@@ -45,7 +45,7 @@ def claim(users=(), owner=None, finalizers=(FINALIZER,)):
              "uid": owner["metadata"]["uid"], "controller": True}
         ]  # fmt: skip
     reserved = [
-        {"resource": "pods", "name": one["metadata"]["name"], "uid": one["metadata"]["uid"]} for one in users
+        {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in users
     ]
     return {
         "metadata": metadata,

@@ -195,8 +195,8 @@ async def test_concurrent_creates_and_deletes_never_exceed():
 
         answers = await asyncio.gather(*map(come_and_go, range(20)), return_exceptions=True)
 
-        there = [one for one in answers if isinstance(one, int)]
-        refused = {one.reason for one in answers if isinstance(one, StatusError)}
+        there = [answer for answer in answers if isinstance(answer, int)]
+        refused = {answer.reason for answer in answers if isinstance(answer, StatusError)}
         assert (len(there), max(there), refused) == (4, 4, {"Forbidden"})
         for item in (await client.list(PODS, "default"))["items"]:
             await client.delete(PODS, item["metadata"]["name"], "default", grace_period=0)

@@ -91,7 +91,7 @@ async def test_pods_with_other_ports_are_in_other_subsets(serving):
     await serving.quiet(1)
 
     found = (await endpoints(serving))["subsets"]
-    offered = {tuple(one["ip"] for one in subset["addresses"]): subset["ports"] for subset in found}
+    offered = {tuple(address["ip"] for address in subset["addresses"]): subset["ports"] for subset in found}
 
     assert {ips: [port["port"] for port in ports] for ips, ports in offered.items()} == {
         ("10.0.0.1",): [8080],
@@ -137,12 +137,12 @@ async def test_large_services_are_sliced(serving):
     await serving.client.create(SERVICES, service())
     await serving.quiet(1)
 
-    assert sorted(len(one["endpoints"]) for one in await slices(serving)) == [50, 100]
+    assert sorted(len(slice_["endpoints"]) for slice_ in await slices(serving)) == [50, 100]
 
     await serving.client.delete_collection(PODS, "ns")
     await serving.quiet(1)
 
-    assert [one["endpoints"] for one in await slices(serving)] == [[]]
+    assert [slice_["endpoints"] for slice_ in await slices(serving)] == [[]]
 
 
 async def test_services_without_selector_are_left_alone(serving):
@@ -207,7 +207,7 @@ async def test_endpoints_by_hand_are_mirrored(serving):
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "x"}
     await serving.client.create(ENDPOINTS, by_hand(labels={"own": "label"}, annotations=applied))
     await serving.quiet(1)
-    found = {one["addressType"]: one for one in await slices(serving)}
+    found = {slice_["addressType"]: slice_ for slice_ in await slices(serving)}
 
     assert found.keys() == {"IPv4", "IPv6"}
     one = found["IPv4"]
@@ -230,7 +230,7 @@ async def test_mirrors_follow(serving):
     await serving.client.create(SERVICES, service(selector=None))
     made = await serving.client.create(ENDPOINTS, by_hand())
     await serving.quiet(1)
-    names = {one["addressType"]: one["metadata"]["name"] for one in await slices(serving)}
+    names = {slice_["addressType"]: slice_["metadata"]["name"] for slice_ in await slices(serving)}
     other = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 81, "protocol": "TCP"}]}]
     made = await serving.client.update(ENDPOINTS, {**made, "subsets": other})
     await serving.quiet(1)

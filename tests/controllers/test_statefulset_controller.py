@@ -225,13 +225,15 @@ async def test_retention_makes_owners(running):
     found = await created(running, with_claims(persistentVolumeClaimRetentionPolicy=policy))
     claim = await running.client.get(PERSISTENT_VOLUME_CLAIMS, "data-web-1", "ns")
 
-    assert [one["kind"] for one in claim["metadata"]["ownerReferences"]] == ["StatefulSet"]
+    assert [reference["kind"] for reference in claim["metadata"]["ownerReferences"]] == ["StatefulSet"]
 
     await change(running, {"replicas": 1})
     await running.quiet(2)
     claim = await running.client.get(PERSISTENT_VOLUME_CLAIMS, "data-web-1", "ns")
 
-    assert [one["uid"] for one in claim["metadata"]["ownerReferences"]] == [found["web-1"]["metadata"]["uid"]]
+    assert [reference["uid"] for reference in claim["metadata"]["ownerReferences"]] == [
+        found["web-1"]["metadata"]["uid"]
+    ]
 
     # The claim's owner is gone: a new pod of that name waits until the claim is collected.
     await change(running, {"replicas": 2})

@@ -52,7 +52,7 @@ def test_a_claim_that_waits_takes_only_its_own():
 async def phases(cluster):
     claims = (await cluster.client.list(PERSISTENT_VOLUME_CLAIMS, "ns"))["items"]
     volumes = (await cluster.client.list(PERSISTENT_VOLUMES))["items"]
-    return [one["status"]["phase"] for one in (*claims, *volumes)]
+    return [claim["status"]["phase"] for claim in (*claims, *volumes)]
 
 
 @pytest.mark.asyncio

@@ -122,7 +122,7 @@ async def test_what_containers_get(directory, kubelet, host):
     await kubelet.told()
     [answer] = (await kubelet.allocate("gpu-0", "gpu-1")).container_responses
     assert dict(answer.envs) == {"EXAMPLE_COM_GPU": "gpu-0,gpu-1"}
-    assert [one.container_path for one in answer.devices] == ["/dev/gpu-0", "/dev/gpu-1"]
+    assert [device.container_path for device in answer.devices] == ["/dev/gpu-0", "/dev/gpu-1"]
     assert answer.mounts[1].host_path == str(directory / "example.com_gpu" / "gpu-1")
     assert (directory / "example.com_gpu" / "gpu-1").read_text() == "gpu-1\n"
     with pytest.raises(RpcError, match="invalid allocation request with non-existing device gpu-2"):

@@ -72,12 +72,14 @@ async def published(node, capacity, allocatable):
 
 
 def containers(node, pod="pod-1"):
-    return {one["container"]: one for one in node.agent.containers() if one["pod"] == pod}
+    return {
+        container["container"]: container for container in node.agent.containers() if container["pod"] == pod
+    }
 
 
 def devices(node, pod="pod-1"):
     """Container → its devices, by the environment."""
-    return {name: one["env"].get("EXAMPLE_COM_GPU") for name, one in containers(node, pod).items()}
+    return {name: value["env"].get("EXAMPLE_COM_GPU") for name, value in containers(node, pod).items()}
 
 
 async def rejected(node, name):

@@ -61,7 +61,7 @@ async def test_only_containers_that_ask_get_extended_resources(make):
         with pytest.raises(DeviceError, match="unable to get claim info for claim a in namespace default"):
             node.manager.for_container(asked, container)
     await node.manager.prepare(asked)
-    assert [node.manager.for_container(asked, each).cdi_ids for each in others] == [[], []]
+    assert [node.manager.for_container(asked, other).cdi_ids for other in others] == [[], []]
 
 
 async def test_a_container_that_restarts_without_the_gate_has_no_extended_resources(make):

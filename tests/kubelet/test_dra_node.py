@@ -173,7 +173,7 @@ async def test_slices_of_a_driver_that_left_are_wiped_in_time(node):
     assert node.agent.plugins() == []
     show(node)
     await asyncio.sleep(60)
-    assert [each["metadata"] for each in await slices(node)] == [before["metadata"]]
+    assert [slice_["metadata"] for slice_ in await slices(node)] == [before["metadata"]]
     hide(node)
     await asyncio.sleep(29)
     assert len(await slices(node)) == 1

@@ -187,11 +187,11 @@ def test_every_profile_keeps_to_the_limits(profile, minor):
             amounts = [sum(len(e["counters"]) for e in d.get("consumesCounters", ())) for d in piece.devices]
             assert len(piece.devices) <= (64 if minor >= 35 and any(amounts) else 128)
             assert sum(amounts) <= (2048 if minor >= 35 else 1024)
-            shared = [len(each["counters"]) for each in piece.shared_counters]
+            shared = [len(counter["counters"]) for counter in piece.shared_counters]
             assert len(shared) <= 8 if minor >= 35 else sum(shared) <= 32
             assert not (minor >= 35 and piece.shared_counters and piece.devices)
             assert all(len(d["attributes"]) + len(d["capacity"]) <= 32 for d in piece.devices)
-            assert all(len(each["name"]) <= 63 and "." not in each["name"] for each in piece.devices)
+            assert all(len(device["name"]) <= 63 and "." not in device["name"] for device in piece.devices)
 
 
 def test_an_unknown_profile_is_told():

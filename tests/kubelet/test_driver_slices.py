@@ -56,11 +56,11 @@ def shape(slices):
     """(devices, generation, count) of each."""
     return [
         (
-            [device["name"] for device in each["spec"].get("devices", ())],
-            each["spec"]["pool"]["generation"],
-            each["spec"]["pool"]["resourceSliceCount"],
+            [device["name"] for device in slice_["spec"].get("devices", ())],
+            slice_["spec"]["pool"]["generation"],
+            slice_["spec"]["pool"]["resourceSliceCount"],
         )
-        for each in slices
+        for slice_ in slices
     ]
 
 
@@ -79,7 +79,9 @@ async def test_names_and_owners(client, publish, minor, prefixes):
 
     assert [each["metadata"]["generateName"] for each in found] == prefixes
     owner = {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": node["metadata"]["uid"]}
-    assert [each["metadata"]["ownerReferences"] for each in found] == [[{**owner, "controller": True}]] * 2
+    assert [slice_["metadata"]["ownerReferences"] for slice_ in found] == [
+        [{**owner, "controller": True}]
+    ] * 2
     assert shape(found) == [(["a"], 1, 2), (["b"], 1, 2)]
 
 
@@ -118,9 +120,9 @@ async def test_what_others_do_is_undone(client, server, publish):
     await client.update(SLICES, {**third, "spec": {**third["spec"], "devices": []}})
     await asyncio.sleep(1)
     assert shape(await stored(client)) == [(["a"], 2, 2), (["b"], 2, 2)]
-    writes = len([each for each in server.requests if each.method != "GET"])
+    writes = len([request for request in server.requests if request.method != "GET"])
     await asyncio.sleep(200)
-    assert len([each for each in server.requests if each.method != "GET"]) == writes
+    assert len([request for request in server.requests if request.method != "GET"]) == writes
     assert publisher.pending() == []
 
 
@@ -204,7 +206,11 @@ async def test_a_hundred_slices(client, server, publish, minor, replaced):
     """
 
     def writes():
-        paths = [(each.method, each.target) for each in server.requests if "resourceslices" in each.target]
+        paths = [
+            (request.method, request.target)
+            for request in server.requests
+            if "resourceslices" in request.target
+        ]
         return {verb: len([1 for method, _ in paths if method == verb]) for verb in replaced}
 
     free = [Slice(tuple({"name": f"device-{n}-{m}"} for m in range(3))) for n in range(100)]
@@ -267,7 +273,7 @@ async def test_fields_that_the_server_drops_are_told_once(client, server, publis
     await publish({"node-1": Pool((Slice((tainted,)),), node_name="node-1")})
     await asyncio.sleep(100)
 
-    told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     features = "probably because these features are disabled: DRADeviceTaints"
 
     assert told == [f'pool "node-1", slice #0: some fields were dropped by the apiserver, {features}']

@@ -137,7 +137,7 @@ async def play(script, minor, latency):
         found = (await _trusted(server).list(SLICES))["items"]
         devices = [tuple(device["name"] for device in each["spec"].get("devices", ())) for each in found]
         assert sorted(devices) == sorted(others.wanted)
-        assert len({each["spec"]["pool"]["generation"] for each in found}) == 1
+        assert len({slice_["spec"]["pool"]["generation"] for slice_ in found}) == 1
         assert {each["spec"]["pool"]["resourceSliceCount"] for each in found} == {len(others.wanted)}
         writes = len([request for request in server.requests if request.method != "GET"])
         await asyncio.sleep(QUIET_SECONDS)

@@ -145,11 +145,11 @@ class Driver:
         found = (await self.client.list(SLICES))["items"]
         return sorted(
             (
-                each["spec"]["pool"]["generation"],
-                each["spec"]["pool"]["resourceSliceCount"],
-                len(each["spec"]["devices"]),
+                slice_["spec"]["pool"]["generation"],
+                slice_["spec"]["pool"]["resourceSliceCount"],
+                len(slice_["spec"]["devices"]),
             )
-            for each in found
+            for slice_ in found
         )
 
 
@@ -173,8 +173,8 @@ def variables(driver, uid):
     """CDI device → environment."""
     spec = orjson.loads((driver.directory / "cdi" / f"{DRIVER}-{uid}.json").read_bytes())
     return {
-        f"{spec['kind']}={each['name']}": dict(v.split("=", 1) for v in each["containerEdits"]["env"])
-        for each in spec["devices"]
+        f"{spec['kind']}={device['name']}": dict(v.split("=", 1) for v in device["containerEdits"]["env"])
+        for device in spec["devices"]
     }
 
 
@@ -300,10 +300,10 @@ async def test_health_is_streamed(driver):
     second = await anext(stream)
     await stream.aclose()
 
-    names = [(each.device.pool_name, each.device.device_name) for each in first.devices]
+    names = [(device.device.pool_name, device.device.device_name) for device in first.devices]
     assert names == [("node-1", f"gpu-{number}") for number in range(3)]
-    assert [each.health for each in first.devices] == [1, 1, 1]
-    assert [each.health for each in second.devices] == [1, 2, 0]
+    assert [device.health for device in first.devices] == [1, 1, 1]
+    assert [device.health for device in second.devices] == [1, 2, 0]
     assert second.devices[1].message == "too hot"
 
 

@@ -160,7 +160,7 @@ async def test_a_foreign_device_plugin_is_used_and_found_again(node, run, layout
         await node.running()
         (container,) = node.agent.containers()
         assert container["env"]["GPUS"] == "gpu-1"
-        assert [one["path"] for one in container["devices"]] == ["/dev/gpu-1"]
+        assert [device["path"] for device in container["devices"]] == ["/dev/gpu-1"]
 
         await node.stop()
         await node.start("1.36")

@@ -17,7 +17,7 @@ def _ref(kind, name, key):
 
 
 def _env(node, name="main"):
-    [found] = [one for one in node.agent.containers() if one["container"] == name]
+    [found] = [container for container in node.agent.containers() if container["container"] == name]
     return found["env"]
 
 
@@ -65,7 +65,7 @@ async def test_a_container_waits_for_its_configuration(node):
     await node.client.patch(CONFIG_MAPS, "cm", "default", {"data": {"k": "v"}}, MERGE_PATCH)
     await node.running()
     assert ("Failed", 'Error: configmap "cm" not found') in await node.events()
-    [pulled] = [one for one in (await node.client.list(EVENTS))["items"] if one["reason"] == "Pulled"]
+    [pulled] = [obj for obj in (await node.client.list(EVENTS))["items"] if obj["reason"] == "Pulled"]
     assert pulled["count"] == 3  # one per try, ten seconds apart
 
 

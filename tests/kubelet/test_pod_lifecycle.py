@@ -115,7 +115,7 @@ async def test_the_events_of_a_start_are_upstreams(node):
     await node.running()
     await asyncio.sleep(1)
 
-    assert [one for one in await node.events() if not one[0].startswith("Node")][1:] == [
+    assert [event for event in await node.events() if not event[0].startswith("Node")][1:] == [
         ("Pulled", 'Container image "nginx" already present on machine'),
         ("Created", "Created container: main"),
         ("Started", "Started container main"),
@@ -129,7 +129,7 @@ async def test_an_image_that_is_always_pulled_is(node):
     await node.running()
     await asyncio.sleep(1)
 
-    pulling, pulled, *_ = [one for one in await node.events() if one[0].startswith("Pull")]
+    pulling, pulled, *_ = [event for event in await node.events() if event[0].startswith("Pull")]
     assert pulling == ("Pulling", 'Pulling image "nginx"')
     said = r'Successfully pulled image "nginx" in (\d+ms) \(\1 including waiting\)\. Image size: \d+ bytes\.'
     assert re.fullmatch(said, pulled[1])

@@ -133,14 +133,14 @@ async def open_server():
 
 async def listed(channel):
     answer = await pod_resources.LIST.call(channel, v1.ListPodResourcesRequest(), timeout=5)
-    return {one.name: {c.name: c for c in one.containers} for one in answer.pod_resources}
+    return {pod.name: {c.name: c for c in pod.containers} for pod in answer.pod_resources}
 
 
 def plain(container):
     """(resource, device, NUMA nodes) of each entry."""
     return [
-        (one.resource_name, *one.device_ids, *[node.ID for node in one.topology.nodes])
-        for one in container.devices
+        (device.resource_name, *device.device_ids, *[node.ID for node in device.topology.nodes])
+        for device in container.devices
     ]
 
 
@@ -238,9 +238,9 @@ async def test_the_first_version_knows_devices_only(open_server):
     channel, _ = await open_server()
     request = v1alpha1.ListPodResourcesRequest()
     answer = await pod_resources.LIST_V1ALPHA1.call(channel, request, timeout=5)
-    assert [one.name for one in answer.pod_resources] == ["early", "later", "over"]
+    assert [pod.name for pod in answer.pod_resources] == ["early", "later", "over"]
     [main, side] = answer.pod_resources[0].containers
-    assert [(one.resource_name, *one.device_ids) for one in main.devices] == [
+    assert [(device.resource_name, *device.device_ids) for device in main.devices] == [
         (GPU, "gpu-0"), (GPU, "gpu-0"), (GPU, "gpu-1"), (NIC, "nic-0"),
     ]  # fmt: skip
     assert (side.name, len(side.devices)) == ("side", 0)
@@ -251,7 +251,7 @@ async def test_too_many_calls_are_refused(open_server):
     channel, _ = await open_server()
     calls = (listed(channel) for _ in range(12))
     answers = await asyncio.gather(*calls, return_exceptions=True)
-    refused = [str(one) for one in answers if isinstance(one, RpcError)]
+    refused = [str(answer) for answer in answers if isinstance(answer, RpcError)]
     assert refused == ["rpc error: code = ResourceExhausted desc = rejected by rate limit"] * 2
     unlimited, _ = await open_server("1.27")
     await asyncio.gather(*(listed(unlimited) for _ in range(12)))

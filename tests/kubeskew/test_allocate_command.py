@@ -119,7 +119,7 @@ def test_explanation_names_the_check(run):
     assert node["explanation"]["pools"] == [
         {"pool": "gpu.example.com/n1", "verdict": "used: 3 devices for this node"}
     ]
-    assert [each["verdict"] for each in node["explanation"]["requests"][0]["devices"]] == [
+    assert [device["verdict"] for device in node["explanation"]["requests"][0]["devices"]] == [
         "counter memory of gpu-0: needs 40Gi, 20Gi left",
         "selector #0 of the request does not match",
         "in use",

@@ -103,7 +103,7 @@ class ClassicCluster(Cluster):
 
     async def instances(self, node, *instances, driver=DRIVER):
         """Create a slice of named resources; an instance is a name or a mapping."""
-        listed = [{"name": each} if isinstance(each, str) else each for each in instances]
+        listed = [{"name": instance} if isinstance(instance, str) else instance for instance in instances]
         body = {
             "metadata": {"name": f"{node}-{driver}"},
             "nodeName": node,

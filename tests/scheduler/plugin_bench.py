@@ -20,15 +20,13 @@ class _Objects:
         return next((each for each in self.list(namespace) if each["metadata"]["name"] == name), None)
 
     def list(self, namespace=None):
-        return [
-            each for each in self._objects if namespace in (None, each["metadata"].get("namespace") or "")
-        ]
+        return [obj for obj in self._objects if namespace in (None, obj["metadata"].get("namespace") or "")]
 
     def add_index(self, name, function):
         self._function = function
 
     def by_index(self, name, value):
-        return [each for each in self._objects if value in self._function(each)]
+        return [obj for obj in self._objects if value in self._function(obj)]
 
 
 class Bench:

@@ -194,7 +194,7 @@ def test_no_device_is_given_twice_and_all_are_wanted(pools, claims, used):
     assert not set(places) & set(taken)
     for allocation, requests in zip(found, claims, strict=True):
         for i, (count, wanted, least) in enumerate(requests):
-            mine = [each for each in allocation["devices"]["results"] if each["request"] == f"r{i}"]
+            mine = [result for result in allocation["devices"]["results"] if result["request"] == f"r{i}"]
             assert len(mine) == count
             for each in mine:
                 value = values[each["pool"], each["device"]]

@@ -75,7 +75,7 @@ async def test_a_claim_made_for_another_pod(version, who, gates):
         assert cluster.service.queue.sizes["gated"] == 1
 
         (profile,) = cluster.service.scheduler.profiles.values()
-        (plugin,) = [each for each in profile.plugins if each.name == "DynamicResources"]
+        (plugin,) = [plugin for plugin in profile.plugins if plugin.name == "DynamicResources"]
         queued = next(iter(cluster.service.queue._waiting))
         said = plugin.pre_enqueue(queued.info)
     assert said.message == f"ResourceClaim default/c0 was not created for {who}"

@@ -71,8 +71,10 @@ async def test_the_driver_may_reserve_for_the_pod_itself(version):
         await cluster.allocate("c0", "n0", reservedFor=[mine])
 
         assert await cluster.node_of() == "n0"
-    own = [each for each in cluster.server.requests if "/resourceclaims/c0" in each.target]
-    assert [each.method for each in own if each.method in ("PUT", "PATCH")] == ["PUT"]  # the driver's
+    own = [request for request in cluster.server.requests if "/resourceclaims/c0" in request.target]
+    assert [request.method for request in own if request.method in ("PUT", "PATCH")] == [
+        "PUT"
+    ]  # the driver's
 
 
 @pytest.mark.parametrize("version", MINORS)
@@ -390,7 +392,9 @@ async def test_since_1_29_a_conflict_is_overcome_by_an_apply(version, succeeds):
         await cluster.answer(c0=[first])
         await cluster.selected({"n0": "n1", "n1": "n0"}[first])
     applied = [
-        each for each in cluster.server.requests if each.method == "PATCH" and "contexts" in each.target
+        request
+        for request in cluster.server.requests
+        if request.method == "PATCH" and "contexts" in request.target
     ]
 
     assert refused
@@ -410,8 +414,8 @@ async def test_what_is_reserved_is_given_up_when_another_claim_has_to_wait(versi
         await cluster.selected("n0")
         await asyncio.sleep(0.1)
     claim = await cluster.client.get(cluster.refs.claims, "c0", "default")
-    writes = [each for each in cluster.server.requests if "/resourceclaims/c0" in each.target]
-    writes = [each for each in writes if each.method == "PUT"]
+    writes = [request for request in cluster.server.requests if "/resourceclaims/c0" in request.target]
+    writes = [write for write in writes if write.method == "PUT"]
 
     assert not claim["status"].get("reservedFor")
     assert bool(writes) is (version < "1.30")

@@ -103,8 +103,8 @@ async def test_what_was_begun_before_a_restart_is_finished():
     async with running(cluster):
         await bound(cluster)
 
-    written = [each.target for each in cluster.server.requests if each.method == "PUT"]
+    written = [request.target for request in cluster.server.requests if request.method == "PUT"]
     assert [each.rpartition("/resourceclaims/")[2] for each in written] == ["c0/status"]
-    first, second = (each["status"] for each in await cluster.claims())
+    first, second = (claim["status"] for claim in await cluster.claims())
     assert first["allocation"]["devices"]["results"] == [{**RESULT, "device": "gpu-1"}]
     assert second["allocation"]["devices"]["results"] == [RESULT]

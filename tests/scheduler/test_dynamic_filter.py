@@ -136,7 +136,7 @@ async def test_admin_access_takes_nothing():
             await cluster.pod(name, resourceClaims=[{"name": "x", "resourceClaimName": name}])
             await bound(cluster, name)
 
-    results = [each["status"]["allocation"]["devices"]["results"] for each in await cluster.claims()]
+    results = [claim["status"]["allocation"]["devices"]["results"] for claim in await cluster.claims()]
     assert results == [[{**RESULT, "adminAccess": True}], [RESULT]]
 
 

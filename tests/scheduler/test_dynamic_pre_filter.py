@@ -109,7 +109,7 @@ async def test_two_pods_share_a_claim():
         await bound(cluster, "p1")
 
         status = (await only_claim(cluster))["status"]
-        assert [each["name"] for each in status["reservedFor"]] == ["p0", "p1"]
+        assert [consumer["name"] for consumer in status["reservedFor"]] == ["p0", "p1"]
 
 
 async def test_without_the_feature_claims_are_not_looked_at():

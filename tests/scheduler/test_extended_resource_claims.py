@@ -252,7 +252,7 @@ async def test_a_claim_beside_resources_of_a_plugin_cannot_be_bound():
         )
         await cluster.client.delete(PODS, "p0", "default")
         await asyncio.sleep(30)
-        assert [each["metadata"]["name"] for each in await cluster.claims()] == ["c0"]
+        assert [claim["metadata"]["name"] for claim in await cluster.claims()] == ["c0"]
 
 
 async def test_a_claim_and_extended_resources_from_dra_go_together():
@@ -351,7 +351,7 @@ async def test_one_resource_from_a_plugin_and_one_from_dra(version, fits):
         if fits:
             assert await cluster.node_of() == "n0"
             (claim,) = await cluster.claims()
-            assert [each["name"] for each in claim["spec"]["devices"]["requests"]] == [
+            assert [request["name"] for request in claim["spec"]["devices"]["requests"]] == [
                 "container-0-request-0"
             ]
         else:

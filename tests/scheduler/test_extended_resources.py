@@ -163,19 +163,22 @@ def _spec(init, containers):
 
     return {
         "initContainers": [made(*each) for each in init],
-        "containers": [made(*each) for each in containers],
+        "containers": [made(*container) for container in containers],
     }
 
 
 def _requests(claim):
     return [
-        (each["name"], each["exactly"]["deviceClassName"], each["exactly"]["count"])
-        for each in claim.requests
+        (request["name"], request["exactly"]["deviceClassName"], request["exactly"]["count"])
+        for request in claim.requests
     ]
 
 
 def _mappings(claim):
-    return [(each["containerName"], each["resourceName"], each["requestName"]) for each in claim.mappings]
+    return [
+        (mapping["containerName"], mapping["resourceName"], mapping["requestName"])
+        for mapping in claim.mappings
+    ]
 
 
 def _class_for(resource):

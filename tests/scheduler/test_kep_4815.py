@@ -84,7 +84,9 @@ def _claim(*expressions, **devices):
 
 
 def _partitions(*profiles, **devices):
-    return _claim(*(f"device.attributes['{DRIVER}'].profile == '{each}'" for each in profiles), **devices)
+    return _claim(
+        *(f"device.attributes['{DRIVER}'].profile == '{profile}'" for profile in profiles), **devices
+    )
 
 
 def _allocate(slices, claim, node="node-1", used=(), version=36, gates=_GATE):
@@ -96,7 +98,7 @@ def _allocate(slices, claim, node="node-1", used=(), version=36, gates=_GATE):
 
 
 def _devices(found):
-    return found and [each["device"] for each in found[0]["devices"]["results"]]
+    return found and [result["device"] for result in found[0]["devices"]["results"]]
 
 
 _TOGETHER = [

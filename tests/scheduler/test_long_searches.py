@@ -55,4 +55,4 @@ async def test_errors_come_out():
 
     results = await asyncio.gather(in_turns(_ticking(), work), return_exceptions=True)
 
-    assert [str(each) for each in results] == ["late"]
+    assert [str(result) for result in results] == ["late"]

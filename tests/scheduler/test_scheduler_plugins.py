@@ -278,7 +278,7 @@ def test_least_allocated_prefers_the_empty_node():
 
 def _slice(name, devices, **spec):
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    listed = [{"name": each} for each in devices]
+    listed = [{"name": device} for device in devices]
     return {"metadata": {"name": name}, "spec": {"driver": "d", "pool": pool, "devices": listed, **spec}}
 
 

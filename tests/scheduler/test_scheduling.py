@@ -114,7 +114,7 @@ async def test_claim_is_allocated_and_reserved():
         assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
         results = claim["status"]["allocation"]["devices"]["results"]
         assert results == [{"request": "r", "driver": DRIVER, "pool": "n0", "device": "gpu-0"}]
-        assert [each["name"] for each in claim["status"]["reservedFor"]] == ["p0"]
+        assert [consumer["name"] for consumer in claim["status"]["reservedFor"]] == ["p0"]
 
 
 async def test_pod_waits_for_its_claim_and_its_class():

@@ -15,7 +15,7 @@ def limit_range(*limits: dict[str, Any], name: str = "limits") -> dict[str, Any]
 
 def pod(*containers: dict[str, Any], name: str = "p", **spec: Any) -> dict[str, Any]:
     """A pod of containers that are given by their resources."""
-    made = [{"name": f"c{n}", "image": "i", "resources": one} for n, one in enumerate(containers)]
+    made = [{"name": f"c{n}", "image": "i", "resources": container} for n, container in enumerate(containers)]
     return {"metadata": {"name": name}, "spec": {"containers": made, **spec}}
 
 

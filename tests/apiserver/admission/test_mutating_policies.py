@@ -51,7 +51,7 @@ async def test_apply_configuration(call):
     answer = await call.post(PODS, pod())
     assert answer.status == 201, answer.body
     assert answer.body["metadata"]["labels"] == {"by": "admin"}
-    assert [one["name"] for one in answer.body["spec"]["containers"]] == ["c", "side"]
+    assert [container["name"] for container in answer.body["spec"]["containers"]] == ["c", "side"]
 
 
 async def test_json_patch(call):
@@ -179,7 +179,7 @@ async def test_rules(call):
     spec = {"matchConstraints": constraints, "mutations": mutations}
     made = {**body, "metadata": {"name": "p"}, "spec": spec}
     answer = await call.post(f"{GROUP}/mutatingadmissionpolicies", made)
-    causes = [f"{one['field']}: {one['message']}" for one in answer.body["details"]["causes"]]
+    causes = [f"{cause['field']}: {cause['message']}" for cause in answer.body["details"]["causes"]]
     assert causes[0] == (
         'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported '
         'values: "*", "CONNECT", "CREATE", "UPDATE"'

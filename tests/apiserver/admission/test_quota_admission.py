@@ -95,7 +95,7 @@ async def test_counted_objects(api: Caller) -> None:
     )
     opened = await api.patch(f"{NAMESPACE}/services/s", {"spec": {"type": "NodePort"}})
 
-    assert [one.status for one in maps] == [201, 403]
+    assert [answer.status for answer in maps] == [201, 403]
     assert (service.status, opened.status) == (201, 403)
     assert opened.body["message"].endswith(
         "requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0"
@@ -131,7 +131,7 @@ async def test_many_at_two_servers(tmp_path: Path) -> None:
         )
 
         stored = (await first.get(PODS)).body["items"]
-        assert len(stored) == sum(one.status == 201 for one in answers) <= 6
+        assert len(stored) == sum(answer.status == 201 for answer in answers) <= 6
         assert int((await used(first, "q"))["pods"]) >= len(stored)
     finally:
         for server in servers:
@@ -139,7 +139,7 @@ async def test_many_at_two_servers(tmp_path: Path) -> None:
 
 
 async def check(api: Caller, answers: list[Answer], expected: int) -> None:
-    assert sorted(one.status for one in answers) == [201] * expected + [403] * (len(answers) - expected)
+    assert sorted(answer.status for answer in answers) == [201] * expected + [403] * (len(answers) - expected)
     assert len((await api.get(PODS)).body["items"]) == expected
     assert await used(api, "q") == {"pods": str(expected)}
 

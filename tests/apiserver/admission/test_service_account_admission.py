@@ -12,7 +12,7 @@ PODS, ACCOUNTS = f"{NAMESPACE}/pods", f"{NAMESPACE}/serviceaccounts"
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    made = [{"name": f"c{n}", "image": "i", **one} for n, one in enumerate(containers or ({},))]
+    made = [{"name": f"c{n}", "image": "i", **container} for n, container in enumerate(containers or ({},))]
     return {"metadata": {"name": "p"}, "spec": {"containers": made, **spec}}
 
 

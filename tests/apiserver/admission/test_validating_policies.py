@@ -171,7 +171,7 @@ async def test_expressions_are_checked(call):
         matchConditions=[{"name": "c", "expression": "params.x == 1"}],
     )
     answer = await call.post(f"{GROUP}/validatingadmissionpolicies", made)
-    causes = [(one["field"], one["message"]) for one in answer.body["details"]["causes"]]
+    causes = [(cause["field"], cause["message"]) for cause in answer.body["details"]["causes"]]
     assert [field for field, _ in causes] == [
         "spec.matchConditions[0].expression",
         "spec.variables[1].name",

@@ -57,7 +57,7 @@ async def until(api: Caller, plural: str, kind: str, status: str = "True") -> di
     async with asyncio.timeout(30), aclosing(api.watch(_only(plural))) as events:
         async for _, obj in events:
             found = obj.get("status") or {}
-            conditions = {one["type"]: one for one in found.get("conditions") or ()}
+            conditions = {condition["type"]: condition for condition in found.get("conditions") or ()}
             if conditions.get(kind, {}).get("status") == status:
                 return {**found, "conditions": conditions}
     raise AssertionError("the watch has ended")
@@ -286,7 +286,7 @@ async def test_columns(api: Caller, kind: str, value: Any, shown: Any):
     await api.post(path("foos"), thing("a", list=entries))
 
     table = (await api.get(path("foos"), accept=TABLE)).body
-    assert [one["name"] for one in table["columnDefinitions"]] == ["Name", "Shown"]
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Shown"]
     assert table["rows"][0]["cells"] == ["a", shown]
 
 

@@ -23,7 +23,7 @@ def ruled(schema: dict[str, Any], *rules: str | dict[str, Any]) -> dict[str, Any
     """A schema with rules."""
     return {
         **schema,
-        "x-kubernetes-validations": [{"rule": each} if isinstance(each, str) else each for each in rules],
+        "x-kubernetes-validations": [{"rule": rule} if isinstance(rule, str) else rule for rule in rules],
     }
 
 

@@ -87,8 +87,10 @@ async def test_rules_of_definitions(api):
     made = await api.post(definitions, {"metadata": {"name": "foos.example.com"}, "spec": spec})
     assert made.status == 201, made.body
     async with asyncio.timeout(30), aclosing(api.watch(f"{definitions}?watch=1")) as events:
-        async for _, one in events:
-            if any(each["type"] == "Established" for each in one["status"].get("conditions") or ()):
+        async for _, event in events:
+            if any(
+                condition["type"] == "Established" for condition in event["status"].get("conditions") or ()
+            ):
                 break
     foo = {"apiVersion": "example.com/v1", "kind": "Foo", "list": NUMBERS}
     for name in ("a", "b"):
@@ -122,7 +124,7 @@ async def test_selectors_over_many_objects(api, monkeypatch):
     with turns() as had:
         page = await api.get(f"{target}&limit=10")
         rest = await api.get(f"{target}&limit=100&continue={page.body['metadata']['continue']}")
-    assert [one["metadata"]["name"] for one in page.body["items"]] == [f"m-{n:02}" for n in range(1, 21, 2)]
+    assert [obj["metadata"]["name"] for obj in page.body["items"]] == [f"m-{n:02}" for n in range(1, 21, 2)]
     assert len(rest.body["items"]) == 20
     assert had
 

@@ -158,7 +158,9 @@ def shown(obj):
     return {**obj, "metadata": metadata}
 
 
-@pytest.mark.parametrize("sequence", [pytest.param(one, id=one["name"]) for one in GOLDEN["sequences"]])
+@pytest.mark.parametrize(
+    "sequence", [pytest.param(sequence, id=sequence["name"]) for sequence in GOLDEN["sequences"]]
+)
 def test_transcript(sequence):
     """Every answer's object, owners and conflicts are the recorded ones."""
     variables = {**sequence["vars"], "run": "r"}

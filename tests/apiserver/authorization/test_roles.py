@@ -199,7 +199,7 @@ async def test_validation(api):
     """Rules and bindings are checked in upstream's order and words; a binding stays with its role."""
     url = {"verbs": [], "nonResourceURLs": ["/x"], "resources": ["pods"]}
     wrong = await api.post(f"{HERE}/roles", role("r", url, {"verbs": ["get"]}))
-    assert [(one["field"], one["message"]) for one in wrong.body["details"]["causes"]] == [
+    assert [(cause["field"], cause["message"]) for cause in wrong.body["details"]["causes"]] == [
         ("rules[0].verbs", "Required value: verbs must contain at least one value"),
         (
             "rules[0].nonResourceURLs",
@@ -227,7 +227,7 @@ async def test_validation(api):
 
 async def test_default_roles(server, api):
     """A fresh server has upstream's roles, marked as its own; gates and version decide about some."""
-    roles = {one["metadata"]["name"]: one for one in (await api.get(f"{RBAC}/clusterroles")).body["items"]}
+    roles = {obj["metadata"]["name"]: obj for obj in (await api.get(f"{RBAC}/clusterroles")).body["items"]}
 
     assert roles["cluster-admin"]["rules"][0]["verbs"] == ["*"]
     assert roles["cluster-admin"]["metadata"]["labels"] == {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -235,7 +235,7 @@ async def test_default_roles(server, api):
     assert "system:cluster-trust-bundle-discovery" not in roles
     old = DefaultRoles(server.services.world.version.__class__(28), server.services.world.gates)
     assert "system:controller:volumeattributesclass-protection-controller" in {
-        one["metadata"]["name"] for one in old.cluster_roles()
+        role["metadata"]["name"] for role in old.cluster_roles()
     }
 
 

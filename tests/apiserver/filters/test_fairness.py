@@ -51,7 +51,7 @@ async def test_defaults(call):
     items = (await call.get(f"{GROUP}/flowschemas")).body["items"]
     assert len(items) == 11
     old = {obj["metadata"]["name"] for _, obj in schemas("v1", 33)}
-    assert old - {one["metadata"]["name"] for one in items} == {
+    assert old - {obj["metadata"]["name"] for obj in items} == {
         "endpoint-controller",
         "workload-leader-election",
     }
@@ -189,7 +189,7 @@ async def test_rules(call):
     answer = await call.post(
         f"{GROUP}/flowschemas", {**body, "spec": {"matchingPrecedence": 1, "rules": [rule]}}
     )
-    causes = [(one["field"], one["message"]) for one in answer.body["details"]["causes"]]
+    causes = [(cause["field"], cause["message"]) for cause in answer.body["details"]["causes"]]
     only = "only the schema named 'exempt' may have matchingPrecedence 1"
     assert causes == [
         ("spec.matchingPrecedence", f"Invalid value: 1: {only}"),

@@ -359,13 +359,13 @@ async def test_a_long_beginning_comes_in_pieces(api, five, monkeypatch, accept):
     """What there is when a watch begins comes whole, but not at once: others have their turn in between."""
     store = api.server.services.store
     monkeypatch.setattr(
-        handlers_watch, "_PIECE", 1 + max(len(one.value) for one in store.list("configmaps").entries)
+        handlers_watch, "_PIECE", 1 + max(len(entry.value) for entry in store.list("configmaps").entries)
     )
     response = await api.raw("GET", f"{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1", accept=accept)
 
     pieces = [piece.splitlines() async for piece in response.body]
 
     events = [json.loads(line) for piece in pieces for line in piece]
-    rows = [one["object"].get("rows", [one])[0]["object"] for one in events]
+    rows = [event["object"].get("rows", [event])[0]["object"] for event in events]
     assert [len(piece) for piece in pieces] == [2, 2, 1]
     assert "".join(row["metadata"]["name"] for row in rows) == "abcde"

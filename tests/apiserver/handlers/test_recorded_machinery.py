@@ -13,7 +13,7 @@ from transcripts import Run, load
 
 FOLDERS = ("machinery-1.36", "access-1.20", "kinds-1.20", "pods-1.20", "requests-1.20")
 FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
-RECORDED = {name: one for file in FILES for name, one in load(file).items()}
+RECORDED = {name: value for file in FILES for name, value in load(file).items()}
 SIDE_BY_SIDE = 8
 
 

@@ -58,7 +58,7 @@ class Authority:
 
 
 def _subject(name: str, *organizations: str) -> x509.Name:
-    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     return x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -180,7 +180,7 @@ async def test_long_lists_come_in_pieces(listening, authority, encoding):
         assert answer.headers.get("Content-Encoding", "identity") == encoding
         found = await answer.json()
 
-    assert [one["metadata"]["name"] for one in found["items"]] == [f"m-{n:03}" for n in range(600)]
+    assert [obj["metadata"]["name"] for obj in found["items"]] == [f"m-{n:03}" for n in range(600)]
     assert set(found["items"][599]) == {"metadata", "data"}
     assert found["items"][599]["metadata"]["resourceVersion"]
 

@@ -69,7 +69,7 @@ async def test_patch_options(api: Caller, kind, query):
     refused = await api.patch(f"{MAPS}/a{query}", {}, kind)
 
     causes = refused.body["details"]["causes"]
-    assert {one["field"]: one["message"] for one in causes} == PATCH_OPTIONS[kind, query]
+    assert {cause["field"]: cause["message"] for cause in causes} == PATCH_OPTIONS[kind, query]
 
 
 _POLICY = (

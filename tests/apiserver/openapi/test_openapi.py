@@ -100,7 +100,7 @@ def test_patch_lists_the_parameters_clients_check() -> None:
     new = openapi.v3(TABLE, V36, "apps", "v1")["paths"][path]["patch"]
 
     for operation in (old, new):
-        query = {one["name"] for one in operation["parameters"] if one["in"] == "query"}
+        query = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"}
         assert {"dryRun", "fieldManager", "fieldValidation", "force"} <= query
         assert operation[GVK] == {"group": "apps", "kind": "Deployment", "version": "v1"}
     assert "application/apply-patch+yaml" in old["consumes"]

@@ -96,7 +96,7 @@ async def test_rules(call):
     body = api_service(service=None, versionPriority=0)
     body["metadata"]["name"] = "other"
     answer = await call.post(SERVICES, body)
-    causes = [(one["field"], one["message"]) for one in answer.body["details"]["causes"]]
+    causes = [(cause["field"], cause["message"]) for cause in answer.body["details"]["causes"]]
     name = 'must be `spec.version+"."+spec.group`: "v1.metrics.example.com"'
     size = len(base64.b64decode(BUNDLE))
     bundle = f'Invalid value: "{size} bytes": local APIServices may not have a caBundle'
@@ -163,7 +163,7 @@ THINGS = "/apis/metrics.example.com/v1/namespaces/default/things"
 
 def asked(remote):
     """The last request for things; the server itself asks for what there is."""
-    return [one for one in remote.requests if one[1].startswith(THINGS)][-1]
+    return [request for request in remote.requests if request[1].startswith(THINGS)][-1]
 
 
 async def raw_backend(*pieces, hold=None):

@@ -190,7 +190,10 @@ async def test_a_damaged_event_is_put_right_from_its_object(tmp_path: Path) -> N
     whole = contents(tmp_path)
     sql(tmp_path, "UPDATE events SET value = x'00' WHERE revision = 5")
     differences = (await replayed(tmp_path)).differences
-    assert [(one.what, one.revision) for one in differences] == [("event-damaged", 5), ("object-differs", 5)]
+    assert [(difference.what, difference.revision) for difference in differences] == [
+        ("event-damaged", 5),
+        ("object-differs", 5),
+    ]
 
     done = repair(str(tmp_path / "events.db"))
 

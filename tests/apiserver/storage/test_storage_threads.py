@@ -31,7 +31,7 @@ def read_on(shelves: Shelves, stays: set[str], ended: threading.Event, failures:
     try:
         while not ended.is_set() or not rounds:
             for namespace in (None, "default"):
-                found = [one.key for one in page(shelves, 1, namespace, None, 0, None).entries]
+                found = [entry.key for entry in page(shelves, 1, namespace, None, 0, None).entries]
                 assert [key.path for key in found] == sorted({key.path for key in found})
                 assert stays <= {key.name for key in found}
                 some = page(shelves, 1, namespace, found[0], 10, lambda one: one.revision >= 0)

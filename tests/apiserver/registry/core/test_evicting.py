@@ -52,7 +52,9 @@ async def test_without_a_budget_the_pod_goes(api):
     await running(api)
     answer = await evict(api)
     pod = (await api.get(f"{PODS}/p")).body
-    target = next(one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    target = next(
+        condition for condition in pod["status"]["conditions"] if condition["type"] == "DisruptionTarget"
+    )
 
     assert (answer.status, answer.body["status"]) == (201, "Success")
     assert (target["status"], target["reason"], target["message"]) == (
@@ -98,9 +100,9 @@ async def test_an_eviction_uses_up_a_disruption(api):
 
     assert status["disruptionsAllowed"] == 0
     assert list(status["disruptedPods"]) == ["p"]
-    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
-        ("DisruptionAllowed", "False", "InsufficientPods")
-    ]
+    assert [
+        (condition["type"], condition["status"], condition["reason"]) for condition in status["conditions"]
+    ] == [("DisruptionAllowed", "False", "InsufficientPods")]
 
 
 async def test_a_dry_run_is_refused_as_well(api):

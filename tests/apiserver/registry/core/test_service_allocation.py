@@ -119,11 +119,11 @@ async def test_creates_at_the_same_moment(server, api: Caller):
     same = [api.post(SERVICES, service(f"w-{n}", **wanted)) for n in range(3)]
     answers = await asyncio.gather(*several, *same)
 
-    made = [one.body["spec"] for one in answers if one.status == 201]
+    made = [answer.body["spec"] for answer in answers if answer.status == 201]
     assert len(made) == 9
     assert len({spec["clusterIP"] for spec in made}) == 9
     assert len({spec["ports"][0]["nodePort"] for spec in made}) == 9
-    assert [one.status for one in answers[8:]] == [201, 422, 422]
+    assert [answer.status for answer in answers[8:]] == [201, 422, 422]
     free = {"type": "NodePort", "node_port": 30777}
     tried = await api.post(f"{SERVICES}?dryRun=All", service("dry", **free))
     assert (tried.status, (await api.post(SERVICES, service("real", **free))).status) == (201, 201)

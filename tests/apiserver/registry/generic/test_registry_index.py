@@ -39,7 +39,7 @@ def test_every_default_is_of_a_type_that_some_release_has() -> None:
     for _, room in ROOMS:
         for name in registered(room, "DEFAULTS"):
             ends = f".{room}.{name}"
-            found = [one for one in types if one.endswith(ends)]
+            found = [kind for kind in types if kind.endswith(ends)]
             if not found and room != "scheduling" and "v2beta2" not in name:
                 unknown.append((room, name))
             assert all(callable(index.defaulter_of(one)) for one in found)

@@ -20,8 +20,12 @@ def of_kind(kind):
 
 def shown(selector):
     return [
-        {"key": each.key, "operator": str(each.operator), "values": sorted(set(each.values))}
-        for each in selector.requirements
+        {
+            "key": requirement.key,
+            "operator": str(requirement.operator),
+            "values": sorted(set(requirement.values)),
+        }
+        for requirement in selector.requirements
     ]
 
 
@@ -37,7 +41,7 @@ def test_label_selector_text(case):
     assert shown(selector) == case["requirements"]
     assert str(selector) == case["string"]
     assert selector.is_empty() is case["empty"]
-    assert [selector.matches(each) for each in case["sets"]] == case["matches"]
+    assert [selector.matches(labels) for labels in case["sets"]] == case["matches"]
 
 
 @pytest.mark.parametrize("case", of_kind("labels"))
@@ -79,7 +83,7 @@ def test_field_selector(case):
     selector = FieldSelector.parse(case["selector"])
     assert str(selector) == case["string"]
     assert selector.is_empty() is case["empty"]
-    assert [selector.matches(each) for each in case["sets"]] == case["matches"]
+    assert [selector.matches(labels) for labels in case["sets"]] == case["matches"]
 
 
 def test_exact_match():
@@ -118,7 +122,7 @@ def test_field_round_trip(wanted):
     """Any value survives escaping."""
     selector = FieldSelector(tuple(Term(key, value) for key, value in wanted.items()))
     again = FieldSelector.parse(str(selector))
-    assert {(each.field, each.value) for each in again.terms} == set(wanted.items())
+    assert {(term.field, term.value) for term in again.terms} == set(wanted.items())
 
 
 @pytest.mark.parametrize("text", ["=", "==", "!=", "=,!="])

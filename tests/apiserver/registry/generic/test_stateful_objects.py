@@ -115,22 +115,24 @@ class Objects(RuleBasedStateMachine):
     @invariant()
     def lists_are_the_model(self) -> None:
         found = self.run(self.api.get(MAPS)).body
-        assert [one["metadata"]["name"] for one in found["items"]] == sorted(self.objects)
+        assert [obj["metadata"]["name"] for obj in found["items"]] == sorted(self.objects)
         assert int(found["metadata"]["resourceVersion"]) >= self.revision
-        for one in found["items"]:
-            assert {**one, "kind": "ConfigMap", "apiVersion": "v1"} == self.objects[one["metadata"]["name"]]
+        for obj in found["items"]:
+            assert {**obj, "kind": "ConfigMap", "apiVersion": "v1"} == self.objects[obj["metadata"]["name"]]
 
     @invariant()
     def managers_own_what_there_is(self) -> None:
         for obj in self.objects.values():
             managers = obj["metadata"].get("managedFields", [])
-            marks = [(one["manager"], one["operation"], one.get("subresource")) for one in managers]
+            marks = [
+                (manager["manager"], manager["operation"], manager.get("subresource")) for manager in managers
+            ]
             assert len(set(marks)) == len(marks)
             owned = set()
-            for one in managers:
-                assert one["fieldsType"] == "FieldsV1"
-                assert one["apiVersion"] == "v1"
-                owned |= {key for key in one["fieldsV1"].get("f:data", {}) if key != "."}
+            for manager in managers:
+                assert manager["fieldsType"] == "FieldsV1"
+                assert manager["apiVersion"] == "v1"
+                owned |= {key for key in manager["fieldsV1"].get("f:data", {}) if key != "."}
             if managers:  # upstream begins with what is there at its creation, or with the first apply
                 assert owned == {f"f:{key}" for key in obj.get("data", {})}
 

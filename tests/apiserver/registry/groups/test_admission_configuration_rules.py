@@ -30,7 +30,7 @@ async def causes(call, plural, kind, body):
     if answer.status == 201:
         return []
     assert answer.status == 422, answer.body
-    return [f"{one['field']}: {one['message']}" for one in answer.body["details"]["causes"]]
+    return [f"{cause['field']}: {cause['message']}" for cause in answer.body["details"]["causes"]]
 
 
 async def test_webhooks(call):

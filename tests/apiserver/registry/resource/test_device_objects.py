@@ -108,7 +108,7 @@ async def test_slices_are_selected_by_fields(minor: int, version: str, wanted: A
         if found is None:
             assert answer["message"] == refused + selector.partition("=")[0]
         else:
-            assert [one["metadata"]["name"] for one in answer["items"]] == found
+            assert [obj["metadata"]["name"] for obj in answer["items"]] == found
     await close_server(server)
 
 

@@ -53,7 +53,8 @@ def claim_faults(
 ) -> list[str]:
     spec = {"devices": {"requests": list(requests), **devices}}
     return [
-        str(one) for one in claim_spec_errors(spec, "spec", rules_of(minor, **(gates or {})), stored=False)
+        str(error)
+        for error in claim_spec_errors(spec, "spec", rules_of(minor, **(gates or {})), stored=False)
     ]
 
 
@@ -169,7 +170,7 @@ def slice_faults(minor: int, *devices: Any, old: Any = None, gates: Any = None, 
     spec = {name: value for name, value in spec.items() if value is not None}
     if devices:
         spec["devices"] = list(devices)
-    return [str(one) for one in slice_errors(spec, old, rules_of(minor, **(gates or {})))]
+    return [str(error) for error in slice_errors(spec, old, rules_of(minor, **(gates or {})))]
 
 
 D = "spec.devices[0]"
@@ -311,7 +312,7 @@ def test_what_did_not_change_is_not_looked_at() -> None:
 def status_faults(minor: int, status: Any, old: Any = None, **metadata: Any) -> list[str]:
     spec = {"devices": {"requests": [exact()]}}
     new = {"metadata": metadata, "spec": spec, "status": status}
-    return [str(one) for one in claim_status_errors(new, {"status": old or {}}, rules_of(minor))]
+    return [str(error) for error in claim_status_errors(new, {"status": old or {}}, rules_of(minor))]
 
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
@@ -398,7 +399,7 @@ def test_device_classes() -> None:
 )  # fmt: skip
 def test_taint_rules(minor: int, spec: Any, wanted: Any) -> None:
     """A taint, and which devices it is for."""
-    found = [str(one) for one in taint_rule_errors(spec, None, rules_of(minor))]
+    found = [str(error) for error in taint_rule_errors(spec, None, rules_of(minor))]
     assert (len(found) if isinstance(wanted, int) else found) == wanted
 
 
@@ -410,26 +411,26 @@ def test_taint_rules_that_change() -> None:
     condition = {"type": "T", "status": "True", "reason": "R", "lastTransitionTime": NOW}
     many = [{**condition, "type": f"T{n}"} for n in range(9)]
     wanted = ["status.conditions: Too many: 9: must have at most 8 items"]
-    assert [str(one) for one in taint_rule_status_errors({"conditions": many})] == wanted
+    assert [str(error) for error in taint_rule_status_errors({"conditions": many})] == wanted
 
 
 def test_pool_status_requests() -> None:
     """A driver, a limit; the status is written once."""
     rules = rules_of(36)
-    assert [str(one) for one in request_errors({}, rules)] == ["spec.driver: Required value"]
-    assert [str(one) for one in request_errors({"driver": "d", "limit": 0}, rules)] == [
+    assert [str(error) for error in request_errors({}, rules)] == ["spec.driver: Required value"]
+    assert [str(error) for error in request_errors({"driver": "d", "limit": 0}, rules)] == [
         "spec.limit: Invalid value: 0: must be greater than or equal to 1"
     ]
-    assert [str(one) for one in request_errors({"driver": "d", "limit": 1001}, rules)] == [
+    assert [str(error) for error in request_errors({"driver": "d", "limit": 1001}, rules)] == [
         "spec.limit: Invalid value: 1001: must be less than or equal to 1000"
     ]
-    assert [str(one) for one in request_status_errors({}, None, rules)] == [
+    assert [str(error) for error in request_status_errors({}, None, rules)] == [
         "status.poolCount: Required value"
     ]
     done, pool = {"poolCount": 0}, {"driver": "d", "poolName": "p", "generation": -1}
-    assert [str(one) for one in request_status_errors({"poolCount": 1}, done, rules)] == [
+    assert [str(error) for error in request_status_errors({"poolCount": 1}, done, rules)] == [
         'status: Invalid value: {"poolCount":1}: field is immutable'
     ]
-    assert [str(one) for one in request_status_errors({**done, "pools": [pool]}, None, rules)] == [
+    assert [str(error) for error in request_status_errors({**done, "pools": [pool]}, None, rules)] == [
         "status.pools[0].generation: Invalid value: -1: must be greater than or equal to 0"
     ]

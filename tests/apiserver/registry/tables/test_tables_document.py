@@ -64,7 +64,7 @@ def test_flow_schemas_come_in_the_order_they_are_tried():
         for name, precedence in (("a", 9000), ("c", 1), ("b", 1))
     ]
     made = table("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", *schemas)
-    assert [one["cells"][0] for one in made["rows"]] == ["b", "c", "a"]
+    assert [row["cells"][0] for row in made["rows"]] == ["b", "c", "a"]
 
 
 def test_a_scale_has_its_own_columns():
@@ -86,6 +86,6 @@ async def test_the_server_answers_with_tables(api: Caller):
     assert one["rows"][0]["cells"][:2] == ["c", 2]
     listed = (await api.get(f"{path}?includeObject=None", **AS_TABLE)).body
     assert int(listed["metadata"]["resourceVersion"]) >= int(revision)
-    assert [(each["cells"][:2], each["object"]) for each in listed["rows"]] == [(["c", 2], None)]
+    assert [(row["cells"][:2], row["object"]) for row in listed["rows"]] == [(["c", 2], None)]
     refused = await api.get(f"{path}?includeObject=Chair", **AS_TABLE)
     assert refused.status == 400

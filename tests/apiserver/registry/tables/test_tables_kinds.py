@@ -48,7 +48,7 @@ def test_no_object_at_all(minor: int):
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
 def test_kinds_without_printer(kind: str):
     """They show when they were created, not how long ago."""
-    of = [each for each in resources(36) if each.kind == kind]
+    of = [resource for resource in resources(36) if resource.kind == kind]
     obj = {"metadata": {"name": "x", "creationTimestamp": "2026-07-01T11:55:00Z"}}
     table = tables.render(of[0], [obj], now=NOW, metadata={})
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
