@@ -115,10 +115,10 @@ def _headers(request: Request) -> Headers:
 
 def identity(user: User) -> list[tuple[str, str]]:
     """Returns the headers by which a front proxy tells who asks."""
-    told = [("X-Remote-User", user.name)]
+    headers = [("X-Remote-User", user.name)]
     if user.uid:
-        told.append(("X-Remote-Uid", user.uid))
-    told += [("X-Remote-Group", group) for group in user.groups]
+        headers.append(("X-Remote-Uid", user.uid))
+    headers += [("X-Remote-Group", group) for group in user.groups]
     for key, values in user.extra.items():
-        told += [(f"X-Remote-Extra-{quote(key.lower(), safe='')}", value) for value in values]
-    return told
+        headers += [(f"X-Remote-Extra-{quote(key.lower(), safe='')}", value) for value in values]
+    return headers

@@ -136,9 +136,9 @@ class DefinitionControllers:
         if not approval.is_protected(definition.group):
             return
         found = approval.approval_of(definition.obj)
-        told = conditions.condition(conditions.APPROVED, *_APPROVALS[found.state], found.reason)
-        if not conditions.is_equivalent(conditions.find(definition.obj, conditions.APPROVED), told):
-            await self._put(definition, told)
+        condition = conditions.condition(conditions.APPROVED, *_APPROVALS[found.state], found.reason)
+        if not conditions.is_equivalent(conditions.find(definition.obj, conditions.APPROVED), condition):
+            await self._put(definition, condition)
 
     async def _put(self, definition: Definition, condition: Object) -> None:
         now = self._services.world.clock.now()

@@ -52,7 +52,7 @@ class Finalizer:
     async def finish(self, name: str) -> None:
         """Delete the objects of a definition and let go of it, again and again until that is done."""
         clock = self._services.world.clock
-        began, told, failure = clock.monotonic(), False, ""
+        began, reported, failure = clock.monotonic(), False, ""
         while (definition := self._services.table.stored.get().get(name)) is not None:
             if conditions.FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
                 return
@@ -60,8 +60,8 @@ class Finalizer:
                 if await self._advance(definition):
                     return
                 failure = ""
-                if not told and clock.monotonic() - began > _WAITED_SECONDS:
-                    told = True
+                if not reported and clock.monotonic() - began > _WAITED_SECONDS:
+                    reported = True
                     await self._tell(definition, _NOT_GONE)
             except (StatusError, StorageError) as error:
                 if not is_everyday(error) and str(error) != failure:
@@ -104,11 +104,11 @@ class Finalizer:
     async def _fail(self, definition: Definition, why: str) -> None:
         """Say in the definition why its objects are still there."""
         logger.warning("objects of definition %s: %s", definition.name, why)
-        told = conditions.condition(
+        condition = conditions.condition(
             conditions.TERMINATING, "True", "InstanceDeletionFailed", f"could not issue all deletes: {why}"
         )
         with suppress(StatusError):
-            await self._tell(definition, told)
+            await self._tell(definition, condition)
 
     async def _let_go(self, definition: Definition, condition: Object) -> None:
         now = self._services.world.clock.now()

@@ -78,10 +78,12 @@ class Snapshot:
         return self._groups
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        told = self._told.get((group, version))
-        if told is None:
+        definitions = self._told.get((group, version))
+        if definitions is None:
             return self._builtin.resources(group, version)
-        return [definition.resource(version) for definition in sorted(told, key=lambda one: one.plural)]
+        return [
+            definition.resource(version) for definition in sorted(definitions, key=lambda one: one.plural)
+        ]
 
 
 class ComposedTable:

@@ -33,9 +33,9 @@ def coerce(
         given = {} if value[_META] is None else value[_META]
         kept[_META], lost = normalise_and_report(given, metadata)
         if lost:
-            told = go_decode_errors.strict_errors(value[_META], metadata)
+            strict = go_decode_errors.strict_errors(value[_META], metadata)
             dropped += [
-                f'unknown field "metadata.{error[15:]}' for error in told if error.startswith("unknown")
+                f'unknown field "metadata.{error[15:]}' for error in strict if error.startswith("unknown")
             ]
     elif _META in value:
         kept[_META] = value[_META]

@@ -83,10 +83,10 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
 
     def plain(live: Object) -> Object:
         live = _sorted(live) if scope.resource.custom else live
-        value, told = patched_objects.patched(live, body, content_type, validation)
+        value, strict = patched_objects.patched(live, body, content_type, validation)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = _sorted(value)
-        return patched_objects.decoded(request, scope, value, validation, told)
+        return patched_objects.decoded(request, scope, value, validation, strict)
 
     return strategic if content_type == STRATEGIC_PATCH else plain
 

@@ -196,8 +196,8 @@ class _Paths:
                 path, "post", "post", f"create{self.group_version}",
                 query=_WRITE, body=kind, answer=kind, codes=(200, 201, 202), gvk=gvk, tail=tail,
             )  # fmt: skip
-        told = self.resource.gvk if self.resource.custom else gvk  # of a Scale too
-        yield from self._read_write(path, subresource.verbs, kind, told, tail)
+        shown = self.resource.gvk if self.resource.custom else gvk  # of a Scale too
+        yield from self._read_write(path, subresource.verbs, kind, shown, tail)
 
     def _body_of(self, gvk: GroupVersionKind) -> str:
         if gvk == self.resource.gvk:

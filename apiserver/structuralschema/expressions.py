@@ -178,8 +178,8 @@ class _Run:
                 raise _Stop
         if detail is None:
             detail = (rule.rule.get("message") or "").strip() or f"failed rule: {rule.text}"
-        told = self.forgiven if forgiven else self.errors
-        told.append(_error(rule.rule.get("reason"), at, seen, detail))
+        collected = self.forgiven if forgiven else self.errors
+        collected.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
         """Returns the evaluated message, None if it cannot be used; and why everything ends here.

@@ -102,10 +102,10 @@ def validate_default_values(value: Any, structural: Structural, path: str) -> li
 def _values(check: NodeCheck, value: Any, old: Any, path: str) -> list[FieldError]:
     faults: list[Fault] = []
     check(value, old, None, faults)
-    told: dict[str, Fault] = {}
+    by_text: dict[str, Fault] = {}
     for fault in faults:
-        told.setdefault(fault.text, fault)
-    return [fault.error(path) for fault in told.values()]
+        by_text.setdefault(fault.text, fault)
+    return [fault.error(path) for fault in by_text.values()]
 
 
 def _rules(

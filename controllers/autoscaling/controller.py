@@ -81,14 +81,14 @@ class HorizontalController(Controller):
         try:
             await self.client.update(ref, {**scale, "spec": {"replicas": size}}, "scale")
         except StatusError as error:
-            told = f"New size: {size}; reason: {why}; error: {error.message}"
-            self.recorder.event(autoscaler, "Warning", "FailedRescale", told)
-            told = f"the HPA controller was unable to update the target scale: {error.message}"
-            self._condition(found, status.ABLE_TO_SCALE, "False", "FailedUpdateScale", told)
+            message = f"New size: {size}; reason: {why}; error: {error.message}"
+            self.recorder.event(autoscaler, "Warning", "FailedRescale", message)
+            message = f"the HPA controller was unable to update the target scale: {error.message}"
+            self._condition(found, status.ABLE_TO_SCALE, "False", "FailedUpdateScale", message)
             await self._write(autoscaler, found)
             raise
-        told = f"the HPA controller was able to update the target scale to {size}"
-        self._condition(found, status.ABLE_TO_SCALE, "True", "SucceededRescale", told)
+        message = f"the HPA controller was able to update the target scale to {size}"
+        self._condition(found, status.ABLE_TO_SCALE, "True", "SucceededRescale", message)
         self.recorder.event(autoscaler, "Normal", "SuccessfulRescale", f"New size: {size}; reason: {why}")
         found |= {"desiredReplicas": size, "lastScaleTime": timestamp(self.clock.now())}
 
@@ -102,8 +102,8 @@ class HorizontalController(Controller):
         for reason, why, _ in failures:
             self.recorder.event(autoscaler, "Warning", reason, why)
         reason, why, summary = failures[0]
-        told = f"the HPA was unable to compute the replica count: {why}"
-        self._condition(found, status.SCALING_ACTIVE, "False", reason, told)
+        message = f"the HPA was unable to compute the replica count: {why}"
+        self._condition(found, status.SCALING_ACTIVE, "False", reason, message)
         count = len(failures)
         why = f"invalid metrics ({count} invalid out of {count}), first error is: {summary}"
         self.recorder.event(autoscaler, "Warning", "FailedComputeMetricsReplicas", why)

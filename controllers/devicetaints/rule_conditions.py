@@ -35,8 +35,8 @@ def condition_of(rule: Object, counts: Counts) -> Object:
     elif effect == "None":
         reason, message = "NoEffect", _simulated(counts)
     if counts.evicted:
-        told = f"{_count(counts.evicted, 'pod')} evicted since starting the controller."
-        message = f"{message} {told}" if message else told
+        evicted = f"{_count(counts.evicted, 'pod')} evicted since starting the controller."
+        message = f"{message} {evicted}" if message else evicted
     return {
         "type": IN_PROGRESS,
         "status": status,

@@ -50,9 +50,9 @@ class Node:
         """Returns whether a reference from a namespace matches this object in everything, not only in its
         uid."""
         identity = self.identity
-        told = (reference["apiVersion"], reference["kind"], reference["name"])
+        named = (reference["apiVersion"], reference["kind"], reference["name"])
         near = not identity.namespace or identity.namespace == namespace
-        return near and told == (identity.api_version, identity.kind, identity.name)
+        return near and named == (identity.api_version, identity.kind, identity.name)
 
 
 def is_deleting_dependents(obj: Object) -> bool:
@@ -159,15 +159,15 @@ class Graph:
             yield from self.remove(uid)
             return
         node.absent_at.add(node.identity)
-        told = {
+        places = {
             dependent.identity.uid: self._identities(dependent, uid) for dependent in self.dependents(node)
         }
-        others = sorted({identity for named in told.values() for identity in named} - node.absent_at)
+        others = sorted({identity for named in places.values() for identity in named} - node.absent_at)
         if not others:
             yield from self.remove(uid)
             return
-        for dependent in sorted(told):
-            if node.identity in told[dependent]:
+        for dependent in sorted(places):
+            if node.identity in places[dependent]:
                 yield Work("delete", dependent)
         node.identity = others[0]
         yield Work("delete", uid)

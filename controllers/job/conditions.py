@@ -47,8 +47,8 @@ def ensured(
     wanted = {**new(kind, reason, message, now), "status": status}
     for position, found in enumerate(present):
         if found["type"] == kind:
-            told = (found["status"], found.get("reason") or "", found.get("message") or "")
-            if told == (status, reason, message):
+            present_content = (found["status"], found.get("reason") or "", found.get("message") or "")
+            if present_content == (status, reason, message):
                 return present, False
             return [*present[:position], wanted, *present[position + 1 :]], True
     if status == "False":

@@ -271,14 +271,14 @@ class JobController(PodOwnerController):
     def _note_suspension(self, state: State) -> bool:
         present = state.status.get("conditions") or []
         if state.is_suspended:
-            told = ("True", "JobSuspended", "Job suspended")
+            content = ("True", "JobSuspended", "Job suspended")
         else:
-            told = ("False", "JobResumed", "Job resumed")
-        changed, is_new = conditions.ensured(present, conditions.SUSPENDED, *told, state.now)
+            content = ("False", "JobResumed", "Job resumed")
+        changed, is_new = conditions.ensured(present, conditions.SUSPENDED, *content, state.now)
         if is_new:
             state.status["conditions"] = changed
             reason = "Suspended" if state.is_suspended else "Resumed"
-            self.recorder.event(state.job, "Normal", reason, told[2])
+            self.recorder.event(state.job, "Normal", reason, content[2])
             if not state.is_suspended:
                 state.status["startTime"] = timestamp(state.now)
         return is_new

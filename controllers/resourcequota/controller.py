@@ -185,8 +185,8 @@ class ResourceQuotaController(Controller):
         same = amounts(status.get("hard")) == amounts(hard) and before == used
         if same and status.get("hard") is not None and status.get("used") is not None:
             return quota
-        told = {"hard": hard, "used": texts(used)}
-        return await self.client.update(RESOURCE_QUOTAS, {**quota, "status": told}, "status")
+        new_status = {"hard": hard, "used": texts(used)}
+        return await self.client.update(RESOURCE_QUOTAS, {**quota, "status": new_status}, "status")
 
     def _recount_after_rest(self, key: Recount, quota: Object) -> None:
         self._resting[key] = quota["metadata"]["resourceVersion"]

@@ -73,8 +73,8 @@ class ClassicCodec:
         outer = _parsed(content)
         entries = outer.get("entries") or []
         # Go matches keys without regard to case: a newer file has a checksum, but no entries.
-        told = outer.get("checksum", outer.get("Checksum", 0))
-        if told != checksum(outer.get("version", "v1"), entries):
+        stored = outer.get("checksum", outer.get("Checksum", 0))
+        if stored != checksum(outer.get("version", "v1"), entries):
             raise CheckpointError("checkpoint is corrupted")
         return [_info(entry, share_ids=False, skips=False) for entry in entries]
 

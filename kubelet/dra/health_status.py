@@ -31,8 +31,8 @@ def add_health(
                 name = f"claim:{use['name']}" + (f"/{request}" if request else "")
                 entries = [*_healths(info, request, health, with_message=with_message)]
                 found[name] = {"name": name, "resources": entries}
-        if told := [entry for entry in found.values() if entry["resources"]]:
-            container["allocatedResourcesStatus"] = told
+        if statuses := [entry for entry in found.values() if entry["resources"]]:
+            container["allocatedResourcesStatus"] = statuses
 
 
 def _claim_names(pod: Object) -> Mapping[str, str | None]:
@@ -55,5 +55,5 @@ def _healths(info: ClaimInfo, request: str, health: HealthCache, *, with_message
                 continue
             seen.add(resource)
             state, message = health.get(driver, device.pool, device.device)
-            told = {"message": message} if with_message and message else {}
-            yield {"resourceID": resource, "health": state, **told}
+            details = {"message": message} if with_message and message else {}
+            yield {"resourceID": resource, "health": state, **details}

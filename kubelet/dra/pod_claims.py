@@ -105,7 +105,7 @@ def skipped_operations(claim: Object) -> dict[str, frozenset[str]]:
     stands for both."""
     found: dict[str, frozenset[str]] = {}
     for result in claim["status"]["allocation"]["devices"]["results"]:
-        told = frozenset(result.get("skipNodeOperations") or ())
-        skips = _BOTH if "*" in told else told & _BOTH
+        skipped = frozenset(result.get("skipNodeOperations") or ())
+        skips = _BOTH if "*" in skipped else skipped & _BOTH
         found[result["driver"]] = found.get(result["driver"], _BOTH) & skips
     return {driver: skips for driver, skips in found.items() if skips}

@@ -83,8 +83,8 @@ class ExampleDevicePlugin:
         switches = self.node.switches
         count = self.node.devices if switches.devices is None else switches.devices
         names = [f"{self.node.device_name or self.resource.rpartition('/')[2]}-{n}" for n in range(count)]
-        told = {name: health.status for name, health in switches.health.items()}
-        return {name: HEALTHY if told.get(name, HEALTHY) == HEALTHY else UNHEALTHY for name in names}
+        switched = {name: health.status for name, health in switches.health.items()}
+        return {name: HEALTHY if switched.get(name, HEALTHY) == HEALTHY else UNHEALTHY for name in names}
 
     async def run(self) -> None:
         try:
@@ -153,14 +153,14 @@ class ExampleDevicePlugin:
         """Yields all devices at once, and again whenever something changes."""
         self._watchers += 1
         try:
-            told = None
+            sent = None
             while True:
                 changed, now = self._changed, self.devices()
-                if now != told:
+                if now != sent:
                     response = ListAndWatchResponse()
                     for name, health in now.items():
                         response.devices.add(ID=name, health=health)
-                    told = now
+                    sent = now
                     yield response
                 await changed.wait()
         finally:

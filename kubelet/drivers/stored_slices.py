@@ -48,9 +48,9 @@ class StoredSlices:
         """Returns the pool's slices, by name."""
         found = {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
         oldest = self._clock.monotonic() - WRITTEN_SECONDS
-        told = int(self.informer.resource_version or 0)
+        seen = int(self.informer.resource_version or 0)
         for uid, (when, obj) in [*self._written.get(key, {}).items()]:
-            if when < oldest or _revision(obj) <= told:
+            if when < oldest or _revision(obj) <= seen:
                 del self._written[key][uid]
             elif uid not in found or _revision(obj) > _revision(found[uid]):
                 found[uid] = obj

@@ -103,9 +103,9 @@ class PodResourcesServer:
         for found in self._lister.pods(pods):
             entry = response.pod_resources.add(name=found.name, namespace=found.namespace)
             for container in found.containers:
-                told = entry.containers.add(name=container.name)
+                message = entry.containers.add(name=container.name)
                 for devices in container.devices:
-                    told.devices.add(resource_name=devices.resource_name, device_ids=devices.device_ids)
+                    message.devices.add(resource_name=devices.resource_name, device_ids=devices.device_ids)
         return response
 
     def _limited(

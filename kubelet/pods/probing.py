@@ -150,7 +150,7 @@ class Prober:
         begins = container.started_at + timedelta(seconds=probe.get("initialDelaySeconds") or 0)
         await clock.sleep((begins - clock.now()).total_seconds())
         last, count = True, 0
-        told: bool | None = None
+        reported: bool | None = None
         while container.running(clock.now()):
             seconds = float(probe.get("timeoutSeconds") or 1)
             code, output = await run_in_container(self._runtime, clock, sandbox, container, argv, seconds)
@@ -168,8 +168,8 @@ class Prober:
                 text = f"{kind.capitalize()} probe failed: {why}"
                 self._tell(pod, container, "Warning", "Unhealthy", text)
             threshold = probe.get("successThreshold") or 1 if succeeds else probe.get("failureThreshold") or 3
-            if count >= threshold and told != succeeds:
-                told = succeeds
+            if count >= threshold and reported != succeeds:
+                reported = succeeds
                 goes_on = verdict(succeeds)
                 self._changed()
                 if not goes_on:

@@ -149,7 +149,7 @@ class Evictor:
     async def _withdraw(self, preemptor: PodInfo, node: str) -> bool:
         """Clears the nominations of pods of lower priority to the node; returns whether all could be
         written."""
-        told = True
+        all_written = True
         for pod in [*self._handle.nominator.pods_of(node)]:
             if pod.priority >= preemptor.priority:
                 continue
@@ -157,8 +157,8 @@ class Evictor:
                 await clear_nomination(self._handle, pod)
             except FAILURES as error:
                 log.warning("cannot clear the nominated node of pod %s: %s", pod.key, error)
-                told = False
-        return told
+                all_written = False
+        return all_written
 
 
 async def clear_nomination(handle: Handle, pod: PodInfo) -> None:

@@ -172,10 +172,10 @@ class WaitingPods:
         """Returns the pods of the group for which the hints have to be called."""
         topics: dict[Hashable, None] = {}
         for hint in hints:
-            told = hint.topics.of_change(happened.old, happened.new) if hint.topics is not None else None
-            if told is None:
+            concerned = hint.topics.of_change(happened.old, happened.new) if hint.topics is not None else None
+            if concerned is None:
                 return group.values()
-            topics.update(dict.fromkeys(told))
+            topics.update(dict.fromkeys(concerned))
         found = {uid: queued for topic in topics for uid, queued in self._by_topic.get(topic, {}).items()}
         return [queued for uid, queued in found.items() if uid in group]
 

@@ -76,8 +76,8 @@ def warnings(services: AdmissionServices, policy: Object) -> Iterator[Object]:
             source = validation.get(name)
             if not source:
                 continue
-            told = [_told(kind, compiler.expression(source)) for kind, compiler in checkers]
-            text = "\n".join(filter(None, told))
+            texts = [_told(kind, compiler.expression(source)) for kind, compiler in checkers]
+            text = "\n".join(filter(None, texts))
             if text:
                 yield {"fieldRef": f"spec.validations[{position}].{name}", "warning": text}
 

@@ -35,8 +35,8 @@ def patched(live: Object, body: bytes, content_type: str, validation: str) -> tu
     apply = apply_json_patch if json else apply_merge_patch
     if validation == _IGNORE:
         return apply(live, body), []
-    told = (reading.read_operations if json else reading.read_merge)(body).strict
-    return apply(live, body), told
+    strict = (reading.read_operations if json else reading.read_merge)(body).strict
+    return apply(live, body), strict
 
 
 def decoded(request: Request, scope: Scope, value: Any, validation: str, told: Sequence[str] = ()) -> Object:

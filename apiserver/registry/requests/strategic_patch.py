@@ -31,7 +31,7 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
         found = go_decode_errors.found(patch)
         raise errors.bad_request(f"json: cannot unmarshal {found} into Go value of type {_MAP}")
     try:
-        told = [] if validation == "Ignore" else _repeated(body)
+        strict = [] if validation == "Ignore" else _repeated(body)
         merged = merge_strategic(live, patch, schema)
         decoder.check_depth(merged, decoder.MAX_OBJECT_DEPTH)
         walked, dropped = _typed(merged, schema)
@@ -41,11 +41,11 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
     if dropped and validation != "Ignore":
-        told += unstructured.unknown_fields(merged, schema)
-    if told and validation == "Strict":
-        raise _unreadable(patch, f"strict decoding error: {', '.join(told)}")
+        strict += unstructured.unknown_fields(merged, schema)
+    if strict and validation == "Strict":
+        raise _unreadable(patch, f"strict decoding error: {', '.join(strict)}")
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
-    return Decoded(walked, told, gvk)
+    return Decoded(walked, strict, gvk)
 
 
 def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:

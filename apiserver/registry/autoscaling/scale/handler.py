@@ -164,8 +164,8 @@ def _patched(
     if content_type == STRATEGIC_PATCH:
         found = strategic_patch.patched(live, body, GVK, schema, validation)
     else:
-        value, told = patched_objects.patched(live, body, content_type, validation)
-        found = patched_objects.decode(value, GVK, schema, validation, told)
+        value, strict = patched_objects.patched(live, body, content_type, validation)
+        found = patched_objects.decode(value, GVK, schema, validation, strict)
     request.warnings.extend(found.warnings)
     bodies.check_name({"metadata": {}, **found.object}, request.info.name)
     return found.object

@@ -71,7 +71,7 @@ def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError
     of empty terms have millions of equal faults: after many, each term is said once, as the message says it.
     """
     before: Counter[frozenset[Any]] = Counter({frozenset(): len(topologies)})
-    told = 0
+    reported = 0
     for position, term in enumerate(topologies):
         at = child(index(path, position), "matchLabelExpressions")
         keys: set[str] = set()
@@ -83,10 +83,10 @@ def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError
                 yield duplicate(child(where, "key"), name)
             keys.add(name)
         canonical = _canonical(term)
-        equal = before[canonical] if told < _MOST_REPEATED else min(before[canonical], 1)
+        equal = before[canonical] if reported < _MOST_REPEATED else min(before[canonical], 1)
         yield from (duplicate(at, "") for _ in range(equal))
         before[canonical] += 1
-        told += equal
+        reported += equal
 
 
 def _values_errors(values: list[str], path: str) -> Iterator[FieldError]:

@@ -79,17 +79,17 @@ def _after_context(claims_of: NamedClaims) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
         if new is None or not _is_of(pod, new):
             return False
-        told = {entry["name"]: entry.get("unsuitableNodes") or () for entry in entries(new)}
+        unsuitable = {entry["name"]: entry.get("unsuitableNodes") or () for entry in entries(new)}
         used = _claims(claims_of, pod)
         if used is None:
             return False
         pending = [named for named in used if allocation(named.claim) is None and _is_delayed(named.claim)]
-        if any(named.entry not in told for named in pending):
+        if any(named.entry not in unsuitable for named in pending):
             return False  # not all drivers have answered
-        if old is None or len(entries(old)) < len(told):
+        if old is None or len(entries(old)) < len(unsuitable):
             return True
         selected = (new.get("spec") or {}).get("selectedNode")
-        if selected and any(selected in nodes for nodes in told.values()):
+        if selected and any(selected in nodes for nodes in unsuitable.values()):
             return True
         only_spec = old.get("spec") != new.get("spec") and old.get("status") == new.get("status")
         return not only_spec
