@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
-_NODE_SECONDS = 1.0  # seconds between looks for a Node object that does not exist yet
 _REFUSED_SECONDS = 30.0  # seconds until a pool that the server found invalid is tried again
 
 
@@ -164,7 +163,7 @@ class SlicePublisher:
             self._settle(key, wanted, changes, str(error))
             return
         except _NodeMissingError:
-            self._queue.add_after(key, _NODE_SECONDS)
+            self._queue.add_rate_limited(key)  # as upstream, where the look fails as a request does
             return
         except (StatusError, *CONNECTION_ERRORS) as error:
             log.warning("processing ResourceSlice objects: pool %s: %s", key.pool, error)

@@ -109,6 +109,21 @@ async def test_changes_and_generations(client, publish, minor, before, after, ex
     assert shape(await stored(client)) == [([*names], *numbers) for names, *numbers in expected]
 
 
+async def test_a_node_that_registers_late_has_its_slices_soon(client, clock):
+    """The library looks for a missing Node as it repeats a failed request: soon, then ever later."""
+    publisher = SlicePublisher(client, clock, SLICES, DRIVER, Version(36), sync_delay=0.05)
+    publisher.update(pool("a"))
+    publisher.start()
+    await asyncio.sleep(0.03)
+    await client.create(NODES, {"metadata": {"name": "node-1"}})
+    registered = clock.monotonic()
+    await settled(publisher)
+
+    assert shape(await stored(client)) == [(["a"], 1, 1)]
+    assert clock.monotonic() - registered < 0.2
+    await publisher.stop()
+
+
 async def test_what_others_do_is_undone(client, server, publish):
     """A slice that is deleted or changed comes back; then there is peace."""
     publisher = await publish(pool("a", "b"))
