@@ -33,6 +33,8 @@ def _verdict(cell: CellResult, step: StepResult, verdict: Verdict) -> str:
         marks = cell.expected_failures[step.name]
         found = [mark.matched(failure.found) for failure in step.failures for mark in marks]
         texts = list(dict.fromkeys(filter(None, found)))
+        if step.operations_not_run:
+            texts.append(f"{step.operations_not_run} operations behind it not run")
     elif verdict.outcome in {NOT_RUN, FAILED}:
         texts = [verdict.why.splitlines()[0]] if verdict.why else []
     else:

@@ -105,6 +105,7 @@ def _step_json(step: StepResult, verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         "source": verdict.source,
         "seconds": round(step.seconds, 3),
+        "operationsNotRun": step.operations_not_run,
         "operations": [_operation_json(operation) for operation in step.operations],
         "events": step.events,
         "revisions": step.revisions,
@@ -168,7 +169,10 @@ def remarks(cell: CellResult) -> list[str]:
     lines = []
     for step, verdict in cell.verdicts():
         if verdict.outcome == EXPECTED:
-            lines.append(f"{step.name}: fails as upstream: {verdict.reason} ({verdict.source})")
+            left = (
+                f"; {step.operations_not_run} operations behind it not run" if step.operations_not_run else ""
+            )
+            lines.append(f"{step.name}: fails as upstream: {verdict.reason} ({verdict.source}){left}")
         elif verdict.outcome == NOT_RUN:
             lines.append(f"{step.name}: not run: {': '.join(filter(None, (verdict.why, verdict.reason)))}")
     return lines

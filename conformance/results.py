@@ -66,6 +66,11 @@ class StepResult:
         return bool(self.failures)
 
     @property
+    def operations_not_run(self) -> int:
+        """Returns how many operations were left out behind one that failed, or for want of a binding."""
+        return sum(bool(operation.not_run) for operation in self.operations)
+
+    @property
     def seconds(self) -> float:
         return sum(operation.seconds for operation in self.operations)
 
