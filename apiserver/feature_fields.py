@@ -53,5 +53,5 @@ def of_minor(values: Mapping[int, T]) -> Any:
 
 def build(cls: type[T], gates: FeatureGates) -> T:
     group: Any = cls  # a dataclass, which no type variable can be bound to
-    made: T = group(**{each.name: each.metadata[_DECISION](gates) for each in fields(group)})
+    made: T = group(**{decision.name: decision.metadata[_DECISION](gates) for decision in fields(group)})
     return made

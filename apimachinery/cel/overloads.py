@@ -174,7 +174,7 @@ class Functions:
 def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     """Returns a function that picks the overload by the values' types; it raises EvaluationError if none
     fits."""
-    if all(each.loose and each.function is overloads[0].function for each in overloads):
+    if all(candidate.loose and candidate.function is overloads[0].function for candidate in overloads):
         return overloads[0].function
     if any(overload.looks_inside for overload in overloads):
         return lambda *values: _find(name, overloads, values)(*values)

@@ -57,7 +57,7 @@ def load_plan(directory: Path) -> Plan:
         value = orjson.loads((directory / PLAN).read_bytes())
     except FileNotFoundError:
         return Plan()
-    entries = [Entry(each["set"], read(each["fault"]), each["fault"]) for each in value["faults"]]
+    entries = [Entry(entry["set"], read(entry["fault"]), entry["fault"]) for entry in value["faults"]]
     return Plan(value["revision"], tuple(entries))
 
 

@@ -110,7 +110,10 @@ class Availability:
         spec = service.get("spec") or {}
         if (spec.get("type") or "ClusterIP") != "ClusterIP":
             return None
-        found = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+        found = next(
+            (service_port for service_port in spec.get("ports") or () if service_port.get("port") == port),
+            None,
+        )
         if found is None:
             return Finding("False", "ServicePortError", f"{named} is not listening on port {port}")
         if not resolver.knows_endpoints(namespace, name):

@@ -115,7 +115,7 @@ class DefinitionControllers:
         if naming.is_settled(definition.obj):
             return
         known = self._services.table.stored.get().values()
-        found = naming.name(definition.obj, [one.obj for one in known if one.group == definition.group])
+        found = naming.name(definition.obj, [other.obj for other in known if other.group == definition.group])
         accepted = conditions.find(definition.obj, conditions.NAMES_ACCEPTED)
         if found.names == definition.names and conditions.is_equivalent(accepted, found.accepted):
             return

@@ -53,7 +53,7 @@ class Authorities:
             authority
             for authority, bundle in self._bundles.items()
             if bundle
-            and any(_is_issued_by(certificate, each) for each in x509.load_pem_x509_certificates(bundle))
+            and any(_is_issued_by(certificate, issuer) for issuer in x509.load_pem_x509_certificates(bundle))
         )
 
 

@@ -49,14 +49,17 @@ def config_map_names(spec: Object) -> Iterator[str]:
                     yield reference.get("name") or ""
     for volume in spec.get("volumes") or ():
         sources = (volume.get("projected") or {}).get("sources") or ()
-        for one in (volume, *sources):
-            if one.get("configMap") is not None:
-                yield one["configMap"].get("name") or ""
+        for part in (volume, *sources):
+            if part.get("configMap") is not None:
+                yield part["configMap"].get("name") or ""
 
 
 def _claim_names(pod: Object) -> Iterator[str]:
     status = pod.get("status") or {}
-    made = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    made = {
+        claim_status["name"]: claim_status.get("resourceClaimName")
+        for claim_status in status.get("resourceClaimStatuses") or ()
+    }
     for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
         source = claim.get("source") or claim  # up to 1.30 the names stood one level below
         if source.get("resourceClaimName"):

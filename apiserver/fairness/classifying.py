@@ -63,8 +63,8 @@ def _matches(rule: Mapping[str, Any], user: User, info: RequestInfo) -> bool:
     if not any(_is_subject(subject, user) for subject in rule.get("subjects") or ()):
         return False
     if info.is_resource:
-        return any(_covers(one, info) for one in rule.get("resourceRules") or ())
-    return any(_covers_path(one, info) for one in rule.get("nonResourceRules") or ())
+        return any(_covers(resource_rule, info) for resource_rule in rule.get("resourceRules") or ())
+    return any(_covers_path(path_rule, info) for path_rule in rule.get("nonResourceRules") or ())
 
 
 def _is_subject(subject: Mapping[str, Any], user: User) -> bool:

@@ -98,7 +98,7 @@ class Levels:
         level.running -= 1
         if not self._waiting:
             return
-        for waiting in (level, *(one for one in self.levels.values() if one is not level)):
+        for waiting in (level, *(other for other in self.levels.values() if other is not level)):
             while waiting.waiting and self._has_seat(waiting):
                 if not _wake(waiting):
                     break
@@ -109,7 +109,9 @@ class Levels:
         if level.most is not None and level.running >= level.most:
             return False
         others = sum(
-            max(one.running, one.kept) for one in self.levels.values() if one is not level and not one.exempt
+            max(other.running, other.kept)
+            for other in self.levels.values()
+            if other is not level and not other.exempt
         )
         return level.running + others < self._total
 

@@ -50,7 +50,10 @@ class ServiceResolver:
         spec = service.get("spec") or {}
         if spec.get("type") == "ExternalName":
             return Address(spec.get("externalName") or "", port)
-        wanted = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+        wanted = next(
+            (service_port for service_port in spec.get("ports") or () if service_port.get("port") == port),
+            None,
+        )
         if wanted is None:
             raise ResolutionError(f'no service port {port} found for service "{name}"')
         for address in self._endpoints(namespace, name, wanted.get("name") or ""):

@@ -206,8 +206,8 @@ class Rollout:
 
     async def _resize_all(self, sizes: dict[str, int]) -> bool:
         changed = False
-        for one in [replica_set for replica_set in self.old if _name(replica_set) in sizes]:
-            changed = await self._resize(one, sizes[_name(one)]) or changed
+        for scaled_set in [replica_set for replica_set in self.old if _name(replica_set) in sizes]:
+            changed = await self._resize(scaled_set, sizes[_name(scaled_set)]) or changed
         return changed
 
     async def _resize(self, one: Object, size: int, *, notes_too: bool = False) -> bool:

@@ -108,9 +108,9 @@ def _number(port: Object, protocol: str, pod: Object) -> int | None:
         return int(port["port"])
     sidecars = filter(is_sidecar, pod["spec"].get("initContainers") or ())
     for container in [*pod["spec"]["containers"], *sidecars]:
-        for one in container.get("ports") or ():
-            if one.get("name") == target and one.get("protocol", "TCP") == protocol:
-                return int(one["containerPort"])
+        for container_port in container.get("ports") or ():
+            if container_port.get("name") == target and container_port.get("protocol", "TCP") == protocol:
+                return int(container_port["containerPort"])
     return None
 
 

@@ -303,7 +303,7 @@ class GarbageCollector(Controller):
             finalizers = live["metadata"].get("finalizers") or []
             if finalizer not in finalizers:
                 return
-            left = [one for one in finalizers if one != finalizer]
+            left = [name for name in finalizers if name != finalizer]
             version = live["metadata"]["resourceVersion"]
             try:
                 await self._patch(identity, {"finalizers": left, "resourceVersion": version})

@@ -64,13 +64,16 @@ def _named(pod: Object) -> str:
 
 def _by_exit_code(rule: Object, pod: Object) -> str:
     status = pod.get("status") or {}
-    for one in [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]:
-        ended = (one.get("state") or {}).get("terminated")
-        if ended is None or rule.get("containerName") not in (None, one["name"]):
+    for container_status in [
+        *(status.get("containerStatuses") or ()),
+        *(status.get("initContainerStatuses") or ()),
+    ]:
+        ended = (container_status.get("state") or {}).get("terminated")
+        if ended is None or rule.get("containerName") not in (None, container_status["name"]):
             continue
         code = ended.get("exitCode") or 0
         if code and (code in (rule.get("values") or ())) == (rule.get("operator") == "In"):
-            return f"Container {one['name']} for pod {_named(pod)} failed with exit code {code}"
+            return f"Container {container_status['name']} for pod {_named(pod)} failed with exit code {code}"
     return ""
 
 
@@ -87,7 +90,7 @@ def fail_message(job: Object, found: Iterable[Object]) -> str:
     if job["spec"].get("podFailurePolicy") is None:
         return ""
     matches = (match(job, pod) for pod in found if is_failed(pod, job))
-    return next((one.message for one in matches if one.action == "FailJob"), "")
+    return next((rule.message for rule in matches if rule.action == "FailJob"), "")
 
 
 # -- success policy
@@ -194,7 +197,10 @@ def index_backoff_left(replaced: Object, now: datetime) -> float:
 def finished_at(pod: Object) -> datetime:
     """Returns the end of the pod's last container, or the nearest known time."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
-    ended = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
+    ended = [
+        (container_status.get("state") or {}).get("terminated")
+        for container_status in status.get("containerStatuses") or ()
+    ]
     times = [state["finishedAt"] for state in ended if state is not None and state.get("finishedAt")]
     if times and len(times) == len(ended):
         return max(parse_timestamp(text) for text in times)

@@ -110,7 +110,7 @@ class DriverServices:
         handle: Callable[[Sequence[ClaimRef]], Awaitable[dict[str, Object]]],
     ) -> _Answer:
         """Applies the switches, then `handle`, which returns the fields of the answer by UID."""
-        refs = [ClaimRef(each.namespace, each.name, each.uid) for each in request.claims]
+        refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
         call = f"Node{verb}Resources"
         await self._held_up()
         if self._switches.garbage == "bytes":

@@ -27,7 +27,9 @@ def listens(view: NodeView, pod: Object, port: int) -> bool:
     if sandbox is None or not sandbox.running(view.clock.now()):
         return False
     declared = {
-        int(one["containerPort"]) for spec in pod_spec.containers(pod) for one in spec.get("ports") or []
+        int(declared["containerPort"])
+        for spec in pod_spec.containers(pod)
+        for declared in spec.get("ports") or []
     }
     return not declared or port in declared
 

@@ -64,9 +64,9 @@ def _with_selector(result: Object) -> Object:
 
 def _allocated(case: Mapping[str, Any]) -> AllocatedState:
     consumed: dict[DeviceID, dict[str, Quantity]] = {}
-    for each in case.get("consumedCapacity") or ():
-        amounts = consumed.setdefault(_device(each), {})
-        for name, amount in (each.get("consumedCapacity") or {}).items():
+    for taken in case.get("consumedCapacity") or ():
+        amounts = consumed.setdefault(_device(taken), {})
+        for name, amount in (taken.get("consumedCapacity") or {}).items():
             quantity = Quantity.of(amount)
             amounts[name] = amounts[name] + quantity if name in amounts else quantity
     return AllocatedState(

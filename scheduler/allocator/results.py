@@ -123,7 +123,7 @@ def _node_selector(choices: Sequence[Choice], node: str, features: AllocatorFeat
 
 def _merge(requirements: list[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> None:
     for requirement in more:
-        if not any(_same(requirement, each) for each in requirements):
+        if not any(_same(requirement, other) for other in requirements):
             requirements.append(requirement)
 
 

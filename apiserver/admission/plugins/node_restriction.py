@@ -264,7 +264,9 @@ def _is_forbidden(label: str) -> bool:
         return True
     if not (_within(namespace, "kubernetes.io") or _within(namespace, "k8s.io")):
         return False
-    return label not in _KUBELET_LABELS and not any(_within(namespace, one) for one in _KUBELET_NAMESPACES)
+    return label not in _KUBELET_LABELS and not any(
+        _within(namespace, domain) for domain in _KUBELET_NAMESPACES
+    )
 
 
 def _within(namespace: str, domain: str) -> bool:

@@ -96,7 +96,7 @@ def _charged(quota: Object, more: Amounts, asked: Asked) -> Object:
         exceeded = exceeding(mask(after, requested), hard)
         if exceeded:
             found = (requested, used, hard)
-            asks, has, may = (shown(mask(one, exceeded)) for one in found)
+            asks, has, may = (shown(mask(part, exceeded)) for part in found)
             name = quota["metadata"]["name"]
             raise QuotaError(f"exceeded quota: {name}, requested: {asks}, used: {has}, limited: {may}")
     return {**quota, "status": {**status, "used": texts(after)}}

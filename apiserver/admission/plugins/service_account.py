@@ -172,11 +172,11 @@ def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:
     yield from _unlisted_in(spec, "initContainers", "init container", listed, end)
     yield from _unlisted_in(spec, "containers", "container", listed, end)
     pulled = {secret.get("name") for secret in account.get("imagePullSecrets") or ()}
-    for position, one in enumerate(spec.get("imagePullSecrets") or ()):
-        if one.get("name") not in pulled:
+    for position, reference in enumerate(spec.get("imagePullSecrets") or ()):
+        if reference.get("name") not in pulled:
             yield (
-                f'imagePullSecrets[{position}].name="{one.get("name") or ""}" is not allowed because service '
-                f"account {name} does not reference that imagePullSecret"
+                f'imagePullSecrets[{position}].name="{reference.get("name") or ""}" is not allowed '
+                f"because service account {name} does not reference that imagePullSecret"
             )
 
 

@@ -174,7 +174,7 @@ def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool
     if key:
         keys = [identity(_key_of(item, key)) for item in merged]
         wanted = _keys_in(patch, key) if keys else set()
-        named = [each in wanted for each in keys]
+        named = [kept_key in wanted for kept_key in keys]
     else:
         wanted = {identity(item) for item in patch}
         named = [identity(item) in wanted for item in merged]

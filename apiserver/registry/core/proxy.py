@@ -111,7 +111,14 @@ async def _service(services: RequestServices, namespace: str, wanted: Wanted) ->
     if re.fullmatch(r"[+-]?\d+", port):
         if service is None:
             raise errors.not_found(GroupResource("", "services"), name)
-        found = next((one for one in service["spec"].get("ports") or [] if one["port"] == int(port)), None)
+        found = next(
+            (
+                service_port
+                for service_port in service["spec"].get("ports") or []
+                if service_port["port"] == int(port)
+            ),
+            None,
+        )
         if found is None:
             raise errors.service_unavailable(f'no service port {int(port)} found for service "{name}"')
         port = found.get("name") or ""
@@ -122,13 +129,13 @@ async def _service(services: RequestServices, namespace: str, wanted: Wanted) ->
     if not endpoints.get("subsets"):
         raise errors.service_unavailable(f'no endpoints available for service "{name}"')
     for subset in endpoints["subsets"]:
-        for one in subset.get("ports") or []:
-            if (one.get("name") or "") != port:
+        for subset_port in subset.get("ports") or []:
+            if (subset_port.get("name") or "") != port:
                 continue
             for address in subset.get("addresses") or []:
                 pod = _pod_behind(services, namespace, address)
                 if pod is not None:
-                    return _inside(services, pod, str(one["port"]))
+                    return _inside(services, pod, str(subset_port["port"]))
     joined = ":".join(part for part in wanted if part)
     raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
 

@@ -76,7 +76,7 @@ def binding_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _reference(reference: Object, kinds: tuple[str, ...]) -> Iterator[FieldError]:
-    group, kind, name = (reference.get(each) or "" for each in ("apiGroup", "kind", "name"))
+    group, kind, name = (reference.get(attribute) or "" for attribute in ("apiGroup", "kind", "name"))
     if group != _GROUP:
         yield field.not_supported("roleRef.apiGroup", group, (_GROUP,))
     if kind not in kinds:
@@ -88,7 +88,7 @@ def _reference(reference: Object, kinds: tuple[str, ...]) -> Iterator[FieldError
 
 
 def _subject(subject: Object, path: str, *, namespaced: bool) -> Iterator[FieldError]:
-    kind, name, group = (subject.get(each) or "" for each in ("kind", "name", "apiGroup"))
+    kind, name, group = (subject.get(attribute) or "" for attribute in ("kind", "name", "apiGroup"))
     if not name:
         yield field.required(f"{path}.name")
     if kind == "ServiceAccount":

@@ -107,4 +107,4 @@ def update_strategy(strategy: Object) -> Object:
 def success_policy(policy: Object) -> Object:
     rule = {"succeededIndexes": None, "succeededCount": None}
     rules = policy.get("rules")
-    return {"Rules": None if rules is None else [_shown(one, rule) for one in rules]}
+    return {"Rules": None if rules is None else [_shown(element, rule) for element in rules]}

@@ -261,7 +261,8 @@ class DriverController:
                 return None
             raise
         owner: Object = next(
-            (one for one in metadata.get("ownerReferences") or () if one.get("controller")), {}
+            (reference for reference in metadata.get("ownerReferences") or () if reference.get("controller")),
+            {},
         )
         gone = pod["metadata"].get("deletionTimestamp") or owner.get("uid") != pod["metadata"]["uid"]
         return None if gone else pod

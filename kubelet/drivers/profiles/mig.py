@@ -102,7 +102,7 @@ def units(hardware: Hardware, card: Card) -> list[Unit]:
 
 def _unit(hardware: Hardware, card: Card, index: int) -> Unit:
     gpu = f"{hardware.name}-{index}"
-    parts = [each for partition in card.partitions for each in _partitions(hardware, card, index, partition)]
+    parts = [part for partition in card.partitions for part in _partitions(hardware, card, index, partition)]
     attributes = {
         "type": "gpu",
         "index": index,

@@ -67,7 +67,7 @@ class DeviceChooser:
             node.memo[own.kind] = (own.situation, None)
         choice = own.choices.get(node.name)
         if status is SUCCESS and choice is not None and choice.found is not None:
-            (device,) = (each.device for each in choice.found.solution[0].choices)
+            (device,) = (chosen.device for chosen in choice.found.solution[0].choices)
             if device.plain:
                 node.memo[own.kind] = (own.situation, device.id)
 

@@ -29,12 +29,12 @@ def score(own: PodState, choice: NodeChoice) -> int:
     )
     if choice.found is not None:
         for plan, solution in zip(choice.found.claims, choice.found.solution, strict=True):
-            total += _of_claim(plan.claim, {each.request.name for each in solution.choices})
+            total += _of_claim(plan.claim, {chosen.request.name for chosen in solution.choices})
     return total
 
 
 def _chosen_before(result: Mapping[str, Any] | None) -> set[str]:
-    return {each["request"] for each in ((result or {}).get("devices") or {}).get("results") or ()}
+    return {allocated["request"] for allocated in ((result or {}).get("devices") or {}).get("results") or ()}
 
 
 def _of_claim(claim: Mapping[str, Any], chosen: set[str]) -> int:

@@ -39,9 +39,9 @@ def _server(server: Object, path: str) -> Iterator[FieldError]:
     if texts := _version_texts(version):
         yield invalid(child(path, "encodingVersion"), version, ",".join(texts))
     decodable, at = server.get("decodableVersions") or [], child(path, "decodableVersions")
-    for position, one in enumerate(decodable):
-        if texts := _version_texts(one):
-            yield invalid(index(at, position), one, ",".join(texts))
+    for position, decodable_version in enumerate(decodable):
+        if texts := _version_texts(decodable_version):
+            yield invalid(index(at, position), decodable_version, ",".join(texts))
     if version not in decodable:
         text = f"decodableVersions must include encodingVersion {version}"
         yield invalid(at, server.get("decodableVersions"), text)

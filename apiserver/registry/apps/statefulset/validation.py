@@ -99,7 +99,9 @@ def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
 def _with_claims(template: Object, spec: Object) -> Object:
     """Returns the template with the volumes that the set's claims become."""
     inside = template.get("spec") or {}
-    claims = [(one.get("metadata") or {}).get("name") or "" for one in spec.get("volumeClaimTemplates") or ()]
+    claims = [
+        (claim.get("metadata") or {}).get("name") or "" for claim in spec.get("volumeClaimTemplates") or ()
+    ]
     if not claims:
         return template
     others = [volume for volume in inside.get("volumes") or () if volume.get("name") not in claims]

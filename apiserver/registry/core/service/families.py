@@ -93,6 +93,6 @@ def _inferred(spec: Object, family: str) -> Iterator[FieldError]:
 def _refused(families: list[str], policy: str, family: str) -> Iterator[FieldError]:
     if policy == _REQUIRE:
         yield invalid(_POLICY, policy, "this cluster is not configured for dual-stack services")
-    for position, one in enumerate(families):
-        if one != family:
-            yield invalid(index("spec.ipFamilies", position), one, "not configured on this cluster")
+    for position, listed in enumerate(families):
+        if listed != family:
+            yield invalid(index("spec.ipFamilies", position), listed, "not configured on this cluster")

@@ -63,8 +63,8 @@ def _rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
         yield required(path, "at least one of resourceRules and nonResourceRules has to be non-empty")
     for position, resource in enumerate(resources):
         yield from _resource_rule_errors(resource, index(child(path, "resourceRules"), position))
-    for position, one in enumerate(paths):
-        yield from _path_rule_errors(one, index(child(path, "nonResourceRules"), position))
+    for position, path_rule in enumerate(paths):
+        yield from _path_rule_errors(path_rule, index(child(path, "nonResourceRules"), position))
 
 
 def _subject_errors(subject: Object, path: str) -> Iterator[FieldError]:

@@ -109,8 +109,8 @@ def _rule(rule: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
     at = child(child(path, "http"), "paths")
     if not http.get("paths"):
         yield required(at)
-    for position, one in enumerate(http.get("paths") or []):
-        yield from _path(one, index(at, position), lenient)
+    for position, http_path in enumerate(http.get("paths") or []):
+        yield from _path(http_path, index(at, position), lenient)
 
 
 def _path(one: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
