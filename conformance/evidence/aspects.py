@@ -1,6 +1,6 @@
 """Lists what of a pod, its claims and its node has to stay as it is for the pod to be undisturbed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import reservation
@@ -49,18 +49,22 @@ def _conditions(status: ObjectView) -> Iterator[tuple[str, str]]:
 
 def of_claim(claim: ObjectView, name: str, pod: ObjectView) -> Aspects:
     """Returns which devices a claim has, and whether it is reserved for the pod."""
-    status = claim.get("status") or {}
-    devices = (status.get("allocation") or {}).get("devices") or {}
-    results = [
+    devices = [
         "/".join(str(result.get(key)) for key in ("request", "driver", "pool", "device"))
-        for result in devices.get("results") or []
+        for result in results(claim)
     ]
     return {
         f"claim {name} exists": bool(claim),
         f"claim {name}'s deletionTimestamp": (claim.get("metadata") or {}).get("deletionTimestamp"),
-        f"claim {name}'s devices": sorted(results),
+        f"claim {name}'s devices": sorted(devices),
         f"claim {name} reserved for the pod": reservation(claim, pod, groups=True) is not None,
     }
+
+
+def results(claim: ObjectView) -> Sequence[ObjectView]:
+    """Returns the devices that a claim was given, as its status lists them."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or []
 
 
 def readiness(node: ObjectView) -> Aspects:

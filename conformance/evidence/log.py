@@ -17,6 +17,7 @@ class Write:
     name: str
     by: str  # component and its version
     value: Mapping[str, Any]
+    server: str = ""  # the version of the API server that stored it
 
 
 @dataclass(frozen=True, slots=True)

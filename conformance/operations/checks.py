@@ -1,5 +1,6 @@
 """`assert`, `error`, `wait`: operations that look at objects."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
@@ -7,11 +8,15 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.evidence.authors import attributed, background, last_written
+from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.matching import mismatches
 from kubeskew.conformance.operations.objects import describe
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.operations.waiting import Selection, until
 from kubeskew.conformance.scenario import Operation
+
+Closest = tuple[Object, list[str]] | None  # an object, and what it lacks
 
 
 async def assert_(ctx: CellContext, operation: Operation) -> None:
@@ -30,25 +35,41 @@ async def _until(ctx: CellContext, operation: Operation, kind: str, *, wanted: b
         raise ScenarioError(f"{operation.where}: expected `resource`")
     count = bind(operation.body.get("count"), ctx.bindings)
     matching: list[Object] = []
+    closest: Closest = None
 
     def lacking(candidates: list[Object]) -> str:
-        nonlocal matching
+        nonlocal matching, closest
         matching, closest = _matching(ctx, expected, candidates)
         if bool(matching) == wanted if count is None else len(matching) == count:
             return ""
-        names = ", ".join(map(describe, matching))
-        if count is not None:
-            return f"{len(matching)}: {names}" if matching or not closest else f"0: {'; '.join(closest)}"
-        return names or "; ".join(closest) or f"no {expected['kind']} at all"
+        return _found(expected["kind"], matching, closest, [], count)
 
     left = await until(ctx, _selection(ctx, expected), lacking, _seconds(ctx, operation, kind))
-    kind_name = expected.get("kind")
-    if left and count is not None:
-        raise StepError(f"{count} {kind_name} as asserted", left)
     if left:
-        raise StepError(f"a {kind_name} as asserted" if wanted else f"no {kind_name} of this kind", left)
+        kind_name = str(expected.get("kind"))
+        what = f"a {kind_name} as asserted" if wanted else f"no {kind_name} of this kind"
+        log = await ctx.control.log()
+        if matching or closest:  # what was found, with who wrote it; else the server does not answer
+            left = _found(kind_name, matching, closest, log, count)
+        shown = matching or ([closest[0]] if closest else [])
+        name = bind((expected.get("metadata") or {}).get("name", ""), ctx.bindings)
+        left += background(log, kind_name, ctx.namespace, "" if shown else name, ctx.step_began, shown)
+        raise StepError(what if count is None else f"{count} {kind_name} as asserted", left)
     if matching:
         bind_outputs(ctx, operation, matching[0])
+
+
+def _found(
+    kind: str, matching: list[Object], closest: Closest, log: Sequence[Logged], count: int | None
+) -> str:
+    """Says which objects matched, or what the closest lacks, and who wrote that as far as the log tells."""
+    if matching:
+        names = ", ".join(describe(obj) + last_written(obj, log) for obj in matching)
+        return f"{len(matching)}: {names}" if count is not None else names
+    if closest is None:
+        return f"no {kind} at all"
+    obj, lacks = closest
+    return "; ".join(f"{describe(obj)}: {text}" for text in attributed(obj, lacks, log))
 
 
 def _selection(ctx: CellContext, expected: Object) -> Selection:
@@ -64,14 +85,14 @@ def _selection(ctx: CellContext, expected: Object) -> Selection:
     return Selection(bound[0], bound[1], bound[2] or ctx.namespace, *bound[3:])
 
 
-def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> tuple[list[Object], list[str]]:
-    """The objects that match, and what the closest of the others lacks."""
+def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> tuple[list[Object], Closest]:
+    """The objects that match; without any, the closest and what it lacks."""
     differing = [(list(mismatches(expected, obj, ctx.bindings)), obj) for obj in candidates]
     matching = [obj for missing, obj in differing if not missing]
     if matching or not differing:
-        return matching, []
+        return matching, None
     missing, obj = min(differing, key=lambda pair: len(pair[0]))
-    return [], [f"{describe(obj)}: {text}" for text in missing]
+    return [], (obj, missing)
 
 
 async def wait(ctx: CellContext, operation: Operation) -> None:
@@ -84,10 +105,16 @@ async def wait(ctx: CellContext, operation: Operation) -> None:
     namespace = body.get("namespace", ctx.namespace)
     selection = Selection(body["apiVersion"], body["kind"], namespace, body.get("name", ""), labels)
 
+    shown: list[Object] = []
+
     def lacking(found: list[Object]) -> str:
+        nonlocal shown
+        shown = found
         return _waiting_for(condition, found, body["kind"])
 
     if left := await until(ctx, selection, lacking, _seconds(ctx, operation, "assert")):
+        log, name = await ctx.control.log(), "" if shown else body.get("name", "")
+        left += background(log, body["kind"], ctx.namespace, name, ctx.step_began, shown)
         raise StepError(_wanted(condition, body), left)
 
 

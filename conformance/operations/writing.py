@@ -26,7 +26,8 @@ async def write(
     try:
         answer = await send()
     except StatusError as failure:
-        error, refusal = failure.message, f"{failure.code} {failure.reason}: {failure.message}"
+        error = failure.message
+        refusal = f"{failure.code} {failure.reason}: {error} (answered by kube-apiserver)"
     checks = [
         entry.get("check") or {}
         for entry in operation.body.get("expect") or []

@@ -1,0 +1,170 @@
+"""Finds who wrote what a failed check found, and what components complained of meanwhile."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kubeskew.apimachinery.claim_users import reservation
+from kubeskew.conformance.evidence.aspects import claim_names, results
+from kubeskew.conformance.evidence.log import Logged, Write
+
+Object = Mapping[str, Any]
+
+_OWN_CLIENT = "kubeskew"
+_CLAIMS = "resourceclaims.resource.k8s.io"
+_EVENTS = frozenset({"events", "events.events.k8s.io"})
+_WARNINGS_SHOWN = 2
+_PODS_SHOWN = 2
+
+
+def written(write: Write) -> str:
+    """Says who wrote something, and when; of what the scenario wrote itself, which server took it."""
+    if write.by.partition(" ")[0] == _OWN_CLIENT and write.server:
+        return f"written by the scenario through kube-apiserver {write.server} at revision {write.revision}"
+    return f"written by {write.by} at revision {write.revision}"
+
+
+def attributed(obj: Object, mismatches: Sequence[str], log: Sequence[Logged]) -> list[str]:
+    """Returns an object's mismatches, `path: expected …, found …` each, with who wrote what was found."""
+    uid = obj["metadata"].get("uid")
+    history = [
+        entry
+        for entry in log
+        if isinstance(entry, Write) and uid and entry.value["metadata"].get("uid") == uid
+    ]
+    return [_attributed(mismatch, history) for mismatch in mismatches]
+
+
+def _attributed(mismatch: str, history: Sequence[Write]) -> str:
+    path, separator, _ = mismatch.partition(": expected ")
+    if not history or not separator:
+        return mismatch
+    place = path.partition("(")[0].rstrip(".[")  # what an expression is of
+    last, before, ever = history[0], None, False
+    for write in history:
+        value = value_at(write.value, place)
+        if value != before:
+            last, before, ever = write, value, True
+    if ever:
+        return f"{mismatch} ({written(last)})"
+    return f"{mismatch} (the object was last {written(history[-1])})"
+
+
+def last_written(obj: Object, log: Sequence[Logged]) -> str:
+    """Says who wrote an object last, in parentheses; empty if the log does not tell."""
+    uid = obj["metadata"].get("uid")
+    writes = [
+        entry for entry in log if isinstance(entry, Write) and entry.value["metadata"].get("uid") == uid
+    ]
+    return f" (last {written(writes[-1])})" if uid and writes else ""
+
+
+def value_at(obj: Any, path: str) -> Any:
+    """Returns the value at a path such as `status.conditions[0].type`; None if there is none.
+
+    Keys may have dots in them: the longest that is there is meant.
+    """
+    if not path:
+        return obj
+    if isinstance(obj, list) and path.startswith("["):
+        position, _, rest = path[1:].partition("]")
+        found = position.isdigit() and int(position) < len(obj)
+        return value_at(obj[int(position)], rest.lstrip(".")) if found else None
+    if not isinstance(obj, Mapping):
+        return None
+    keys = [key for key in obj if path == key or path.startswith((f"{key}.", f"{key}["))]
+    if not keys:
+        return None
+    key = max(keys, key=len)
+    return value_at(obj[key], path[len(key) :].lstrip("."))
+
+
+def background(
+    log: Sequence[Logged], kind: str, namespace: str, name: str, since: str, shown: Sequence[Object]
+) -> str:
+    """Returns what led to a failed check: deletions of the kind, warnings of components, who placed the pods.
+
+    `shown` are the objects that were found; without any, the deletion of the object of the `name` counts.
+    """
+    warned = warnings(log, namespace, since)
+    uids = [str(obj["metadata"].get("uid")) for obj in shown if obj.get("kind") == "Pod"]
+    uids = list(dict.fromkeys([*uids, *(uid for uid, _ in warned)]))[:_PODS_SHOWN]
+    happened = deletions(log, kind, namespace, name, since) + [text for _, text in warned]
+    happened += filter(None, (placing(log, uid) for uid in uids))
+    return "".join(f"; {text}" for text in happened)
+
+
+def warnings(log: Sequence[Logged], namespace: str, since: str) -> list[tuple[str, str]]:
+    """Returns the last warnings of components in a namespace after a time, but for what is gone.
+
+    Each with the UID of the object that it is about.
+    """
+    alive: dict[str, bool] = {}
+    found: dict[tuple[str, str], str] = {}
+    for entry in log:
+        if not isinstance(entry, Write):
+            continue
+        alive[str(entry.value["metadata"].get("uid"))] = entry.verb != "delete"
+        if entry.resource in _EVENTS and entry.namespace == namespace and entry.time >= since:
+            for key, text in _warning(entry):
+                found.pop(key, None)
+                found[key] = text
+    return [(uid, text) for (uid, _), text in found.items() if alive.get(uid, True)][-_WARNINGS_SHOWN:]
+
+
+def _warning(write: Write) -> Iterator[tuple[tuple[str, str], str]]:
+    event = write.value
+    if event.get("type") != "Warning" or write.verb == "delete":
+        return
+    about = event.get("involvedObject") or event.get("regarding") or {}
+    reason, message = event.get("reason") or "", event.get("message") or event.get("note") or ""
+    text = f"{reason} of {about.get('kind')} {about.get('name')}: {message} ({written(write)})"
+    yield (str(about.get("uid")), str(reason)), text
+
+
+def placing(log: Sequence[Logged], uid: str) -> str:
+    """Says who bound a pod to its node and who gave its claims their devices; empty if nobody did."""
+    writes = [entry for entry in log if isinstance(entry, Write)]
+    pod = [write for write in writes if write.resource == "pods" and _uid(write) == uid]
+    bound = next((write for write in pod if (write.value.get("spec") or {}).get("nodeName")), None)
+    if bound is None:
+        return ""
+    metadata, node = bound.value["metadata"], bound.value["spec"]["nodeName"]
+    told = [f"Pod {metadata['name']} bound to {node} by {bound.by} at revision {bound.revision}"]
+    for name in sorted(claim_names(pod[-1].value)):
+        place = (_CLAIMS, metadata["namespace"], name)
+        claim = [write for write in writes if (write.resource, write.namespace, write.name) == place]
+        given = [write for write in claim if results(write.value)]
+        if given and given[-1] is claim[-1]:
+            first = next(write for write in given if results(write.value) == results(claim[-1].value))
+            reserved = (
+                "" if reservation(claim[-1].value, pod[-1].value, groups=True) else "not reserved for it, "
+            )
+            devices = ", ".join(result["device"] for result in results(first.value))
+            told.append(
+                f"its claim {name} {reserved}given {devices} by {first.by} at revision {first.revision}"
+            )
+    return ", ".join(told)
+
+
+def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: str) -> list[str]:
+    """Returns who had objects of a kind deleted: the one of a name, or the last ones after a time."""
+    marked: dict[str, Write] = {}
+    found = []
+    for entry in log:
+        if not isinstance(entry, Write) or entry.value.get("kind") != kind:
+            continue
+        if entry.namespace not in {namespace, ""} or name not in {"", entry.name}:
+            continue
+        uid = str(entry.value["metadata"].get("uid"))
+        if entry.verb == "delete":
+            asked = marked.get(uid)
+            why = f", to be deleted as {asked.by} wrote at revision {asked.revision}" if asked else ""
+            text = f"{kind} {entry.name} deleted by {entry.by} at revision {entry.revision}{why}"
+            found += [text] if name or entry.time >= since else []
+        elif entry.value["metadata"].get("deletionTimestamp"):
+            marked.setdefault(uid, entry)
+    return found[-1:] if name else found[-_WARNINGS_SHOWN:]
+
+
+def _uid(write: Write) -> str:
+    return str(write.value["metadata"].get("uid") or "")

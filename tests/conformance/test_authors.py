@@ -1,0 +1,192 @@
+"""Telling who wrote what a failed check found."""
+
+from typing import Any
+
+import pytest
+from cell_in_memory import Control, run
+
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.conformance.evidence.authors import (
+    attributed,
+    deletions,
+    last_written,
+    placing,
+    value_at,
+    warnings,
+)
+from kubeskew.conformance.evidence.log import Write
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"namespace": "t", "name": "a", "uid": "1", "labels": {"b.c/d": "e"}},
+}
+
+
+def time(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}.000000Z"
+
+
+def write(
+    revision: int, by: str, value: dict[str, Any], verb: str = "update", resource: str = "pods"
+) -> Write:
+    metadata = value["metadata"]
+    return Write(
+        *(
+            revision,
+            time(revision),
+            verb,
+            resource,
+            metadata["namespace"],
+            metadata["name"],
+            by,
+            value,
+            "1.36",
+        )
+    )
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {**POD, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", "a"),
+        ("metadata.labels.b.c/d", "e"),
+        ("status.conditions[1].type", "Ready"),
+        ("status.conditions[2].type", None),
+        ("status.conditions.type", None),
+        ("spec.nodeName", None),
+        ("metadata.name.first", None),
+        ("", "whole"),
+    ],
+)
+def test_paths_lead_to_values(path: str, value: Any):
+    """Positions in lists, and keys with dots in them; what is not there is nothing."""
+    obj = pod(conditions=[{"type": "Initialized"}, {"type": "Ready"}])
+
+    assert value_at(obj, path) == (obj if value == "whole" else value)
+
+
+def test_the_write_that_brought_a_value_is_named():
+    """The last change of the value counts; an expression is of what it stands behind."""
+    log = [
+        write(1, "kubeskew 0.1", POD, "create"),
+        write(2, "kubelet/n 1.35", pod(phase="Running", reason="x")),
+        write(3, "kube-controller-manager 1.35", pod(phase="Failed", reason="x")),
+        write(4, "kubelet/n 1.35", pod(phase="Failed", reason="x", podIP="1.2.3.4")),
+        write(5, "kubectl", {**POD, "metadata": {**POD["metadata"], "uid": "other"}}),
+    ]
+    mismatches = [
+        "status.phase: expected 'Running', found 'Failed'",
+        "status.reason: expected 'y', found 'x'",
+        "status.(podIP == null): expected True, found False",
+        "metadata.name: expected 'b', found 'a'",
+        "status.startTime: expected an object, found nothing",
+        "it cannot be read",
+    ]
+
+    assert [
+        text.partition(" (")[2] if " (" in text else text
+        for text in attributed(log[3].value, mismatches, log)
+    ] == [
+        "written by kube-controller-manager 1.35 at revision 3)",
+        "written by kubelet/n 1.35 at revision 2)",
+        "written by kubelet/n 1.35 at revision 4)",
+        "written by the scenario through kube-apiserver 1.36 at revision 1)",
+        "the object was last written by kubelet/n 1.35 at revision 4)",
+        "it cannot be read",
+    ]
+    assert last_written(POD, log) == " (last written by kubelet/n 1.35 at revision 4)"
+
+
+def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") -> Write:
+    about = {"kind": "Pod", "name": "a", "uid": uid}
+    value = {"metadata": {"namespace": "t", "name": f"e{second}", "uid": f"e{second}"}, "type": kind}
+    return write(
+        second, by, {**value, "reason": reason, "message": "m", "involvedObject": about}, "create", "events"
+    )
+
+
+def test_warnings_of_components_are_told():
+    """The last warning of each reason since a time; not of objects that are gone, and no normal events."""
+    gone = {**POD, "metadata": {**POD["metadata"], "uid": "2"}}
+    log = [
+        event(1, "1", "FailedScheduling", "kube-scheduler 1.35"),
+        event(3, "1", "FailedScheduling", "kube-scheduler 1.35"),
+        event(4, "1", "FailedScheduling", "kube-scheduler 1.36"),
+        event(5, "1", "Pulled", "kubelet/n 1.36", "Normal"),
+        event(6, "2", "Failed", "kubelet/n 1.36"),
+        write(7, "kubelet/n 1.36", gone, "delete"),
+        event(8, "1", "FailedPrepare", "kubelet/n 1.36"),
+    ]
+
+    assert warnings(log, "t", time(2)) == [
+        ("1", "FailedScheduling of Pod a: m (written by kube-scheduler 1.36 at revision 4)"),
+        ("1", "FailedPrepare of Pod a: m (written by kubelet/n 1.36 at revision 8)"),
+    ]
+    assert warnings(log, "other", time(2)) == []
+
+
+def test_who_placed_a_pod_is_told():
+    """Who bound it and who gave its claims which devices, and whether a claim is reserved for it."""
+    spec = {"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}
+    bound = {**POD, "spec": {**spec, "nodeName": "n"}}
+    claim: dict[str, Any] = {"kind": "ResourceClaim", "metadata": {"namespace": "t", "name": "c", "uid": "9"}}
+    given = {"allocation": {"devices": {"results": [{"device": "gpu-0"}]}}}
+    reserved = {**given, "reservedFor": [{"resource": "pods", "name": "a", "uid": "1"}]}
+    claims = "resourceclaims.resource.k8s.io"
+    log = [
+        write(1, "kubectl", {**POD, "spec": spec}, "create"),
+        write(2, "kubectl", claim, "create", claims),
+        write(3, "kube-scheduler 1.35", {**claim, "status": given}, resource=claims),
+        write(4, "kube-scheduler 1.36", bound),
+        write(5, "kubelet/n 1.36", {**bound, "status": {"phase": "Pending"}}),
+    ]
+    where = "Pod a bound to n by kube-scheduler 1.36 at revision 4"
+
+    assert placing(log[:3], "1") == ""
+    assert placing(log, "1") == (
+        f"{where}, its claim c not reserved for it, given gpu-0 by kube-scheduler 1.35 at revision 3"
+    )
+    log.append(write(6, "kube-scheduler 1.36", {**claim, "status": reserved}, resource=claims))
+    assert placing(log, "1") == f"{where}, its claim c given gpu-0 by kube-scheduler 1.35 at revision 3"
+    log.append(write(7, "kube-controller-manager 1.36", claim, resource=claims))
+    assert placing(log, "1") == where
+
+
+def test_deletions_are_told():
+    """Who asked for it and who did it: the last ones since a time, or that of one name at any time."""
+    marked = {**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "x"}}
+    log = [
+        write(1, "kube-scheduler 1.36", POD, "create"),
+        write(2, "kube-controller-manager 1.36", marked),
+        write(3, "kubelet/n 1.36", marked, "delete"),
+    ]
+    told = (
+        "Pod a deleted by kubelet/n 1.36 at revision 3, "
+        "to be deleted as kube-controller-manager 1.36 wrote at revision 2"
+    )
+
+    assert deletions(log, "Pod", "t", "", time(2)) == [told]
+    assert deletions(log, "Pod", "t", "", time(4)) == []
+    assert deletions(log, "Pod", "t", "a", time(4)) == [told]
+    assert deletions(log, "Pod", "other", "", time(2)) == []
+    assert deletions(log, "Node", "t", "", time(2)) == []
+
+
+@pytest.mark.looptime
+async def test_a_failed_assertion_names_the_writer():
+    """An assertion's failure says who wrote what was found."""
+    control = Control()
+    made = await control.client().create(PODS, {**POD, "status": {"phase": "Failed"}}, "t")
+    control.written = [write(7, "kubelet/n 1.35", made)]
+    expected = "{apiVersion: v1, kind: Pod, metadata: {name: a}, status: {phase: Running}}"
+    result = await run(f"\n  - name: one\n    try: [{{assert: {{resource: {expected}}}}}]\n", control)
+
+    assert result.failure == (
+        "one: assert: expected a Pod as asserted; found Pod t/a: status.phase: expected 'Running', "
+        "found 'Failed' (written by kubelet/n 1.35 at revision 7)"
+    )
