@@ -71,6 +71,8 @@ class PodFeatures:
         lambda gates: gates.version.minor <= 30 and not gates.version.preview
     )
     inline_claim_templates: bool = preview("kep3063")  # instead of the name of a template
+    # The names of claims and templates, but in 1.26 (116576).
+    claim_sources_checked: bool = decided(lambda gates: gates.version != Version(26))
     final_claim_names: bool = until(27)  # claims of templates are named after pod and claim
 
     # --- defaults and preparation
@@ -195,6 +197,8 @@ class DeviceRules:
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
+
+    status_keeps_metadata: bool = since(30)  # of claims and of pods' scheduling (123730)
 
     # The field of an exact request in paths, empty where it is the request itself.
     exactly: str = of_minor({0: "", 33: "exactly"})

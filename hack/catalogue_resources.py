@@ -39,7 +39,6 @@ EARLY: list[Row] = [
 RESOURCE_GATES: dict[str, list[list[Any]]] = {
     "devicetaintrules.resource.k8s.io": [[33, 34, "DRADeviceTaints"], [35, 99, "DRADeviceTaintRules"]],
     "resourcepoolstatusrequests.resource.k8s.io": [[36, 99, "DRAResourcePoolStatus"]],
-    "podschedulingcontexts.resource.k8s.io": [[31, 31, "DRAControlPlaneController"]],
     "clustertrustbundles.certificates.k8s.io": [[27, 99, "ClusterTrustBundle"]],
     "podcertificaterequests.certificates.k8s.io": [[34, 99, "PodCertificateRequest"]],
     "workloads.scheduling.k8s.io": [[35, 99, "GenericWorkload"]],
@@ -72,8 +71,10 @@ _ERAS: dict[str, list[list[Any]]] = {
     "resource.k8s.io/ResourceClaimTemplate": [
         [26, 30, ["Name", "ResourceClassName", "AllocationMode", "Age"]]
     ],
-    "resource.k8s.io/ResourceSlice": [[30, 30, ["Name", "Node", "Driver", "Age"]]],
+    "resource.k8s.io/ResourceSlice": [[30, 30, ["Name", "NodeName", "DriverName", "Age"]]],
 }
+# Kinds that have the columns of another: their name in an earlier release.
+_ALSO_FOR = {"resource.k8s.io/PodSchedulingContext": ["resource.k8s.io/PodScheduling"]}
 _WITHOUT_UNTIL_28 = {
     "/PersistentVolume": "VolumeAttributesClass",
     "/PersistentVolumeClaim": "VolumeAttributesClass",
@@ -238,7 +239,8 @@ def printer_columns(facts: Document, oldest: int, newest: int) -> dict[str, list
     found: dict[str, list[list[Any]]] = {}
     for fact in facts["kinds"]:
         columns = [[c["name"], c["type"], c["format"], c.get("priority", 0)] for c in fact["columns"]]
-        for key in [f"{fact['group']}/{fact['kind'].split(' ')[0]}", *fact.get("alsoFor", [])]:
+        own = f"{fact['group']}/{fact['kind'].split(' ')[0]}"
+        for key in [own, *fact.get("alsoFor", []), *_ALSO_FOR.get(own, [])]:
             by_minor: dict[int, Any] = dict.fromkeys(range(oldest, newest + 1), columns)
             for first, last, names in _ERAS.get(key, []):
                 era = [[name, "string", "name" if name == "Name" else "", 0] for name in names]

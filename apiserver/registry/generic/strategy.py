@@ -116,6 +116,10 @@ class Strategy:
         """
         return self.validate_as_new(new, old, ctx)
 
+    def create_checks(self, ctx: StrategyContext) -> Checks:
+        """Returns the checks of a create where they depend on version or gates; else `checks_of_create`."""
+        return self.checks_of_create
+
     def update_checks(self, ctx: StrategyContext) -> Checks:
         """Returns the checks of an update where they depend on version or gates; else `checks_of_update`."""
         return self.checks_of_update
@@ -135,7 +139,7 @@ class Strategy:
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         """Returns all faults of a new object; `metadata` are those of its metadata."""
         faults: list[FieldError] = []
-        for check in self.checks_of_create:
+        for check in self.create_checks(ctx):
             if check is Check.METADATA:
                 faults += metadata
             elif check is Check.STRUCTURE:
@@ -255,8 +259,12 @@ class StatusStrategy(Strategy):
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         for name in sorted((new.keys() | old.keys()) - {"apiVersion", "kind", "metadata", "status"}):
             keep(new, old, name)
-        for name in self.kept_metadata:
+        for name in self.metadata_kept(ctx):
             keep(new["metadata"], old["metadata"], name)
+
+    def metadata_kept(self, ctx: StrategyContext) -> tuple[str, ...]:
+        """Returns the metadata that stays as it was, where it depends on version or gates."""
+        return self.kept_metadata
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return []

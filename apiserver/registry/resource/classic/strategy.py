@@ -5,28 +5,57 @@ Source: pkg/registry/resource/*/strategy.go, 1.30.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
+from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.classic import validation as rules
 
 
-class SchedulingStatusStrategy(SpecKeptStatus):
+class ClassicStatus(StatusStrategy):
+    """Lets status writes change metadata until 1.29."""
+
+    def metadata_kept(self, ctx: StrategyContext) -> tuple[str, ...]:
+        return self.kept_metadata if ctx.features.devices.status_keeps_metadata else ()
+
+
+class _Mutable(CheckedAsNew, Returned):
+    """Checks a changed object as a new one; any change is fine."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return []
+
+
+class SchedulingStatusStrategy(ClassicStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(rules.scheduling_status_errors(new.get("status") or {}))
 
 
-class SchedulingContextStrategy(BuiltIn):
+class SchedulingContextStrategy(_Mutable):
     """PodSchedulingContext, PodScheduling."""
 
     status = SchedulingStatusStrategy
-    returns_deleted_object = True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(rules.scheduling_errors(obj.get("spec") or {}))
 
 
-class ResourceClassStrategy(BuiltIn):
-    returns_deleted_object = True
+class ResourceClassStrategy(_Mutable):
+    """ResourceClass of 1.26 to 1.30."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(rules.class_errors(obj))
+
+
+class ClaimParametersStrategy(_Mutable):
+    """ResourceClaimParameters of 1.30."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(structured.claim_parameters_errors(obj))
+
+
+class ClassParametersStrategy(_Mutable):
+    """ResourceClassParameters of 1.30."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(structured.class_parameters_errors(obj))

@@ -15,9 +15,9 @@ def pod_scheduling_context(subject: Subject) -> Cells:
 
 
 def generated_parameters(subject: Subject) -> Cells:
-    """Of claims and classes alike; the form of the reference is a guess."""
+    """Returns what parameters were generated from, of claims and classes alike: `Kind.group name`."""
     source = subject.at("generatedFrom")
     if source is None:
         return {"GeneratedFrom": ""}
     kind = kind_name(source.get("kind", ""), source.get("apiGroup", ""))
-    return {"GeneratedFrom": f"{kind}/{source.get('name', '')}"}
+    return {"GeneratedFrom": f"{kind} {source.get('name', '')}"}

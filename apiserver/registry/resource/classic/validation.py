@@ -21,6 +21,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.classic.structured import handle_errors
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
 
@@ -74,6 +75,8 @@ def claim_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
     elif allocation is not None:
         yield required("status.driverName", "must be specified when `allocation` is set")
     yield from _allocation(allocation or {})
+    if None not in (allocation, before.get("allocation")) and allocation != before["allocation"]:
+        yield invalid("status.allocation", allocation, IMMUTABLE)
     yield from _users(status.get("reservedFor") or [])
     yield from _reservations(new, status, before)
     yield from deallocation_errors(status, before)
@@ -87,6 +90,7 @@ def _allocation(allocation: Object) -> Iterator[FieldError]:
             yield from devices.driver(handle["driverName"], child(where, "driverName"))
         if len((handle.get("data") or "").encode()) > MAX_HANDLE_BYTES:
             yield _longer(child(where, "data"), MAX_HANDLE_BYTES)
+        yield from handle_errors(handle, where)
     if len(handles) > MAX_HANDLES:
         yield _longer(at, MAX_HANDLES)
     if len((allocation.get("resourceHandle") or "").encode()) > MAX_HANDLE_BYTES:  # 1.26

@@ -9,10 +9,12 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Checks
-from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
+from kubeskew.apiserver.registry.generic.check_order import AS_NEW_AND_AS_CHANGE, UPDATE_AS_NEW, Checks
+from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
+from kubeskew.apiserver.registry.resource.classic.strategy import ClassicStatus
 from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
 from kubeskew.apiserver.registry.resource.resourceclaim.status_authorization import claim_access_errors
@@ -22,7 +24,7 @@ from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
 )
 
 
-class ClaimStatusStrategy(StatusStrategy):
+class ClaimStatusStrategy(ClassicStatus):
     """The spec stays; the status of devices that were given back goes."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
@@ -62,20 +64,28 @@ class ClaimStrategy(BuiltIn):
             errors += admin_access_errors(self._claim_spec(obj, ctx), admin_label(ctx))
         return errors + self._errors(obj, ctx, stored=False)
 
+    def create_checks(self, ctx: StrategyContext) -> Checks:
+        """Returns the checks: classic claims have none but their own."""
+        return OwnRules.checks_of_create if is_classic(ctx) else self.checks_of_create
+
     def update_checks(self, ctx: StrategyContext) -> Checks:
         """Returns the checks: until 1.34 a claim is checked as a new one, and once more as one that was
         stored.
         """
-        as_new = ctx.features.devices.checks_stored and not is_classic(ctx)
+        if is_classic(ctx):
+            return AS_NEW_AND_AS_CHANGE
+        as_new = ctx.features.devices.checks_stored
         return UPDATE_AS_NEW if as_new else self.checks_of_update
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        if is_classic(ctx):
+            return self._classic_errors(new)
         return self._errors(new, ctx, stored=False)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
         if is_classic(ctx):
-            return [*changed, *self._classic_errors(new)]
+            return changed
         if not ctx.features.devices.checks_stored:
             return changed
         return [*changed, *self._errors(new, ctx, stored=True)]

@@ -28,8 +28,8 @@ def _claim_states(subject: Subject) -> list[str]:
     states.append("allocated")
     if subject.count("status", "reservedFor"):
         states.append("reserved")
-    elif subject.obj.get("apiVersion") in _CLASSIC and (
-        subject.deleted or subject.at("status", "deallocationRequested")
+    elif subject.at("status", "deallocationRequested") or (
+        subject.deleted and subject.obj.get("apiVersion") in _CLASSIC
     ):
         states.append("deallocating")
     return states

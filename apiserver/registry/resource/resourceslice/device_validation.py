@@ -28,7 +28,7 @@ _LISTS = ("bools", "ints", "strings", "versions")  # in the order that they are 
 _NUMERIC = r"(0|[1-9]\d*)"
 _RELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _BUILD = "[0-9a-zA-Z-]+"
-_SEMVER = re.compile(
+SEMVER = re.compile(
     rf"{_NUMERIC}\.{_NUMERIC}\.{_NUMERIC}(-{_RELEASE}(\.{_RELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
 )
 _ONE_VALUE = "exactly one value must be specified"
@@ -136,7 +136,7 @@ def _value(name: str, value: object, path: str, rules: DeviceRules) -> Iterator[
 def _text(kind: str, value: object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
     if not isinstance(value, str):
         return
-    if kind == "version" and not _SEMVER.fullmatch(value):
+    if kind == "version" and not SEMVER.fullmatch(value):
         yield invalid(path, value, "must be a string compatible with semver.org spec 2.0.0")
     if len(value.encode()) > MAX_VALUE_BYTES:
         yield devices.over_length(path, MAX_VALUE_BYTES, rules)

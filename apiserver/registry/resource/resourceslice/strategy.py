@@ -7,7 +7,10 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.check_order import AS_NEW_AND_AS_CHANGE, Checks
+from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
 
@@ -23,15 +26,23 @@ class SliceStrategy(BuiltIn):
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return not is_classic(ctx)
 
+    def create_checks(self, ctx: StrategyContext) -> Checks:
+        return OwnRules.checks_of_create if is_classic(ctx) else self.checks_of_create
+
+    def update_checks(self, ctx: StrategyContext) -> Checks:
+        return AS_NEW_AND_AS_CHANGE if is_classic(ctx) else self.checks_of_update
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        if is_classic(ctx):
+            return list(structured.slice_errors(obj))
         return self._errors(obj, None, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        if is_classic(ctx):
+            return list(structured.slice_change_errors(new, old))
         return self._errors(new, old, ctx)
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return []
         before = None if old is None else as_v1(old, ctx).get("spec") or {}
         rules, bare = ctx.features.devices, []
         if rules.wrapper:

@@ -8,8 +8,10 @@ from kubeskew.apiserver.registry.tables.subjects import Cells, Subject
 
 def resource_slice(subject: Subject) -> Cells:
     return {
+        "Node": subject.text("spec", "nodeName"),
+        "Driver": subject.text("spec", "driver"),
         # v1alpha2 has no spec
-        "Node": subject.text("spec", "nodeName", default=subject.text("nodeName")),
-        "Driver": subject.text("spec", "driver", default=subject.text("driverName")),
+        "NodeName": subject.text("nodeName"),
+        "DriverName": subject.text("driverName"),
         "Pool": subject.text("spec", "pool", "name"),
     }

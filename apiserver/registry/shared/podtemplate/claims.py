@@ -67,5 +67,5 @@ def _source_errors(source: Object, path: str, features: PodFeatures) -> Iterator
         at, value = child(path, field), source[field]
         if field == _TEMPLATE:
             yield from claim_template_errors(value, at)
-        else:
+        elif features.claim_sources_checked:
             yield from (invalid(at, value, text) for text in names.dns1123_subdomain(value))

@@ -67,7 +67,7 @@ CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
         30,
         f"{GROUP}/v1alpha2 ResourceSlice",
         {"nodeName": "n", "driverName": "d"},
-        {"Name": "x", "Node": "n", "Driver": "d", "Age": "5m"},
+        {"Name": "x", "NodeName": "n", "DriverName": "d", "Age": "5m"},
     ),
     (
         30,
@@ -82,7 +82,7 @@ CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
         30,
         f"{GROUP}/v1alpha2 ResourceClaimParameters",
         {"generatedFrom": {"apiGroup": "g.io", "kind": "K", "name": "n"}},
-        {"GeneratedFrom": "K.g.io/n"},
+        {"GeneratedFrom": "K.g.io n"},
     ),
     (30, f"{GROUP}/v1alpha2 ResourceClassParameters", {}, {"GeneratedFrom": ""}),
     (

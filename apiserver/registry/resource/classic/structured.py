@@ -1,0 +1,143 @@
+"""Holds the rules of structured parameters as 1.30 had them: slices with named resources, parameters of
+classes and claims. Expressions of selectors are not compiled.
+
+Source: pkg/apis/resource/validation/validation.go and structured/namedresources/validation, 1.30.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.resourceslice.device_validation import SEMVER
+
+_VALUES = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")
+_MODELS = ("namedResources",)
+_NOWHERE = "<nil>"  # a path that is none, as Go shows it
+_SEVERAL = "exactly one field must be set, not several"
+_NO_SEMVER = "must be a string compatible with semver.org spec 2.0.0"
+
+
+def slice_errors(obj: Object) -> Iterator[FieldError]:
+    """Checks a ResourceSlice."""
+    if obj.get("nodeName"):
+        yield from devices.subdomain(obj["nodeName"], "nodeName")
+    yield from devices.driver(obj.get("driverName") or "", "driverName")
+    yield from _model(obj, _NOWHERE)
+    named = obj.get("namedResources")
+    if named is not None:
+        yield from _instances(named.get("instances") or [], "namedResources.instances")
+
+
+def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    """Checks what of a ResourceSlice may change: neither node nor driver."""
+    for name in ("nodeName", "driverName"):
+        if (new.get(name) or "") != (old.get(name) or ""):
+            yield invalid(name, new.get(name) or "", IMMUTABLE)
+
+
+def claim_parameters_errors(obj: Object) -> Iterator[FieldError]:
+    """Checks ResourceClaimParameters."""
+    yield from _origin(obj.get("generatedFrom"))
+    seen: set[str] = set()
+    for position, request in enumerate(obj.get("driverRequests") or []):
+        at = index("driverRequests", position)
+        yield from _driver(request, at, seen)
+        where, requests = child(at, "requests"), request.get("requests") or []
+        for place, each in enumerate(requests):
+            yield from _selecting(each, index(where, place))
+        if not requests:
+            yield required(where, "empty entries with no requests are not allowed")
+
+
+def class_parameters_errors(obj: Object) -> Iterator[FieldError]:
+    """Checks ResourceClassParameters."""
+    yield from _origin(obj.get("generatedFrom"))
+    namespace = (obj.get("generatedFrom") or {}).get("namespace")
+    if namespace:
+        yield from devices.label(namespace, "generatedFrom.namespace")
+    seen: set[str] = set()
+    for position, selection in enumerate(obj.get("filters") or []):
+        at = index("filters", position)
+        yield from _driver(selection, at, seen)
+        yield from _selecting(selection, at)
+    seen = set()
+    for position, parameters in enumerate(obj.get("vendorParameters") or []):
+        yield from _driver(parameters, index("vendorParameters", position), seen)
+
+
+def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
+    """Checks what a handle of an allocation holds for structured parameters."""
+    structured = handle.get("structuredData")
+    if structured is None:
+        return
+    if handle.get("data"):
+        yield invalid(path, None, "data and structuredData are mutually exclusive")
+    at = child(path, "structuredData")
+    if structured.get("nodeName"):
+        yield from devices.subdomain(structured["nodeName"], child(at, "nodeName"))
+    for position, result in enumerate(structured.get("results") or []):
+        where = index(child(at, "results"), position)
+        yield from _model(result, where)
+        named = result.get("namedResources")
+        if named is not None:
+            yield from devices.subdomain(named.get("name") or "", child(where, "namedResources.name"))
+
+
+def _origin(reference: Object | None) -> Iterator[FieldError]:
+    if reference is not None:
+        for name in ("kind", "name"):
+            if not reference.get(name):
+                yield required(child("generatedFrom", name))
+
+
+def _driver(entry: Object, path: str, seen: set[str]) -> Iterator[FieldError]:
+    name, at = entry.get("driverName") or "", child(path, "driverName")
+    yield from devices.driver(name, at)
+    if name in seen:
+        yield duplicate(at, name)
+    seen.add(name)
+
+
+def _selecting(entry: Object, path: str) -> Iterator[FieldError]:
+    yield from _model(entry, path)
+    named = entry.get("namedResources")
+    if named is not None and not named.get("selector"):
+        yield required(child(path, "namedResources.selector"))
+
+
+def _model(entry: Object, path: str) -> Iterator[FieldError]:
+    if not any(entry.get(name) is not None for name in _MODELS):
+        yield required(path, "exactly one structured model field must be set")
+
+
+def _instances(instances: list[Object], path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for position, instance in enumerate(instances):
+        at = index(path, position)
+        yield from _unique_name(instance, at, seen)
+        names: set[str] = set()
+        for place, attribute in enumerate(instance.get("attributes") or []):
+            where = index(child(at, "attributes"), place)
+            yield from _unique_name(attribute, where, names)
+            yield from _value(attribute, where)
+
+
+def _unique_name(entry: Object, path: str, seen: set[str]) -> Iterator[FieldError]:
+    name, at = entry.get("name") or "", child(path, "name")
+    yield from devices.subdomain(name, at)
+    if name in seen:
+        yield duplicate(at, name)
+    seen.add(name)
+
+
+def _value(attribute: Object, path: str) -> Iterator[FieldError]:
+    given: list[Any] = [name for name in _VALUES if attribute.get(name) is not None]
+    if "version" in given and not SEMVER.fullmatch(attribute["version"]):
+        yield invalid(child(path, "version"), attribute["version"], _NO_SEMVER)
+    if not given:
+        yield required(path, "exactly one value must be set")
+    elif len(given) > 1:
+        yield invalid(path, given, _SEVERAL)
