@@ -61,8 +61,8 @@ def _check(value: Any, known: Sequence[str], where: str) -> None:
             if name not in known:
                 bound = ", ".join(f"${other}" for other in known)
                 raise ScenarioError(
-                    f"{where}: ({text}): nothing is bound to ${name} here{did_you_mean(name, known, '$')}; "
-                    f"bound are {bound}"
+                    f"{where}: ({text}): nothing is bound to ${name} here; "
+                    f"bound are {bound}{did_you_mean(name, known, '$')}"
                 )
 
 

@@ -109,7 +109,7 @@ def test_minimal_failing_sets_leave_out_what_follows_from_them():
         ({"notRun": [{**NOT_RUN, "steps": ["ends"]}]}, r"notRun\[0\].steps: there is no step ends"),
         (
             {"cluster": {"version": "($onn.name)"}},
-            r"cluster: .* nothing is bound to \$onn here; did you mean \$on",
+            r"cluster: .* nothing is bound to \$onn here; .* did you mean \$on",
         ),
         ({"parameter": {}}, "the header's spec: unknown key parameter; .*; did you mean parameters"),
         ({"parameters": {"on": ["a", "a"]}}, "two values are named a"),
