@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
 .DEFAULT_GOAL := run
 
-.PHONY: help run matrix outcomes test test-slow test-random coverage check up down kubectl node bench clean
+.PHONY: help run matrix outcomes test test-slow test-random mutants coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,6 +29,10 @@ test-slow: $(STAMP) kubectl  ## The long tests
 # For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
 	hack/test-random $(RANDOM_FLAGS)
+
+# One alone: make mutants MUTANTS_FLAGS="--only scheduler".
+mutants: $(STAMP)  ## Plant ten defects, one at a time, and see the matrix find each
+	$(BIN)/python hack/mutants.py $(MUTANTS_FLAGS)
 
 # Without the tests that start processes: what runs in those is not counted.
 coverage: $(STAMP)  ## Which lines and branches the tests reach; report/coverage/index.html

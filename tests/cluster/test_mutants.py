@@ -1,0 +1,85 @@
+"""Planted defects: each known one turns its cell red, with a failure that names the component at fault."""
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeskew.conformance import outcomes
+
+ROOT = Path(__file__).parents[2]
+MUTANTS: dict[str, Mapping[str, str]] = {
+    mutant["name"]: mutant
+    for mutant in yaml.safe_load((ROOT / "tests" / "data" / "mutants.yaml").read_text())
+}
+QUICK = ("kubelet", "conversion")  # their cells fail in the first seconds
+COMPONENTS = {"apiserver", "controller-manager", "scheduler", "kubelet", "driver"}
+
+
+def script() -> ModuleType:
+    """The tool that plants them, hack/mutants.py."""
+    spec = importlib.util.spec_from_file_location("mutants", ROOT / "hack" / "mutants.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_there_is_a_mutant_of_every_part():
+    """Ten defects at least, in every component."""
+    assert len(MUTANTS) >= 10
+    assert {mutant["component"] for mutant in MUTANTS.values()} == COMPONENTS
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_fits_the_sources_and_the_record(name: str):
+    """The text to replace stands once in its file, and the step is recorded as passed."""
+    mutant = MUTANTS[name]
+    text = (ROOT / mutant["file"]).read_text()
+    assert text.count(mutant["old"]) == 1
+    compile(text.replace(mutant["old"], mutant["new"]), mutant["file"], "exec")
+
+    assert outcomes.read(outcomes.RECORD)[mutant["cell"]]["steps"][mutant["step"]] == "passed"
+
+
+def test_a_text_that_is_not_there_is_told(tmp_path: Path):
+    """A defect that no longer fits the sources is no defect that is found."""
+    mutants = script()
+    stale = {**MUTANTS["quota"], "old": "nothing of the kind"}
+    with pytest.raises(mutants.NotPlantedError, match="0 times, not once"):
+        mutants.plant(stale, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ({"result": "passed", "failure": ""}, "c is green: passed"),
+        ({"result": "failed", "failure": "t: written by x"}, "another step fails first: t: written by x"),
+        (
+            {"result": "failed", "failure": "s: written by y"},
+            "the failure does not match by x: s: written by y",
+        ),
+        ({"result": "failed", "failure": "s: written by x"}, ""),
+    ],
+)
+def test_only_the_right_failure_shows_a_defect(cell: dict[str, Any], why: str):
+    """The noted step has to fail first, and its failure to name the component."""
+    assert script().judge({"cell": "c", "step": "s", "found": "by x"}, cell) == why
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MUTANTS]
+)
+def test_the_matrix_finds_a_planted_defect(name: str, tmp_path: Path):
+    """The cell turns red on a copy of the package with the defect, and says whose fault it is."""
+    mutants = script()
+    mutants.plant(MUTANTS[name], tmp_path)
+
+    assert mutants.judge(MUTANTS[name], mutants.run_cell(MUTANTS[name]["cell"], tmp_path)) == ""
