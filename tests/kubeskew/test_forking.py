@@ -82,6 +82,10 @@ def reaper() -> Iterator[None]:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
 
 
+def threads_of(pid: int) -> int:
+    return len([*Path(f"/proc/{pid}/task").iterdir()])
+
+
 def exit_code(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -110,6 +114,18 @@ async def test_what_a_forked_component_says_of_wrong_usage_is_in_its_log(forked,
     await until(lambda: not forked.alive(pid, born), SECONDS, every=0.02)
 
     assert "kubeskew scheduler --help" in log.read_text()
+
+
+async def test_fork_servers_import_every_kind_and_start_no_thread(forked, tmp_path):
+    """Any component can be forked, and of threads, which a child would not have, there is none."""
+    for kind in ("apiserver", "controller-manager", "scheduler", "kubelet", "driver"):
+        log = tmp_path / kind
+        pid, born = await forked.start([kind, "--help"], log, {})
+        await until(lambda pid=pid, born=born: not forked.alive(pid, born), SECONDS, every=0.02)
+        assert f"kubeskew {kind} [OPTIONS]" in log.read_text()
+
+    servers = {server._process.pid for server in forked._servers.values()}
+    assert [threads_of(pid) for pid in servers] == [1, 1]
 
 
 async def test_a_fork_server_that_was_killed_is_replaced(forked, tmp_path):
