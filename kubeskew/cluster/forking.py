@@ -61,8 +61,9 @@ class ForkedProcesses(KernelProcesses):
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
         """Has fork servers begin to import what components of these kinds need."""
         for group in _SERVERS:
-            if group[0] not in self._servers and not {*group}.isdisjoint(kinds):
-                server = _ForkServer(group, environment, often=self._often)
+            wanted = [kind for kind in group if kind in kinds]
+            if group[0] not in self._servers and wanted:
+                server = _ForkServer(wanted, environment, often=self._often)
                 self._servers.update(dict.fromkeys(group, server))
 
     async def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:

@@ -10,6 +10,7 @@ from kubeskew.cli.commands.options import VERSION, change, parse_gates, state_di
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import disagreements
+from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.cluster.state import StateDir
 
 
@@ -57,7 +58,7 @@ def up(
             "port": port,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
-    change(directory, lambda cluster: cluster.up(spec), "apiserver", "controller-manager")
+    change(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo("  kubectl get nodes\n\nStop it with `kubeskew down`.")
 

@@ -16,6 +16,7 @@ from kubeskew.cli.control import KubeconfigControl, LocalControl
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance import outcomes, running
 from kubeskew.conformance.control import ClusterControl
@@ -28,7 +29,6 @@ from kubeskew.conformance.running import OUTCOMES
 from kubeskew.conformance.scenario import Cell
 
 F = Callable[..., Any]
-_KINDS = ("apiserver", "controller-manager")
 T = TypeVar("T")
 
 
@@ -230,7 +230,7 @@ def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: 
             for cell in cells
         ]
     done: list[CellResult] = []
-    with component_processes(*(() if kubeconfig else _KINDS), often=True) as processes:
+    with component_processes(*(() if kubeconfig else UPGRADE_ORDER), often=True) as processes:
 
         def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
             if kubeconfig:
