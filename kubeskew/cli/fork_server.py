@@ -18,7 +18,6 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -55,11 +54,10 @@ _COMMON = ("kubeskew.cli.main", "uvloop", "concurrent.futures.thread", "encoding
 
 
 class ForkServer:
-    """Takes requests to fork over a socket, and imports between them what is `ahead`."""
+    """Takes requests to fork over a socket."""
 
-    def __init__(self, requests: socket.socket, ahead: Iterator[str]) -> None:
+    def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
-        self._ahead = ahead
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
 
@@ -67,14 +65,11 @@ class ForkServer:
         """Returns the arguments of a component, in the process that is to become it; None in the server, once
         nobody is left to ask it."""
         while True:
-            while not self._poll.poll(0) and (module := next(self._ahead, "")):
-                importlib.import_module(module)
             message, descriptors, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, 1)
             if not message:
                 return None
             request = json.loads(message)
-            for module in first_modules(request["arguments"][:1]):
-                importlib.import_module(module)
+            import_all(first_modules(request["arguments"][:1]))
             if self._is_deserted():
                 return None
             gc.freeze()  # else the child's collector would write to all of it, and so copy it
@@ -103,6 +98,11 @@ def all_modules(kinds: Iterable[str]) -> Iterator[str]:
     for package in (f"kubeskew.{name}" for kind in kinds for name in PACKAGES.get(kind, ())):
         found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
         yield from (module.name for module in found)
+
+
+def import_all(modules: Iterable[str]) -> None:
+    for module in modules:
+        importlib.import_module(module)
 
 
 def become(request: Mapping[str, Any], log: int) -> None:
@@ -145,9 +145,10 @@ def main(descriptor: str, *kinds: str) -> None:
     """Serves, and runs the component where the process has become one."""
     gc.disable()  # importing makes many objects and frees few
     signal.signal(signal.SIGCHLD, reap)
-    often = "--often" in kinds
-    ahead = chain(first_modules(kinds), all_modules(kinds) if often else ())
-    arguments = ForkServer(socket.socket(fileno=int(descriptor)), ahead).serve()
+    import_all(first_modules(kinds))
+    if "--often" in kinds:
+        import_all(all_modules(kinds))
+    arguments = ForkServer(socket.socket(fileno=int(descriptor))).serve()
     if arguments is None:
         os._exit(0)
     leave(run(arguments))

@@ -50,8 +50,8 @@ def component_processes(*kinds: str, often: bool = False) -> Iterator[Processes]
 class ForkedProcesses(KernelProcesses):
     """Starts processes by way of fork servers, which `close` ends.
 
-    With `often`, the fork servers import also what components need only later, while nothing is asked of
-    them: of use to who starts each of them again and again.
+    With `often`, the fork servers import also what components need only later: of use to who starts each of
+    them again and again.
     """
 
     def __init__(self, *, often: bool = False) -> None:
