@@ -19,6 +19,7 @@ from kubeskew.apimachinery.component import (
 )
 from kubeskew.apimachinery.running import end_on_signals, run_loop, stop_on_signals
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import gate_conflict
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.serviceaccount import ISSUER
 
@@ -171,6 +172,8 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
 
     set_up_logging(given["verbosity"])
     feature_gates = parse_gates(emulated_version, gates)
+    if conflict := gate_conflict(feature_gates):
+        raise click.UsageError(conflict)
     try:
         config = parse_runtime_config(runtime_config)
     except ValueError as error:

@@ -373,6 +373,13 @@ class Features:
     hooks: HookFeatures
 
 
+def gate_conflict(gates: FeatureGates) -> str:
+    """Returns why a server does not start with these gates, which its flag took; empty if it does."""
+    if gates.enabled("DRAControlPlaneController") and not gates.enabled("DynamicResourceAllocation"):
+        return "DRAControlPlaneController feature requires DynamicResourceAllocation feature to be enabled"
+    return ""
+
+
 @lru_cache(maxsize=256)
 def features_of(gates: FeatureGates) -> Features:
     """Returns the decisions for a server with these gates, which know their version."""

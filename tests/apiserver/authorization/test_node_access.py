@@ -1,7 +1,7 @@
 """A kubelet may read and write only what is on its node."""
 
 import pytest
-from server_in_process import Caller
+from server_in_process import Caller, close_server, open_server
 
 from kubeskew.apiserver.http.request import Peer
 
@@ -181,3 +181,30 @@ async def test_tokens_of_pods(api, kubelet):
         "for this audience"
     )
     assert (await ask(boundObjectRef={**reference, "uid": "other"}, audiences=["vault"]))[0] == 403
+
+
+CLAIM_GATE = "DynamicResourceAllocation"
+
+
+@pytest.mark.parametrize("minor", [27, 28])
+async def test_claims_of_pods(minor):
+    """Since 1.28 a kubelet gets the claims of its pods only, by name or by status; before, any claim."""
+    served = {"resource.k8s.io/v1alpha2": True}
+    server = await open_server(minor, gates={CLAIM_GATE: True}, runtime_config=served)
+    api, kubelet = Caller(server), Caller(server, Peer("system:node:n1", ("system:nodes",)))
+    claims = "/apis/resource.k8s.io/v1alpha2/namespaces/default/resourceclaims"
+    entries = [
+        {"name": "a", "source": {"resourceClaimName": "shared"}},
+        {"name": "b", "source": {"resourceClaimTemplateName": "t"}},
+    ]
+    assert (await api.post(PODS, pod("p", volumes=[], resourceClaims=entries))).status == 201
+    named = {"status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "p-b-x1"}]}}
+    assert (await api.patch(f"{PODS}/p/status", named)).status == 200
+
+    found = {name: (await kubelet.get(f"{claims}/{name}")).status for name in ("shared", "p-b-x1", "other")}
+    listed = await kubelet.get(claims)
+
+    assert found == {"shared": 404, "p-b-x1": 404, "other": 403 if minor == 28 else 404}
+    assert listed.status == 403
+    assert ("can only get individual resources of this type" in listed.body["message"]) is (minor == 28)
+    await close_server(server)
