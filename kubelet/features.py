@@ -64,6 +64,7 @@ class KubeletFeatures:
     left_to_dra: LeftToDRA  # on admission
     claims_of_pod_groups: bool
     optional_node_operations: bool
+    tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578)
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
@@ -107,6 +108,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         left_to_dra=_since(_LEFT_TO_DRA, minor) if gate("DRAExtendedResource") else LeftToDRA.NOTHING,
         claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
+        tells_failed_preparation=minor >= 28,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,

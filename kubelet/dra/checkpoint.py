@@ -3,7 +3,8 @@ release.
 
 From 1.31 on it is `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before it
 was `{"version": "v1", "entries": […], "checksum": …}`, whose checksum is a hash of Go's dump of the structs.
-Neither release reads the other's file: as upstream, the kubelet does not start then (issue 127653).
+1.28 to 1.30 read what 1.27 wrote, too; else none of them reads another's entries, nor does 1.31: as upstream,
+the kubelet does not start then (issues 123552, 127653).
 """
 
 import zlib
@@ -17,7 +18,7 @@ from kubeskew.apimachinery import json_syntax
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.classic_checksum import checksum
+from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.files import read_kept, write_atomically
 
@@ -62,27 +63,83 @@ class ModernCodec:
 
 
 class ClassicCodec:
-    """The format of 1.30 and earlier; the entries have the members of later releases."""
+    """1.27 to 1.30: what each kubelet writes and reads is what its own structs look like."""
+
+    def __init__(self, form: EntryForm) -> None:
+        self._form = form
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
-        entries = [_entry(info, share_ids=False) for info in infos]
+        entries = [self._entry(info) for info in infos]
         some = {"entries": entries} if entries else {}  # omitempty
-        return orjson.dumps({"version": "v1", **some, "checksum": checksum("v1", entries)})
+        return orjson.dumps({"version": "v1", **some, "checksum": checksum("v1", entries, self._form)})
 
     def decode(self, content: bytes) -> list[ClaimInfo]:
         outer = _parsed(content)
         entries = outer.get("entries") or []
         # Go matches keys without regard to case: a newer file has a checksum, but no entries.
-        stored = outer.get("checksum", outer.get("Checksum", 0))
-        if stored != checksum(outer.get("version", "v1"), entries):
+        told = outer.get("checksum", outer.get("Checksum", 0))
+        version = outer.get("version", "v1")
+        if told != checksum(version, entries, self._form) and not self._is_old(told, version, entries):
             raise CheckpointError("checkpoint is corrupted")
-        return [_info(entry, share_ids=False, skips=False) for entry in entries]
+        return [_classic_info(entry) for entry in entries]
+
+    def _is_old(self, told: object, version: str, entries: Sequence[Object]) -> bool:
+        """Returns whether the file is 1.27's, which later kubelets still read."""
+        old = EntryForm(handles=False, structured=False)
+        return self._form.handles and told == checksum(version, entries, old)
+
+    def _entry(self, info: ClaimInfo) -> Object:
+        handles = {"ResourceHandles": list(info.handles) or None} if self._form.handles else {}
+        return {
+            "DriverName": info.driver,
+            "ClassName": info.class_name,
+            "ClaimUID": info.uid,
+            "ClaimName": info.name,
+            "Namespace": info.namespace,
+            "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
+            **handles,
+            "CDIDevices": {
+                driver: [cdi_id for device in devices for cdi_id in device.cdi_ids]
+                for driver, devices in sorted(info.devices.items())
+            },
+        }
+
+
+def _classic_info(entry: Object) -> ClaimInfo:
+    driver = entry.get("DriverName") or ""
+    handles = tuple(entry.get("ResourceHandles") or ()) or ({"driverName": driver, "data": ""},)
+    devices = {
+        name: [PreparedDevice("", "", cdi_ids=tuple(ids))] if ids else []
+        for name, ids in (entry.get("CDIDevices") or {}).items()
+    }
+    return ClaimInfo(
+        namespace=entry["Namespace"],
+        name=entry["ClaimName"],
+        uid=entry["ClaimUID"],
+        pod_uids=set(entry.get("PodUIDs") or {}),
+        devices=devices,
+        driver=driver,
+        class_name=entry.get("ClassName") or "",
+        handles=handles,
+    )
+
+
+class NoCodec:
+    """1.26: nothing is kept, and what another release left is not looked at."""
+
+    def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
+        return b""
+
+    def decode(self, content: bytes) -> list[ClaimInfo]:
+        return []
 
 
 def codec_for(version: Version) -> Codec:
     """Returns the format that a kubelet of that release reads and writes."""
+    if version.minor <= 26:
+        return NoCodec()
     if version.minor < 31:
-        return ClassicCodec()
+        return ClassicCodec(EntryForm(handles=version.minor >= 28, structured=version.minor == 30))
     return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
 
 
@@ -98,6 +155,8 @@ class CheckpointFile:
 
         Raises CheckpointError.
         """
+        if isinstance(self._codec, NoCodec):
+            return []
         content = read_kept(self._path)
         if content is None:
             self.store([])
@@ -108,7 +167,8 @@ class CheckpointFile:
             raise CheckpointError(f"checkpoint has another shape: {error!r}") from error
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
-        write_atomically(self._path, self._codec.encode(infos))
+        if not isinstance(self._codec, NoCodec):
+            write_atomically(self._path, self._codec.encode(infos))
 
 
 def _parsed(content: bytes) -> Object:

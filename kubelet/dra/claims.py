@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.dra.plugin import ClaimRef, PreparedDevice
 
 
@@ -18,6 +19,9 @@ class ClaimInfo:
     devices: dict[str, list[PreparedDevice]] = field(default_factory=dict)  # may be empty for a driver
     skips: dict[str, frozenset[str]] = field(default_factory=dict)  # driver → calls to leave out
     prepared: bool = False  # prepared by this kubelet: not in the checkpoint
+    driver: str = ""  # up to 1.30: whose controller allocated it
+    class_name: str = ""  # up to 1.30
+    handles: tuple[Object, ...] = ()  # up to 1.30: what the drivers are told of it
     unpreparing: bool = False  # calls to its drivers are under way
 
     @property

@@ -1,52 +1,101 @@
-"""Computes the checksum of the older checkpoint: of Go's dump of its structs (pkg/kubelet/cm/dra/state)."""
+"""The checksum of checkpoints up to 1.30: of what Go prints of its structs (pkg/kubelet/cm/dra/state).
 
-from collections.abc import Sequence
+The types of the API are part of what is printed: a field that a release gives one of them changes the sum of
+every entry that has it (issue 123552).
+"""
 
-from kubeskew.apimachinery.objects import ObjectView
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
 from kubeskew.kubelet import checksum as checksums
 from kubeskew.kubelet.checksum import Printed, items, mapping, string, struct
 
+Object = Mapping[str, Any]
 
-def checksum(version: str, entries: Sequence[ObjectView]) -> int:
-    """Returns the checksum of the file's struct, with its own checksum as 0 (checkpointmanager/checksum)."""
+
+@dataclass(frozen=True, slots=True)
+class EntryForm:
+    """Names the members that a release's entry has."""
+
+    handles: bool  # since 1.28 (from memory; 1.29 surely): what drivers' controllers said of the claim
+    structured: bool  # 1.30: a handle may hold what the scheduler allocated
+
+
+def checksum(version: str, entries: Sequence[Object], form: EntryForm) -> int:
+    """Returns the sum of the file's struct, its own checksum being 0 (checkpointmanager/checksum)."""
     fields = {
         "Version": string(version),
-        "Entries": items("state.ClaimInfoStateList", map(_printed_entry, entries)),
+        "Entries": items(
+            "state.ClaimInfoStateList", [_printed_entry(entry, form) for entry in entries] or None
+        ),
         "Checksum": Printed("checksum.Checksum", "0"),
     }
     return checksums.checksum(struct("*state.DRAManagerCheckpoint", fields))
 
 
-def _printed_entry(entry: ObjectView) -> Printed:
-    states = {driver: _printed_state(state) for driver, state in (entry.get("DriverState") or {}).items()}
-    users = entry.get("PodUIDs")
+def _printed_entry(entry: Object, form: EntryForm) -> Printed:
+    users, devices = entry.get("PodUIDs"), entry.get("CDIDevices")
+    fields = {
+        "DriverName": string(entry.get("DriverName", "")),
+        "ClassName": string(entry.get("ClassName", "")),
+        "ClaimUID": Printed("types.UID", entry.get("ClaimUID", "")),
+        "ClaimName": string(entry.get("ClaimName", "")),
+        "Namespace": string(entry.get("Namespace", "")),
+        "PodUIDs": mapping("sets.Set[string]", None if users is None else dict.fromkeys(users, "{}")),
+    }
+    if form.handles:
+        handles = entry.get("ResourceHandles")
+        printed = None if handles is None else [_printed_handle(handle, form) for handle in handles]
+        fields["ResourceHandles"] = items("[]v1alpha2.ResourceHandle", printed)
+    listed = None if devices is None else {driver: items("[]string", ids) for driver, ids in devices.items()}
+    fields["CDIDevices"] = mapping("map[string][]string", listed)
+    return struct("state.ClaimInfoState", fields)
+
+
+def _printed_handle(handle: Object, form: EntryForm) -> Printed:
+    fields = {
+        "DriverName": string(handle.get("driverName") or ""),
+        "Data": string(handle.get("data") or ""),
+    }
+    if form.structured:
+        fields["StructuredData"] = _printed_structured(handle.get("structuredData"))
+    return struct("v1alpha2.ResourceHandle", fields)
+
+
+def _printed_structured(value: Object | None) -> Printed:
+    """A pointer to a struct is printed as what it points to."""
+    kind = "*v1alpha2.StructuredResourceHandle"
+    if value is None:
+        return Printed(kind, "<nil>")
+    results = [_printed_result(result) for result in value.get("results") or ()]
     return struct(
-        "state.ClaimInfoState",
+        kind,
         {
-            "ClaimUID": Printed("types.UID", entry.get("ClaimUID", "")),
-            "ClaimName": string(entry.get("ClaimName", "")),
-            "Namespace": string(entry.get("Namespace", "")),
-            "PodUIDs": mapping("sets.Set[string]", None if users is None else dict.fromkeys(users, "{}")),
-            "DriverState": mapping(
-                "map[string]state.DriverState", states if "DriverState" in entry else None
-            ),
+            "VendorClassParameters": _raw(value.get("vendorClassParameters")),
+            "VendorClaimParameters": _raw(value.get("vendorClaimParameters")),
+            "NodeName": string(value.get("nodeName") or ""),
+            "Results": items("[]v1alpha2.DriverAllocationResult", results or None),
         },
     )
 
 
-def _printed_state(state: ObjectView) -> Printed:
-    devices = state.get("Devices")
-    printed = items("[]state.Device", None if devices is None else map(_printed_device, devices))
-    return struct("state.DriverState", {"Devices": printed})
-
-
-def _printed_device(device: ObjectView) -> Printed:
+def _printed_result(result: Object) -> Printed:
+    named = result.get("namedResources")
+    kind = "*v1alpha2.NamedResourcesAllocationResult"
+    shown = Printed(kind, "<nil>") if named is None else struct(kind, {"Name": string(named["name"])})
+    model = struct("v1alpha2.AllocationResultModel", {"NamedResources": shown})
+    parameters = _raw(result.get("vendorRequestParameters"))
     return struct(
-        "state.Device",
-        {
-            "PoolName": string(device.get("PoolName", "")),
-            "DeviceName": string(device.get("DeviceName", "")),
-            "RequestNames": items("[]string", device.get("RequestNames")),
-            "CDIDeviceIDs": items("[]string", device.get("CDIDeviceIDs")),
-        },
+        "v1alpha2.DriverAllocationResult",
+        {"VendorRequestParameters": parameters, "AllocationResultModel": model},
     )
+
+
+def _raw(value: Any) -> Printed:
+    """A RawExtension; its bytes are printed one by one."""
+    content = None if value is None else [str(byte) for byte in orjson.dumps(value)]
+    fields = {"Raw": items("[]uint8", content), "Object": Printed("runtime.Object", "<nil>")}
+    return struct("runtime.RawExtension", fields)

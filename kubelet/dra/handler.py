@@ -14,6 +14,7 @@ from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 
 if TYPE_CHECKING:
+    from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
     from kubeskew.kubelet.dra.health import HealthMonitor
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
@@ -28,7 +29,7 @@ class DRAPluginHandler:
         plugins: PluginRegistry,
         wiper: SliceWiper,
         rules: ServiceRules,
-        connect: "Callable[[str, str, str], SocketPlugin]",
+        connect: "Callable[[str, str, str], SocketPlugin | ClassicSocketPlugin]",
         health: "HealthMonitor | None",
     ) -> None:
         """`connect` makes the plugin of a driver, an endpoint and a service; without `health` no health is
@@ -38,7 +39,7 @@ class DRAPluginHandler:
         self._rules = rules
         self._connect = connect
         self._health = health
-        self._sockets: dict[tuple[str, str], SocketPlugin] = {}
+        self._sockets: dict[tuple[str, str], SocketPlugin | ClassicSocketPlugin] = {}
         self._tasks: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
@@ -86,7 +87,7 @@ class DRAPluginHandler:
         await asyncio.gather(*tasks, return_exceptions=True)
         await plugin.close()
 
-    async def _follow(self, plugin: "SocketPlugin") -> None:
+    async def _follow(self, plugin: "SocketPlugin | ClassicSocketPlugin") -> None:
         await plugin.follow_connection(lambda: self._sync(plugin.driver))
 
     def _sync(self, driver: str) -> None:

@@ -12,6 +12,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, ManagerFeatures
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
@@ -26,6 +27,7 @@ from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.kubelet.plugins.handling import PluginHandler
 
 if TYPE_CHECKING:
+    from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 
@@ -56,11 +58,17 @@ class NodeDRA:
         self._refs = dra_refs(world.version)
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
+        self._takes_plugins = features.dynamic_resources and not world.version.preview
         self._offers_slices = features.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
         self._texts = texts = texts_for(world.version.minor)
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
-            client, world.clock, self._refs.slices, config.name, features.wiping_delay_seconds
+            client,
+            world.clock,
+            self._refs.slices,
+            config.name,
+            features.wiping_delay_seconds,
+            active=self._offers_slices,
         )
         self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
         health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
@@ -73,8 +81,11 @@ class NodeDRA:
             self._connect,
             HealthMonitor(health, world.clock, asks, self._tell_health) if asks else None,
         )
-        self._manager: DRAManager | None = None
-        if features.dynamic_resources:
+        self._manager: DRAManager | ClassicDRAManager | None = None
+        if self._takes_plugins and not self._offers_slices:
+            rules = ManagerFeatures.of(world.version.minor)
+            self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
+        elif features.dynamic_resources:
             self._manager = DRAManager(
                 config.name,
                 client,
@@ -95,8 +106,8 @@ class NodeDRA:
 
     @property
     def handlers(self) -> Mapping[str, PluginHandler]:
-        """Returns the handlers by type of plugin; none before 1.31, where drivers use another protocol."""
-        return {"DRAPlugin": self._handler} if self._offers_slices else {}
+        """Returns the handlers by type of plugin."""
+        return {"DRAPlugin": self._handler} if self._takes_plugins else {}
 
     @property
     def ready(self) -> bool:
@@ -106,7 +117,7 @@ class NodeDRA:
 
     def registered(self) -> list[str] | None:
         """Returns the drivers whose plugins are registered; None if the kubelet takes none."""
-        if not self._offers_slices:
+        if not self._takes_plugins:
             return None
         return sorted({plugin.driver for plugin in self.plugins.all()})
 
@@ -152,11 +163,15 @@ class NodeDRA:
         await self._handler.stop()
         await self.wiper.stop()
 
-    def _connect(self, driver: str, endpoint: str, service: str) -> "SocketPlugin":
+    def _connect(self, driver: str, endpoint: str, service: str) -> "SocketPlugin | ClassicSocketPlugin":
         from kubeskew.kubelet.dra.socket_plugin import (
             SocketPlugin,  # imports grpc, which the first socket needs anyway
         )
 
+        if not self._offers_slices:
+            from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
+
+            return ClassicSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
         return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)
 
     def _tell_health(self, driver: str, devices: Sequence[tuple[str, str]]) -> None:

@@ -22,12 +22,14 @@ class PodClaim(NamedTuple):
     owned: bool  # made for the pod, so the pod must own it
 
 
-def pod_claims(pod: Object, *, extended: bool) -> list[PodClaim]:
+def pod_claims(pod: Object, *, extended: bool, fixed_names: bool = False) -> list[PodClaim]:
     """Returns all claims of the pod, in order.
 
-    Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on.
+    Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on. `fixed_names`: a
+    generated claim is named after pod and entry, as up to 1.27.
     """
-    found = [_named(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
+    entries = pod["spec"].get("resourceClaims") or []
+    found = [_named(pod, entry, fixed_names=fixed_names) for entry in entries]
     claim_status = extended_claim(pod) if extended else None
     if claim_status is not None:
         found.append(PodClaim("", claim_status["resourceClaimName"], owned=False))
@@ -39,7 +41,7 @@ def extended_claim(pod: Object) -> Object | None:
     return (pod.get("status") or {}).get("extendedResourceClaimStatus")
 
 
-def _named(pod: Object, entry: Object) -> PodClaim:
+def _named(pod: Object, entry: Object, *, fixed_names: bool = False) -> PodClaim:
     source = entry.get("source") or entry  # nested up to 1.30
     if source.get("resourceClaimName"):
         return PodClaim(entry["name"], source["resourceClaimName"], owned=False)
@@ -47,6 +49,8 @@ def _named(pod: Object, entry: Object) -> PodClaim:
     if not source.get("resourceClaimTemplateName"):
         text = f'pod "{pod_name}", spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
         raise DeviceError(text)
+    if fixed_names:
+        return PodClaim(entry["name"], f"{pod_spec.name_of(pod)}-{entry['name']}", owned=True)
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []:
         if status["name"] == entry["name"]:
             return PodClaim(entry["name"], status.get("resourceClaimName"), owned=True)

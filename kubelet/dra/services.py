@@ -28,6 +28,16 @@ class ServiceRules:
     follows_connections: bool  # a driver whose plugins are all disconnected counts as gone
 
 
+def _classic(service: str) -> Callable[[Sequence[str]], str]:
+    """Returns what chooses the service of a kubelet up to 1.30: its own, whatever the plugin tells."""
+
+    def choose(versions: Sequence[str]) -> str:
+        _alpha(versions)
+        return service
+
+    return choose
+
+
 def rules_for(version: Version) -> ServiceRules:
     """Returns the row of the table."""
     minor = version.minor
@@ -35,8 +45,11 @@ def rules_for(version: Version) -> ServiceRules:
         text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
         taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
         return ServiceRules(_first_known, text, text, taken, several=True, follows_connections=True)
+    choose: Callable[[Sequence[str]], str] = _newest_or_alpha if minor >= 32 else _alpha
+    if minor <= 30:
+        choose = _classic({26: "v1alpha1", 27: "v1alpha2"}.get(minor, "v1alpha3"))
     return ServiceRules(
-        _newest_or_alpha if minor >= 32 else _alpha,
+        choose,
         "invalid versions of plugin {name}: {error}",
         "version check of plugin {name} failed: {error}",
         "endpoint {endpoint} already registered for plugin {name}",

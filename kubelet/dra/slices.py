@@ -16,7 +16,18 @@ _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0
 class SliceWiper:
     """Deletes slices of this node that have no driver (DRAPluginManager.wipeResourceSlices)."""
 
-    def __init__(self, client: APIClient, clock: Clock, slices: Ref, node_name: str, delay: float) -> None:
+    def __init__(
+        self,
+        client: APIClient,
+        clock: Clock,
+        slices: Ref,
+        node_name: str,
+        delay: float,
+        *,
+        active: bool = True,
+    ) -> None:
+        """Up to 1.30 (`active` False) slices are not the drivers' own."""
+        self._active = active
         self._client = client
         self._clock = clock
         self._slices = slices
@@ -44,7 +55,7 @@ class SliceWiper:
 
     def driver_left(self, driver: str) -> None:
         """Wipes the driver's slices unless it is back in time; a wipe that is pending keeps its time."""
-        if driver in self._pending:
+        if driver in self._pending or not self._active:
             return
         self._pending[driver] = asyncio.create_task(self._wipe_later(driver), name=f"wipe {driver}")
 

@@ -15,7 +15,7 @@ prepare it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class PreparedClaims:
     """The claims that one driver has prepared on one node."""
 
     def __init__(self, driver: str, record: Path, cdi: Path) -> None:
-        self._driver = driver
+        self.driver = self._driver = driver
         self._record = record
         self._cdi = cdi
         self._prepared: dict[str, Object] = orjson.loads(read_kept(record) or b"{}")  # by claim UID
@@ -73,6 +73,19 @@ class PreparedClaims:
         self._save()
         return devices
 
+    def prepare_handle(self, ref: ClaimRef, variables: Mapping[str, str]) -> Sequence[str]:
+        """Returns the CDI ids of a claim of classic DRA, whose containers get these variables."""
+        device = f"{ref.uid}"
+        ids = [f"{self._driver}/claim={device}"]
+        if variables:
+            write_spec(self._cdi_path(ref.uid), f"{self._driver}/claim", {device: dict(variables)})
+        else:
+            ids = []
+        devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": ids, "shareID": ""}]
+        self._prepared[ref.uid] = {**ref._asdict(), "devices": devices}
+        self._save()
+        return ids
+
     def unprepare(self, ref: ClaimRef) -> None:
         """Unprepares the claim; a claim that is not prepared is no error."""
         self._cdi_path(ref.uid).unlink(missing_ok=True)
@@ -100,10 +113,10 @@ class PreparedClaims:
             request = _base(result["request"])
             variables = found.setdefault(request, {})
             variables |= configured(self._driver, allocation.get("config") or [], result)
-            variables[_variable(request)] = "true"
-            variables[_variable(f"claim_{ref.name}_{request}")] = "true"
+            variables[variable(request)] = "true"
+            variables[variable(f"claim_{ref.name}_{request}")] = "true"
             names = [result["device"] for result in results if _base(result["request"]) == request]
-            variables[_variable(f"{self._driver}_{request}")] = ",".join(names)
+            variables[variable(f"{self._driver}_{request}")] = ",".join(names)
         return found
 
     def _cdi_path(self, uid: str) -> Path:
@@ -155,5 +168,5 @@ def _base(request: str) -> str:
     return request.split("/")[0]
 
 
-def _variable(text: str) -> str:
+def variable(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.classic_services import services_of
 from kubeskew.kubelet.drivers.services import DriverServices
 from kubeskew.kubelet.drivers.settings import Directories
 from kubeskew.kubelet.protocols import calling, registration
@@ -22,6 +23,7 @@ from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
 
 log = logging.getLogger(__name__)
 
+_LAST_CLASSIC = 30  # whose library knows handles
 _LONGEST_PATH = 107  # most bytes in the path of a Unix socket
 _HEALTH_SERVICE = ".DRAResourceHealth"
 _HEALTH, _STABLE_HEALTH = f"v1alpha1{_HEALTH_SERVICE}", f"v1{_HEALTH_SERVICE}"
@@ -59,7 +61,8 @@ class DriverEndpoints:
         self._driver = driver
         self._node = node
         supported = next(names for minor, names in _SUPPORTED if library.minor >= minor)
-        self._versions = _chosen(supported, apis)
+        self._library, self._apis = library, apis
+        self._versions = supported if library.minor <= _LAST_CLASSIC else _chosen(supported, apis)
         suffix = f"-{instance}" if instance else ""
         self._socket = directories.plugins / driver / f"dra{suffix}.sock"
         self._registrar = _registrar(directories.registrar, f"{driver}{suffix}")
@@ -69,7 +72,10 @@ class DriverEndpoints:
     async def start(self) -> None:
         """Starts to serve; raises OSError if a socket cannot be made."""
         plugin = calling.new_server()
-        self._services.serve(plugin, self._versions)
+        if self._library.minor <= _LAST_CLASSIC:
+            self._services.classic.serve(plugin, services_of(self._library, self._apis))
+        else:
+            self._services.serve(plugin, self._versions)
         await self._listen(plugin, self._socket)
         shown = calling.new_server()
         registration.GET_INFO.serve(shown, self._info)

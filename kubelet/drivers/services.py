@@ -19,6 +19,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
+from kubeskew.kubelet.drivers.classic_services import ClassicServices
 from kubeskew.kubelet.drivers.switches import Health, Switches
 from kubeskew.kubelet.protocols import dra, dra_health
 from kubeskew.kubelet.protocols.calling import Unary
@@ -57,6 +58,8 @@ class DriverServices:
         calls: CallLog,
     ) -> None:
         self.claims = claims
+        self.classic = ClassicServices(claims.driver, claims, calls)
+        self.classic.switches = switches
         self._calls = calls
         self._clock = clock
         self._get_claim = get_claim
@@ -67,7 +70,7 @@ class DriverServices:
 
     def turn(self, switches: Switches) -> None:
         """Sets the switches; calls that hang may go on, and health is reported again."""
-        self._switches = switches
+        self._switches = self.classic.switches = switches
         self.tell()
 
     def tell(self) -> None:

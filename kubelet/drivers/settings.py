@@ -31,6 +31,8 @@ from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, par
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.switches import Switches, parse
 
+_APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
+
 
 class Named(Protocol):
     """An entry of `nodes`."""
@@ -121,8 +123,8 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the versions of the DRA plugin's API in an entry; none mean all. Raises ValueError."""
     found = entry.get("pluginAPIs") or []
-    if not isinstance(found, list) or not set(found) <= {"v1", "v1beta1"}:
-        raise ValueError(f"pluginAPIs: expected a list of v1 and v1beta1, found {found!r}")
+    if not isinstance(found, list) or not set(found) <= _APIS:
+        raise ValueError(f"pluginAPIs: expected a list of {', '.join(sorted(_APIS))}, found {found!r}")
     return tuple(found)
 
 

@@ -203,7 +203,8 @@ class PodWorker:
             await services.devices.prepare(self.pod)
         except DeviceError as error:
             message = f"Failed to prepare dynamic resources: {error}"
-            services.recorder.event(self.pod, "Warning", "FailedPrepareDynamicResources", message)
+            if services.features.tells_failed_preparation:
+                services.recorder.event(self.pod, "Warning", "FailedPrepareDynamicResources", message)
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), message)
             return RETRY_SECONDS
         if not (self._gone or pod_spec.is_deleted(self.pod)):

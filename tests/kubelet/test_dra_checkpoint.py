@@ -105,18 +105,85 @@ def test_bytes_are_upstreams(tmp_path, names, checksum):
     assert orjson.loads((tmp_path / "dra_manager_state").read_bytes())["Checksum"] == checksum
 
 
-def test_older_bytes_are_upstreams(tmp_path):
-    """So does the older format's (state_checkpoint_test.go), lists that are not there among them."""
-    requests, ids = ("test request",), ("example.com/example=cdi-example",)
-    pod, driver = "139cdb46-f989-4f17-9561-ca10cfb509a6", "test-driver.cdi.k8s.io"
-    first = {driver: [PreparedDevice("worker-1", "dev-1", requests, ids)]}
-    second = {driver: [PreparedDevice("worker-1", "dev-2")]}
-    infos = [
-        ClaimInfo("default", "example-1", "067798be-454e-4be4-9047-1aa06aea63f7", {pod}, first),
-        ClaimInfo("default", "example-2", "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c", {pod}, second),
-    ]
-    CheckpointFile(tmp_path, codec_for(Version(30))).store(infos)
-    assert orjson.loads((tmp_path / "dra_manager_state").read_bytes())["checksum"] == 1191151426
+EXAMPLE = ("ns1", "claim-a", "c-1", {"p-1"}, "gpu.example.com", "gpu", "example.com/gpu=g0", "x")
+UPSTREAM = (
+    "default",
+    "example",
+    "067798be-454e-4be4-9047-1aa06aea63f7",
+    {"139cdb46-f989-4f17-9561-ca10cfb509a6"},
+    "test-driver.cdi.k8s.io",
+    "class-name",
+    "example.com/example=cdi-example",
+    '{"a": "b"}',
+)
+
+
+def classic_claim(namespace, name, uid, pods, driver, class_name, cdi_id, data):
+    devices = {driver: [PreparedDevice("", "", cdi_ids=(cdi_id,))]}
+    handles = ({"driverName": driver, "data": data},)
+    return ClaimInfo(
+        namespace, name, uid, pods, devices, driver=driver, class_name=class_name, handles=handles
+    )
+
+
+@pytest.mark.parametrize(
+    ("minor", "parts", "checksum"),
+    [
+        (27, UPSTREAM, 153446146),
+        (30, UPSTREAM, 113577689),
+        (27, EXAMPLE, 4291645839),
+        (28, EXAMPLE, 4228243268),
+        (29, EXAMPLE, 4228243268),
+        (30, EXAMPLE, 3420367557),
+    ],
+)
+def test_older_bytes_are_upstreams(tmp_path, minor, parts, checksum):
+    """So do those of releases in which drivers allocate (state_checkpoint_test.go, and real files)."""
+    CheckpointFile(tmp_path, codec_for(Version(minor))).store([classic_claim(*parts)])
+    stored = orjson.loads((tmp_path / "dra_manager_state").read_bytes())
+
+    assert stored["checksum"] == checksum
+    assert stored["version"] == "v1"
+    assert ("ResourceHandles" in stored["entries"][0]) is (minor >= 28)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "fits"),
+    [
+        (27, 28, True),
+        (27, 30, True),
+        (28, 29, True),
+        (29, 28, True),
+        (28, 27, False),
+        (29, 30, False),
+        (30, 29, False),
+        (30, 31, False),
+        (31, 30, False),
+    ],
+)
+def test_moves_between_releases_in_which_drivers_allocate(tmp_path, written, read, fits):
+    """A field of the API's own types is enough to break the file: 1.30 cannot read 1.29's (123552)."""
+    CheckpointFile(tmp_path, codec_for(Version(written))).store([classic_claim(*EXAMPLE)])
+    file = CheckpointFile(tmp_path, codec_for(Version(read)))
+    if not fits:
+        with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
+            file.load()
+        return
+    (restored,) = file.load()
+
+    assert restored.cdi_ids("") == ["example.com/gpu=g0"]
+    assert restored.handles[0]["driverName"] == "gpu.example.com"
+    assert restored.handles[0]["data"] == ("" if written == 27 else "x")
+
+
+def test_1_26_keeps_nothing(tmp_path):
+    """No file is written, and what another release left is not looked at."""
+    file = CheckpointFile(tmp_path, codec_for(Version(26)))
+    file.store([classic_claim(*EXAMPLE)])
+
+    assert not (tmp_path / "dra_manager_state").exists()
+    (tmp_path / "dra_manager_state").write_text("broken")
+    assert file.load() == []
 
 
 def test_a_new_node_gets_an_empty_checkpoint(tmp_path):

@@ -1,0 +1,292 @@
+"""The DRA manager up to 1.30: claims that drivers' controllers, or 1.30's scheduler, have allocated.
+
+Source: pkg/kubelet/cm/dra/manager.go, 1.26 to 1.30.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.claim_users import reservation
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin, HandleUse
+from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError, PluginRegistry, PreparedDevice
+from kubeskew.kubelet.dra.pod_claims import PodClaim, check_owner, pod_claims
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerFeatures:
+    """Named decisions of one release."""
+
+    fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
+    batches: bool  # since 1.28 a driver is called once for all claims of a pod
+    checks_cached: bool  # since 1.28 a claim is read again for each pod that uses it
+    skips_unused: bool  # since 1.28 claims that no container uses are checked, not prepared
+    reads_to_unprepare: bool  # 1.27: a claim that is gone from the API cannot be unprepared
+
+    @classmethod
+    def of(cls, minor: int) -> "ManagerFeatures":
+        return cls(
+            fixed_names=minor <= 27,
+            batches=minor >= 28,
+            checks_cached=minor >= 28,
+            skips_unused=minor >= 28,
+            reads_to_unprepare=minor == 27,
+        )
+
+
+class ClassicDRAManager:
+    """Implements `PodDevices` for one node."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        claims: Ref,
+        plugins: PluginRegistry,
+        cache: ClaimCache,
+        features: ManagerFeatures,
+    ) -> None:
+        self._client = client
+        self._claims = claims
+        self._plugins = plugins
+        self._cache = cache
+        self._features = features
+
+    # -- prepare
+
+    async def prepare(self, pod: Object) -> None:
+        """Prepare the pod's claims, in the order of its spec. Raises DeviceError."""
+        used = _used_entries(pod)
+        if not self._features.skips_unused and not used:
+            return
+        wanted: list[ClaimInfo] = []
+        for claim in self._named(pod, "prepare"):
+            info = await self._admitted(pod, claim, used)
+            if info is not None and not info.prepared:
+                wanted.append(info)
+        await self._call_prepare(wanted)
+        self._cache.save()
+
+    def _named(self, pod: Object, verb: str) -> list[PodClaim]:
+        try:
+            return pod_claims(pod, extended=False, fixed_names=self._features.fixed_names)
+        except DeviceError as error:
+            raise DeviceError(f"{verb} resource claim: {error}") from error
+
+    async def _admitted(self, pod: Object, claim: PodClaim, used: frozenset[str]) -> ClaimInfo | None:
+        """The claim's entry, with the pod as a user; None if there is nothing to prepare."""
+        if claim.claim is None:
+            return None
+        namespace, uid = pod_spec.namespace_of(pod), pod_spec.uid_of(pod)
+        info = self._cache.get(namespace, claim.claim)
+        if info is not None and not self._features.checks_cached:
+            info.pod_uids.add(uid)
+            return info
+        found = await self._fetch(pod, claim.claim)
+        if claim.owned:
+            check_owner(pod, found, groups=False)
+        claim_uid = found["metadata"]["uid"]
+        if reservation(found, pod, groups=False) is None:
+            raise DeviceError(
+                f"pod {pod_spec.name_of(pod)}({uid}) is not allowed to use resource claim "
+                f"{claim.claim}({claim_uid})"
+            )
+        if self._features.skips_unused and claim.entry not in used:
+            return None
+        if info is None:
+            info = ClaimInfo(namespace, claim.claim, claim_uid)
+            status = found["status"]
+            info.driver, info.class_name = status.get("driverName") or "", found["spec"]["resourceClassName"]
+            info.handles = _handles(status)
+            info.devices = {driver: [] for driver in _drivers(info)}
+        info.pod_uids.add(uid)
+        return info
+
+    async def _fetch(self, pod: Object, name: str) -> Object:
+        try:
+            return await self._client.get(self._claims, name, pod_spec.namespace_of(pod))
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            text = f"failed to fetch ResourceClaim {name} referenced by pod {pod_spec.name_of(pod)}: {error}"
+            raise DeviceError(text) from error
+
+    async def _call_prepare(self, infos: Sequence[ClaimInfo]) -> None:
+        if self._features.batches:
+            for driver, uses in _batches(infos).items():
+                await self._prepare_batch(self._plugin(driver, ": "), uses, infos)
+            for info in infos:
+                info.prepared = True
+            return
+        for info in infos:
+            for handle in info.handles:
+                await self._prepare_one(info, handle)
+            info.prepared = True
+            self._cache.add(info)
+            self._cache.save()
+
+    async def _prepare_batch(
+        self, plugin: ClassicSocketPlugin, uses: Sequence[HandleUse], infos: Sequence[ClaimInfo]
+    ) -> None:
+        by_uid = {info.uid: info for info in infos}
+        try:
+            answers = await plugin.prepare(uses)
+        except PluginError as error:
+            raise DeviceError(f"NodePrepareResources failed: {error}") from error
+        for uid, answer in answers.items():
+            info = by_uid.get(uid)
+            if info is None:
+                raise DeviceError(f"NodePrepareResources returned result for unknown claim UID {uid}")
+            if isinstance(answer, ClaimFailed):
+                where = f"{info.namespace}/{info.name}"
+                raise DeviceError(f"NodePrepareResources failed for claim {where}: {answer.error}")
+            info.set_devices(plugin.driver, [PreparedDevice("", "", cdi_ids=tuple(answer))])
+            self._cache.add(info)
+        self._cache.save()
+        if len(answers) < len(uses):
+            raise DeviceError(f"NodePrepareResources left out {len(uses) - len(answers)} claims")
+
+    async def _prepare_one(self, info: ClaimInfo, handle: Object) -> None:
+        driver = handle.get("driverName") or info.driver
+        plugin = self._plugin(driver, ", err=")
+        try:
+            answers = await plugin.prepare([HandleUse(info.ref, handle)])
+        except PluginError as error:
+            data = handle.get("data") or ""
+            raise DeviceError(
+                f"NodePrepareResource failed, claim UID: {info.uid}, claim name: {info.name}, "
+                f"resource handle: {data}, err: {error}"
+            ) from error
+        ids = answers[info.uid]
+        known = info.devices.get(driver) or []
+        if not isinstance(ids, ClaimFailed):
+            info.set_devices(driver, [*known, PreparedDevice("", "", cdi_ids=tuple(ids))])
+
+    def _plugin(self, driver: str, separator: str) -> ClassicSocketPlugin:
+        try:
+            plugin = self._plugins.get(driver)
+        except DeviceError as error:
+            text = f"failed to get DRA Plugin client for plugin name {driver}{separator}{error}"
+            raise DeviceError(text) from error
+        if not isinstance(plugin, ClassicSocketPlugin):
+            raise DeviceError(f"plugin {driver} speaks no service of this kubelet")
+        return plugin
+
+    # -- use
+
+    def for_container(self, pod: Object, container: Object) -> ContainerDevices:
+        """Returns the CDI ids of the claims that the container lists. Raises DeviceError."""
+        listed = {use["name"] for use in (container.get("resources") or {}).get("claims") or ()}
+        namespace, ids = pod_spec.namespace_of(pod), []
+        for claim in self._named(pod, "list") if listed else ():
+            if claim.entry not in listed or claim.claim is None:
+                continue
+            info = self._cache.get(namespace, claim.claim)
+            if info is None:
+                raise DeviceError(f"unable to get resource for namespace: {namespace}, claim: {claim.claim}")
+            ids += info.cdi_ids("")
+        return ContainerDevices(list(dict.fromkeys(ids)))
+
+    def add_health(self, pod: Object, status: Object) -> None:
+        """Does nothing: drivers tell of no health yet."""
+
+    # -- unprepare
+
+    async def unprepare(self, pod: Object) -> None:
+        """Give up the pod's use of its claims; those without another user go back. Raises DeviceError."""
+        namespace, uid = pod_spec.namespace_of(pod), pod_spec.uid_of(pod)
+        last: list[ClaimInfo] = []
+        for claim in self._named(pod, "unprepare"):
+            info = self._cache.get(namespace, claim.claim) if claim.claim is not None else None
+            if info is None or uid not in info.pod_uids:
+                continue
+            if len(info.pod_uids) > 1:
+                info.pod_uids.discard(uid)
+                continue
+            if self._features.reads_to_unprepare:
+                await self._fetch(pod, info.name)
+            last.append(info)
+        await self._call_unprepare(last)
+        for info in last:
+            self._cache.delete(info.namespace, info.name)
+        self._cache.save()
+
+    async def _call_unprepare(self, infos: Sequence[ClaimInfo]) -> None:
+        if self._features.batches:
+            for driver, uses in _batches(infos).items():
+                await self._unprepare_batch(self._plugin(driver, ": "), uses, infos)
+            return
+        for info in infos:
+            for handle in info.handles:
+                plugin = self._plugin(handle.get("driverName") or info.driver, ", err=")
+                ids = tuple(info.cdi_ids(""))
+                try:
+                    await plugin.unprepare([HandleUse(info.ref, handle, ids)])
+                except PluginError as error:
+                    raise DeviceError(
+                        f"NodeUnprepareResource failed, pod: {info.name}, claim UID: {info.uid}, "
+                        f"claim name: {info.name}, CDI devices: [{' '.join(ids)}], err: {error}"
+                    ) from error
+
+    async def _unprepare_batch(
+        self, plugin: ClassicSocketPlugin, uses: Sequence[HandleUse], infos: Sequence[ClaimInfo]
+    ) -> None:
+        by_uid = {info.uid: info for info in infos}
+        try:
+            answers = await plugin.unprepare(uses)
+        except PluginError as error:
+            raise DeviceError(f"NodeUnprepareResources failed: {error}") from error
+        for uid, answer in answers.items():
+            info = by_uid.get(uid)
+            if info is None:
+                raise DeviceError(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
+            if answer is not None:  # upstream prints an error that it does not have
+                where = f"{info.namespace}/{info.name}"
+                raise DeviceError(f"NodeUnprepareResources failed for claim {where}: %!s(<nil>)")
+        if len(answers) < len(uses):
+            raise DeviceError(f"NodeUnprepareResources left out {len(uses) - len(answers)} claims")
+
+    # -- reconcile
+
+    async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
+        """Does nothing: only since 1.31 what pods leave behind is looked for."""
+
+
+def _used_entries(pod: Object) -> frozenset[str]:
+    """The entries of spec.resourceClaims that some container lists."""
+    spec = pod["spec"]
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return frozenset(
+        use["name"]
+        for container in containers
+        for use in (container.get("resources") or {}).get("claims") or ()
+    )
+
+
+def _handles(status: Object) -> tuple[Object, ...]:
+    """The handles of an allocation. None means: the claim's driver, without data."""
+    allocation = status.get("allocation") or {}
+    if allocation.get("resourceHandle") is not None:  # 1.26
+        return ({"driverName": status.get("driverName") or "", "data": allocation["resourceHandle"]},)
+    handles = allocation.get("resourceHandles") or ()
+    return tuple(handles) or ({"driverName": status.get("driverName") or "", "data": ""},)
+
+
+def _drivers(info: ClaimInfo) -> list[str]:
+    return list(dict.fromkeys(handle.get("driverName") or info.driver for handle in info.handles))
+
+
+def _batches(infos: Sequence[ClaimInfo]) -> dict[str, list[HandleUse]]:
+    """driver → one entry per handle."""
+    batches: dict[str, list[HandleUse]] = {}
+    for info in infos:
+        for handle in info.handles:
+            driver = handle.get("driverName") or info.driver
+            batches.setdefault(driver, []).append(HandleUse(info.ref, handle, tuple(info.cdi_ids(""))))
+    return batches

@@ -1,0 +1,140 @@
+"""The gRPC services that kubelets of 1.26 to 1.30 call of a driver on one node.
+
+The example driver's handle is `{"EnvVars": {…}, "NodeName": "…"}`, as its controller writes it; of what
+1.30's scheduler allocates, parameters become variables `admin_KEY` and `user_KEY`, and the instances' names
+one more.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import orjson
+from grpc import aio
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.call_log import CallLog
+from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.switches import Switches
+from kubeskew.kubelet.protocols import dra_classic
+from kubeskew.kubelet.protocols.dra_classic import ClassicService
+from kubeskew.kubelet.protocols.errors import RpcError
+
+
+def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
+    """Returns the services that a driver serves which is built with this library; `apis` chooses some."""
+    known = [dra_classic.V1ALPHA1]
+    if library.minor == 27:
+        known = [dra_classic.V1ALPHA2]
+    elif library.minor >= 28:
+        known = [dra_classic.V1ALPHA2, dra_classic.V1ALPHA3]
+    return [service for service in known if not apis or service.name in apis]
+
+
+class ClassicServices:
+    """Answers for one node. `switches` is asked for anew with each call."""
+
+    def __init__(self, driver: str, claims: PreparedClaims, calls: CallLog) -> None:
+        self.switches = Switches()
+        self._driver = driver
+        self._claims = claims
+        self._calls = calls
+        self._serial = asyncio.Lock()
+
+    def serve(self, server: aio.Server, services: Sequence[ClassicService]) -> None:
+        for service in services:
+            self._serve(server, service)
+
+    def _serve(self, server: aio.Server, service: ClassicService) -> None:
+        handle = {
+            ("prepare", True): self._prepare_all,
+            ("unprepare", True): self._unprepare_all,
+            ("prepare", False): self._prepare_one,
+            ("unprepare", False): self._unprepare_one,
+        }
+        for verb, method in (("prepare", service.prepare), ("unprepare", service.unprepare)):
+            answer = handle[verb, service.batches]
+
+            async def called(request: Any, answer: Any = answer, method: Any = method) -> Any:
+                return await answer(request, method)
+
+            method.serve(server, called)
+
+    async def _prepare_one(self, request: Any, method: Any) -> Any:
+        ref = ClaimRef(request.namespace, request.claim_name, request.claim_uid)
+        self._refuse(method.name, [ref], self.switches.refuse_prepare)
+        async with self._serial:
+            ids = self._claims.prepare_handle(ref, self._variables(request.resource_handle, ()))
+        self._note(method.name, ref, ids)
+        return method.response(cdi_devices=ids)
+
+    async def _unprepare_one(self, request: Any, method: Any) -> Any:
+        ref = ClaimRef(request.namespace, request.claim_name, request.claim_uid)
+        self._refuse(method.name, [ref], self.switches.refuse_unprepare)
+        self._claims.unprepare(ref)
+        self._note(method.name, ref, ())
+        return method.response()
+
+    async def _prepare_all(self, request: Any, method: Any) -> Any:
+        refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+        self._refuse(method.name, refs, "")
+        response = method.response()
+        for ref, claim in zip(refs, request.claims, strict=True):
+            entry = response.claims[ref.uid]
+            if self.switches.refuse_prepare:
+                entry.error = self.switches.refuse_prepare
+                self._note(method.name, ref, (), entry.error)
+                continue
+            async with self._serial:
+                variables = self._variables(claim.resource_handle, claim.structured_resource_handle)
+                ids = self._claims.prepare_handle(ref, variables)
+            entry.cdi_devices.extend(ids)
+            self._note(method.name, ref, ids)
+        return response
+
+    async def _unprepare_all(self, request: Any, method: Any) -> Any:
+        refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+        self._refuse(method.name, refs, "")
+        response = method.response()
+        for ref in refs:
+            response.claims[ref.uid].error = self.switches.refuse_unprepare
+            if not self.switches.refuse_unprepare:
+                self._claims.unprepare(ref)
+            self._note(method.name, ref, (), self.switches.refuse_unprepare)
+        return response
+
+    def _refuse(self, call: str, refs: Sequence[ClaimRef], why: str) -> None:
+        """Raises RpcError if the whole call is to fail."""
+        why = why or self.switches.fail_calls
+        if why:
+            self._calls.append(call, refs, {}, why)
+            raise RpcError(grpc.StatusCode.UNKNOWN, why)
+
+    def _note(self, call: str, ref: ClaimRef, ids: Sequence[str], error: str = "") -> None:
+        devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": list(ids), "shareID": ""}]
+        self._calls.append(call, [ref], {ref.uid: {"error": error, "devices": devices if ids else []}})
+
+    def _variables(self, data: str, structured: Sequence[Any]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        if data:
+            try:
+                found = dict(orjson.loads(data).get("EnvVars") or {})
+            except (orjson.JSONDecodeError, AttributeError) as error:
+                raise RpcError(grpc.StatusCode.UNKNOWN, f"unmarshal resource handle: {error}") from error
+            found["claim"] = "true"
+        for handle in structured:
+            found |= _parameters("admin", handle.vendor_class_parameters.raw)
+            found |= _parameters("user", handle.vendor_claim_parameters.raw)
+            for result in handle.results:
+                found |= _parameters("user", result.vendor_request_parameters.raw)
+            names = [result.allocation_result_model.named_resources.name for result in handle.results]
+            found[variable(self._driver)] = ",".join(names)
+        return found
+
+
+def _parameters(kind: str, content: bytes) -> dict[str, str]:
+    values = orjson.loads(content) if content else None
+    if not isinstance(values, dict):
+        return {}
+    return {f"{kind}_{key.lower()}": str(value) for key, value in values.items()}

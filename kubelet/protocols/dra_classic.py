@@ -1,0 +1,99 @@
+"""The service of a DRA driver on a node, in the versions that kubelets of 1.26 to 1.30 call."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
+
+
+@dataclass(frozen=True)
+class ClassicService:
+    """One version: its two methods, and whether they take all claims at once."""
+
+    name: str
+    prepare: Unary[Any, Any]
+    unprepare: Unary[Any, Any]
+    batches: bool
+
+
+V1ALPHA1 = ClassicService(
+    "v1alpha1",
+    Unary(
+        "v1alpha1.Node",
+        "NodePrepareResource",
+        messages.NodePrepareResourceRequest,
+        messages.NodePrepareResourceAnswer,
+    ),
+    Unary(
+        "v1alpha1.Node",
+        "NodeUnprepareResource",
+        messages.NodeUnprepareResourceOldRequest,
+        messages.NodeUnprepareResourceAnswer,
+    ),
+    batches=False,
+)
+V1ALPHA2 = ClassicService(
+    "v1alpha2",
+    Unary(
+        "v1alpha2.Node",
+        "NodePrepareResource",
+        messages.NodePrepareResourceRequest,
+        messages.NodePrepareResourceAnswer,
+    ),
+    Unary(
+        "v1alpha2.Node",
+        "NodeUnprepareResource",
+        messages.NodeUnprepareResourceRequest,
+        messages.NodeUnprepareResourceAnswer,
+    ),
+    batches=False,
+)
+V1ALPHA3 = ClassicService(
+    "v1alpha3",
+    Unary(
+        "v1alpha3.Node",
+        "NodePrepareResources",
+        messages.NodePrepareResourcesRequest,
+        messages.NodePrepareResourcesResponse,
+    ),
+    Unary(
+        "v1alpha3.Node",
+        "NodeUnprepareResources",
+        messages.NodeUnprepareResourcesRequest,
+        messages.NodeUnprepareResourcesResponse,
+    ),
+    batches=True,
+)
+
+
+def structured_messages(handle: dict[str, Any]) -> list[Any]:
+    """Returns what a handle says of the scheduler's allocation, as messages; none in a driver's handle."""
+    import orjson
+
+    value = handle.get("structuredData")
+    if value is None:
+        return []
+
+    def raw(parameters: Any) -> Any:
+        return None if parameters is None else messages.RawExtension(raw=orjson.dumps(parameters))
+
+    results = [
+        messages.DriverAllocationResult(
+            vendor_request_parameters=raw(result.get("vendorRequestParameters")),
+            allocation_result_model=messages.AllocationResultModel(
+                named_resources=messages.NamedResourcesAllocationResult(
+                    name=(result.get("namedResources") or {}).get("name", "")
+                )
+            ),
+        )
+        for result in value.get("results") or ()
+    ]
+    return [
+        messages.StructuredResourceHandle(
+            vendor_class_parameters=raw(value.get("vendorClassParameters")),
+            vendor_claim_parameters=raw(value.get("vendorClaimParameters")),
+            node_name=value.get("nodeName") or "",
+            results=results,
+        )
+    ]
