@@ -300,8 +300,8 @@ class RequestFeatures:
             and gates.enabled("AllowUnsafeMalformedObjectDeletion")
         )
     )
-    # To delete a readable object so is a conflict, and there are dry runs.
-    readable_is_conflict: bool = since(37)
+    readable_is_conflict: bool = since(37)  # to delete a readable object so
+    unsafe_dry_runs: bool = since(37)  # of such deletions (134037)
     tells_first_unreadable: bool = since(37)  # failed lists tell the first error
     # Lists and watches that the watch cache answers; what they get while it cannot be filled (KEP-4568).
     lists_from_cache: bool = gate("ConsistentListFromCache")  # of the newest revision, too

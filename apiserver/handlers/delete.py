@@ -35,7 +35,9 @@ async def delete(request: Request, scope: Scope) -> Response:
     """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
     form = rendering.form_of(request)
     unsafe = scope.registry.tells_corruption
-    options = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
+    dry_runs = scope.services.features.requests.unsafe_dry_runs
+    body = await _body(request, scope)
+    options = parameters.delete_options(request, body, unsafe=unsafe, unsafe_dry_runs=dry_runs)
     write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
     if options.get(UNSAFE):
         await unsafe_deleting.delete(scope.registry, request.info.name, options, write)

@@ -194,9 +194,11 @@ def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
     return [field.not_supported("dryRun", list(values), ("All",))]
 
 
-def _unsafe_problems(options: Object) -> list[FieldError]:
+def _unsafe_problems(options: Object, *, dry_runs: bool) -> list[FieldError]:
     """Everything else that a deletion of what cannot be read must not ask for."""
-    others = ("dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
+    others = ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"]
+    if not dry_runs:
+        others.insert(0, "dryRun")
     given = (name for name in others if options.get(name) not in (None, []))
     return [field.invalid(UNSAFE, True, f"cannot be set together with .{name}") for name in given]
 
@@ -207,10 +209,12 @@ def _preconditions(request: Request) -> Object | None:
     return {name: value for name, value in given.items() if value} or None
 
 
-def delete_options(request: Request, body: Object | None, *, unsafe: bool = False) -> Object:
+def delete_options(
+    request: Request, body: Object | None, *, unsafe: bool = False, unsafe_dry_runs: bool = False
+) -> Object:
     """DeleteOptions of the body, or of the query if there is none; checked. Raises 400 and 422.
 
-    The option to delete what cannot be read is only known if `unsafe`.
+    The option to delete what cannot be read is only known if `unsafe`, for dry runs if `unsafe_dry_runs`.
     """
     if body is not None:
         options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
@@ -236,6 +240,6 @@ def delete_options(request: Request, body: Object | None, *, unsafe: bool = Fals
         problems.append(field.not_supported("propagationPolicy", policy, known))
     problems += dry_run_problems(options.get("dryRun") or [])
     if options.get(UNSAFE):
-        problems += _unsafe_problems(options)
+        problems += _unsafe_problems(options, dry_runs=unsafe_dry_runs)
     refuse("DeleteOptions", problems)
     return options

@@ -334,6 +334,16 @@ async def test_an_unsafe_deletion_spares_what_can_be_read(minor, code, said):
     await close_server(server)
 
 
+async def test_a_dry_run_of_an_unsafe_deletion():
+    """Since 1.37 there are dry runs, which leave the object."""
+    server, api, _ = await damaged_server(CUT, 37)
+
+    assert (await api.delete(f"{MAPS}/bad", {UNSAFE: True, "dryRun": ["All"]})).body["status"] == "Success"
+
+    assert (await api.get(f"{MAPS}/bad")).status == 500
+    await close_server(server)
+
+
 async def test_an_unsafe_deletion_is_refused():
     """It takes a verb of its own, goes with no other option, and is of one object."""
     server, api, _ = await damaged_server(CUT, **{GATE: True})
