@@ -10,7 +10,7 @@ from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.leader import LeaderElector
 from kubeskew.apimachinery.client.queue_metrics import QueueMetrics
 from kubeskew.apimachinery.client.rest import user_agent
-from kubeskew.apimachinery.component import ComponentContext, World
+from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.controllers.autoscaling.controller import HorizontalController
 from kubeskew.controllers.certificates.approving import ApprovingController
 from kubeskew.controllers.certificates.cleaning import CleaningController
@@ -87,9 +87,6 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (CleaningController, ""),
 )
 
-# Of resource.k8s.io, instead of which preview releases have what their drafts describe.
-_NOT_IN_PREVIEWS = (ResourceClaimController,)
-
 # Older names that --controllers accepts, from before 1.28 (upstream, cmd/kube-controller-manager/names).
 ALIASES = {
     "clusterrole-aggregation": "clusterrole-aggregation-controller",
@@ -136,13 +133,6 @@ class ManagerOptions:
     own_accounts: bool = False  # each controller has its own account; else all use the manager's
     authority: tuple[bytes, bytes] | None = None  # certificate and key, PEM
     account_key: bytes = b""  # PEM
-
-
-def has_api(controller: type[Controller], gate: str, world: World) -> bool:
-    """Decides whether what a controller works on is there at this version, with these gates."""
-    if controller in _NOT_IN_PREVIEWS and world.version.preview:
-        return False
-    return not gate or world.gates.enabled(gate)
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
@@ -209,7 +199,8 @@ class Manager:
                 replace(context, used=[], client=accounts.of(controller.name) if accounts else context.client)
             )
             for controller, gate in CONTROLLERS
-            if is_enabled(controller.name, self._options.controllers) and has_api(controller, gate, world)
+            if is_enabled(controller.name, self._options.controllers)
+            and (not gate or world.gates.enabled(gate))
         ]
         informers.start()
         for controller in controllers:

@@ -85,6 +85,8 @@ CUSTOM_RESOURCE_DEFINITIONS = Ref(
 _DRA_VERSIONS = {26: "v1alpha1", 27: "v1alpha2", 28: "v1alpha2", 29: "v1alpha2", 30: "v1alpha2",
                  31: "v1alpha3", 32: "v1beta1", 33: "v1beta1"}  # fmt: skip
 _DRA_LATEST = "v1"
+# The group and version in which a preview release has claims and classes.
+_DRAFTS = {"kep3063": ("cdi.k8s.io", "v1alpha1")}
 
 
 _GROUP = "resource.k8s.io"
@@ -92,7 +94,10 @@ _GROUP = "resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class DRARefs:
-    """The resources of `resource.k8s.io` as the components of one release speak them."""
+    """The resources of `resource.k8s.io` as the components of one release speak them.
+
+    In 1.25+kep3063 they are of `cdi.k8s.io`, which has neither templates nor slices.
+    """
 
     version: str
     claims: Ref
@@ -104,8 +109,7 @@ class DRARefs:
 def dra_refs(version: Version) -> DRARefs:
     """Returns the DRA API versions that a component of release `version` uses: e.g. v1beta1 at 1.32 and
     1.33, v1 from 1.34 on."""
-    spoken = _DRA_VERSIONS.get(version.minor, _DRA_LATEST)
-    group = _GROUP
+    group, spoken = _DRAFTS.get(version.preview, (_GROUP, _DRA_VERSIONS.get(version.minor, _DRA_LATEST)))
     classes = (
         ("resourceclasses", "ResourceClass") if version.minor <= 30 else ("deviceclasses", "DeviceClass")
     )

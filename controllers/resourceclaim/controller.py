@@ -1,6 +1,7 @@
 """The loop: which pods and claims to look at, and what is done about each.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36. As KEP-3063's draft has it, it is
+pkg/controller/volume/ephemeral of 1.25 with other types, and drops reservations, too.
 """
 
 from collections.abc import Awaitable, Callable
@@ -50,7 +51,8 @@ class ResourceClaimController(Controller):
         self._deleted: dict[str, None] = {}  # uids of pods seen deleted, oldest first
         self._pods = context.informer(PODS)
         self._claims = context.informer(self._refs.claims)
-        informers = self._claims, context.informer(self._refs.claim_templates)
+        inline = self._features.inline_templates
+        informers = self._claims, None if inline else context.informer(self._refs.claim_templates)
         self._groups = PodGroups(context)
         self._metrics = ClaimMetrics(context.registry, version, self._claims.list)
         self._maker = ClaimMaker(
@@ -183,7 +185,7 @@ class ResourceClaimController(Controller):
     async def _provide(self, owner: Owner, entry: Object) -> str:
         """Returns the claim of a pod: its own, or that of its group, once it is there."""
         group = self._groups.owner_for(owner.obj, entry)
-        if group is None or self._features.template_name(entry) is None:
+        if group is None or not self._features.has_template(entry):
             return await self._maker.provide(owner, entry)
         claim = self._maker.made_for(group, entry["name"])
         name = claim["metadata"]["name"] if claim is not None else ""

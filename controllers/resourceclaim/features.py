@@ -30,6 +30,8 @@ class ClaimError(SyncError):
 class ResourceClaimFeatures:
     """Named decisions of one release."""
 
+    inline_templates: bool  # KEP-3063 as drafted: spec.resourceClaims[].template, instead of a name
+    any_users: bool  # KEP-3063 as drafted: users are owner references, and need not be pods
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     generated_names: bool  # since 1.28, recorded in status.resourceClaimStatuses
     dashed_names: bool  # since 1.29 a hyphen stands before the random part (pull request 120336)
@@ -47,13 +49,15 @@ class ResourceClaimFeatures:
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "ResourceClaimFeatures":
-        minor = version.minor
+        minor, drafted = version.minor, version.preview == "kep3063"
         controllers = minor <= 30 or (minor == 31 and gates.enabled("DRAControlPlaneController"))
         finalizer = "resource.kubernetes.io/delete-protection"
         if minor < 31:
             finalizer = "dra.k8s.io/delete-protection" if minor == 30 else ""
         return cls(
-            nested_source=minor <= 30,
+            inline_templates=drafted,
+            any_users=drafted,
+            nested_source=minor <= 30 and not drafted,
             generated_names=minor >= 28,
             dashed_names=minor >= 29,
             finalizer=finalizer,
@@ -72,6 +76,12 @@ class ResourceClaimFeatures:
     def _source(self, pod_claim: Object) -> Object:
         return pod_claim.get("source") or {} if self.nested_source else pod_claim
 
+    def has_template(self, pod_claim: Object) -> bool:
+        """Returns whether the claim of the entry is to be made."""
+        if self.inline_templates:
+            return pod_claim.get("template") is not None
+        return self.template_name(pod_claim) is not None
+
     def template_name(self, pod_claim: Object) -> str | None:
         found: str | None = self._source(pod_claim).get("resourceClaimTemplateName")
         return found
@@ -85,7 +95,7 @@ class ResourceClaimFeatures:
         if source.get("resourceClaimName") is not None:
             return source["resourceClaimName"], False
         metadata, name = pod["metadata"], pod_claim["name"]
-        if source.get("resourceClaimTemplateName") is None:
+        if not self.has_template(pod_claim):
             raise ClaimError(
                 f'pod "{metadata.get("namespace", "")}/{metadata["name"]}", spec.resourceClaim "{name}": '
                 "none of the supported fields are set"
@@ -182,13 +192,16 @@ def is_done(pod: Object) -> bool:
 
 
 def is_pod_reference(consumer: Object) -> bool:
+    """Returns whether the consumer is a pod; owner references (KEP-3063 as drafted) say so by their kind."""
+    if "kind" in consumer:
+        return (consumer.get("apiVersion"), consumer["kind"]) == ("v1", "Pod")
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
 
 
 def asks_admin_access(template: Object) -> bool:
     """Returns whether a request has admin access; v1alpha3 and v1beta1 have the field in the request
     itself."""
-    requests: list[Any] = ((template["spec"].get("spec") or {}).get("devices") or {}).get("requests") or []
+    requests: list[Any] = ((template.get("spec") or {}).get("devices") or {}).get("requests") or []
     return any(
         (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
         for request in requests

@@ -47,12 +47,13 @@ class ClaimMaker:
         client: APIClient,
         refs: DRARefs,
         features: ResourceClaimFeatures,
-        informers: tuple[Informer, Informer],
+        informers: tuple[Informer, Informer | None],
         metrics: ClaimMetrics,
         *,
         admin_access: bool,
     ) -> None:
-        """`informers` are those of claims, which gets an index by owner, and of templates."""
+        """`informers` are those of claims, which gets an index by owner, and of templates,
+        None where pods hold these themselves."""
         self._client = client
         self._refs = refs
         self._features = features
@@ -91,10 +92,9 @@ class ClaimMaker:
                 resourceclaim_features.check_owner(owner.obj, claim)
             if name is None or (claim is not None and (not owned or owner.uid in _owner_uids(claim))):
                 return ""
-        template_name = self._features.template_name(entry)
-        if template_name is None:
+        if not self._features.has_template(entry):
             return ""  # a claim that somebody else has yet to make
-        claim = self.made_for(owner, entry["name"]) or await self._create(owner, entry["name"], template_name)
+        claim = self.made_for(owner, entry["name"]) or await self._create(owner, entry)
         made: str = claim["metadata"]["name"]
         return made if self._features.generated_names else ""
 
@@ -106,15 +106,25 @@ class ClaimMaker:
                 return claim
         return self._made.get(owner.uid, {}).get(entry_name)
 
-    async def _create(self, owner: Owner, entry_name: str, template_name: str) -> Object:
-        template = self._templates.get(owner.obj["metadata"]["namespace"], template_name)
+    def _template(self, owner: Owner, entry: Object) -> Object:
+        """Returns metadata and spec of the claim to make. Raises ClaimError."""
+        if self._templates is None:
+            inline: Object = entry["template"]
+            return inline
+        name = self._features.template_name(entry) or ""
+        template = self._templates.get(owner.obj["metadata"]["namespace"], name)
         if template is None:
             kind = f"resourceclaimtemplate.{self._refs.claim_templates.group}"
-            raise ClaimError(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
+            raise ClaimError(f'resource claim template "{name}": {kind} "{name}" not found')
+        found: Object = template["spec"]
+        return found
+
+    async def _create(self, owner: Owner, entry: Object) -> Object:
+        template = self._template(owner, entry)
         asks_admin_access = resourceclaim_features.asks_admin_access(template)
         if asks_admin_access and not self._admin_access:
             raise ClaimError("admin access is requested, but the feature is disabled")
-        claim = self._claim_from(template, owner, entry_name)
+        claim = self._claim_from(template, owner, entry["name"])
         try:
             made = await self._client.create(self._refs.claims, claim)
         except StatusError as error:
@@ -122,11 +132,11 @@ class ClaimMaker:
             # Upstream prints the name here, which is still empty.
             raise ClaimError(f"create ResourceClaim {claim['metadata'].get('name', '')}: {error}") from error
         self._metrics.created(success=True, admin_access=asks_admin_access, owner=owner.ref)
-        self._made.setdefault(owner.uid, {})[entry_name] = made
+        self._made.setdefault(owner.uid, {})[entry["name"]] = made
         return made
 
     def _claim_from(self, template: Object, owner: Owner, entry_name: str) -> Object:
-        wanted, metadata = template["spec"].get("metadata") or {}, owner.obj["metadata"]
+        wanted, metadata = template.get("metadata") or {}, owner.obj["metadata"]
         annotations: Object = dict(wanted.get("annotations") or {})
         if self._features.generated_names:
             annotations[POD_CLAIM_ANNOTATION] = entry_name
@@ -152,7 +162,7 @@ class ClaimMaker:
             "apiVersion": ref.api_version,
             "kind": ref.kind,
             "metadata": claim_metadata,
-            "spec": template["spec"].get("spec") or {},
+            "spec": template.get("spec") or {},
         }
 
     async def record(self, owner: Owner, made: dict[str, str]) -> None:

@@ -29,6 +29,7 @@ class ClaimMetrics(Collector):
     ) -> None:
         self._registry = registry
         self._minor = version.minor
+        self._drafted = version.preview == "kep3063"
         self._claims = claims
         self._creations: Counts[tuple[str, str, str, str]] = Counts()  # by _CREATION
         registry.register(self)
@@ -71,10 +72,12 @@ class ClaimMetrics(Collector):
         yield present
 
     def _before_statuses(self) -> Iterator[Metric]:
-        prefix = "resourceclaim_controller_"
+        prefix, attempted = "resourceclaim_controller_", "create_attempts"
+        if self._drafted:
+            prefix, attempted = "resource_controller_", "create"
         attempts = sum(self._creations.values())
         failures = sum(count for (status, *_), count in self._creations.items() if status == "failure")
-        yield CounterMetricFamily(f"{prefix}create_attempts", "Attempts to create a claim.", value=attempts)
+        yield CounterMetricFamily(f"{prefix}{attempted}", "Attempts to create a claim.", value=attempts)
         yield CounterMetricFamily(f"{prefix}create_failures", "Failed attempts.", value=failures)
         if self._minor < _CLAIMS_SINCE:
             return

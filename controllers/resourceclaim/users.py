@@ -43,6 +43,8 @@ class ReservedFor:
             if pod is not None and self._features.releases_done and resourceclaim_features.is_done(pod):
                 return False
             return await self._is_there(PODS, pod, namespace, consumer)
+        if self._features.any_users:
+            return True
         if not self._features.pod_groups:
             raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
         if is_pod_group(consumer) and self._groups.enabled and self._groups.informer is not None:

@@ -24,7 +24,7 @@ from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.controllers.framework.base import ControllerContext
 from kubeskew.controllers.framework.client_builder import account_of
-from kubeskew.controllers.manager import CONTROLLERS, has_api
+from kubeskew.controllers.manager import CONTROLLERS
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
@@ -136,7 +136,7 @@ class Components:
         self.controllers = [
             kind(replace(context, used=[], client=self._client(self._account(kind.name))))
             for kind, gate in CONTROLLERS
-            if has_api(kind, gate, world)
+            if not gate or world.gates.enabled(gate)
         ]
         self.informers = informers
         self.scheduler = SchedulerService(world, self._client(SCHEDULER), CollectorRegistry())

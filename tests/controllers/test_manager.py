@@ -9,20 +9,15 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
-from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, Health, World
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, Health
 from kubeskew.controllers import cli
 from kubeskew.controllers.manager import (
     CONTROLLERS,
     Manager,
     ManagerOptions,
-    has_api,
     is_enabled,
     unknown_controllers,
 )
-from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
 
 
 @pytest.mark.parametrize(
@@ -51,16 +46,6 @@ def test_controllers_have_distinct_names():
     names = [controller.name for controller, _ in CONTROLLERS]
 
     assert len(set(names)) == len(names)
-
-
-@pytest.mark.parametrize(
-    ("version", "there"), [(Version(25, "kep3063"), False), (Version(30), False), (Version(36), True)]
-)
-def test_claims_have_a_controller_where_their_api_and_gate_are(version, there):
-    """A preview release has another API for claims; elsewhere the gate decides."""
-    world = World(version, FeatureGates(version), SystemClock(), SeededEntropy(1))
-
-    assert has_api(ResourceClaimController, "DynamicResourceAllocation", world) is there
 
 
 def test_the_command_refuses_unknown_controllers(tmp_path):
