@@ -22,6 +22,7 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.metrics.metrics import Metrics
 from kubeskew.scheduler.plugins.dynamicresources.classic.dra_manager import ClassicState
 from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
+from kubeskew.scheduler.plugins.dynamicresources.drafted.dra_manager import DraftedState
 from kubeskew.scheduler.plugins.registry import PluginContext
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 from kubeskew.scheduler.reporting import Reporter
@@ -29,6 +30,8 @@ from kubeskew.scheduler.schedule_one import Scheduler
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+AnyState = DynamicState | ClassicState | DraftedState
 
 
 class SchedulerService:
@@ -86,10 +89,12 @@ class SchedulerService:
         self.leading = False
         self._watch_sizes()
 
-    def _dynamic_state(self, world: World) -> DynamicState | ClassicState:
+    def _dynamic_state(self, world: World) -> AnyState:
         classic = self._features.classic
         if classic is None or classic.beside_devices:
             return DynamicState(world, self._features)
+        if classic.drafted:
+            return DraftedState(world, self._features, classic)
         return ClassicState(world, self._features, classic)
 
     def _handle(self, world: World, client: APIClient, name: str) -> Handle:
@@ -106,7 +111,7 @@ class SchedulerService:
         )
 
     def _profiles(
-        self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState | ClassicState
+        self, settings: SchedulerSettings, handle: Handle, dynamic: AnyState
     ) -> tuple[list[Profile], dict[str, NodeFilter]]:
         """Returns the profiles, and what runs the filters of each."""
         made, filters = [], {}

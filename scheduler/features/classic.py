@@ -15,6 +15,9 @@ _LAST = 31
 class ClassicFeatures:
     """Named decisions of one scheduler."""
 
+    drafted: bool  # KEP-3063 as drafted: claims themselves say what is negotiated about them
+    group: str  # of claims, as errors name it
+    inline_templates: bool  # KEP-3063 as drafted: spec.resourceClaims[].template, instead of a name
     context_kind: str  # as errors name it
     beside_devices: bool  # 1.31: `spec.controller` tells which claims are not the scheduler's own
     named_resources: bool  # 1.30: classes may leave the allocation to the scheduler
@@ -41,16 +44,23 @@ class ClassicFeatures:
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "ClassicFeatures | None":
         """Returns None where no controller of a driver is talked to."""
-        minor = version.minor
-        if minor > _LAST or version.preview or not gates.enabled("DynamicResourceAllocation"):
+        minor, drafted = version.minor, version.preview == "kep3063"
+        if (
+            minor > _LAST
+            or (version.preview and not drafted)
+            or not gates.enabled("DynamicResourceAllocation")
+        ):
             return None
         if minor == _LAST and not gates.enabled("DRAControlPlaneController"):
             return None
         return cls(
+            drafted=drafted,
+            group="cdi.k8s.io" if drafted else "resource.k8s.io",
+            inline_templates=drafted,
             context_kind="PodScheduling" if minor <= 26 else "PodSchedulingContext",
             beside_devices=minor == _LAST,
             named_resources=minor == 30,
-            nested_source=minor <= 30,
+            nested_source=minor <= 30 and not drafted,
             fixed_names=minor <= 27,
             assumes=minor >= 30,
             shareable_flag=minor <= 30,

@@ -45,8 +45,9 @@ class SchedulerFeatures:
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerFeatures":
-        # Previews have another API, which the plugin does not know.
-        dynamic_resources = gates.enabled("DynamicResourceAllocation") and not version.preview
+        # Other previews have an API that no plugin knows.
+        known = version.preview in ("", "kep3063")
+        dynamic_resources = gates.enabled("DynamicResourceAllocation") and known
         dynamic = dynamic_resources and version.minor >= _STRUCTURED_SINCE
         extended = gates.enabled("DRAExtendedResource")
         return cls(

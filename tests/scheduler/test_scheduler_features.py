@@ -10,7 +10,8 @@ from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 @pytest.mark.parametrize(
     ("version", "gates", "plugin", "devices", "drivers"),
     [
-        ("1.25+kep3063", {}, False, False, False),
+        ("1.25+kep3063", {}, True, False, True),
+        ("1.25+kep3063", {"DynamicResourceAllocation": False}, False, False, False),
         ("1.26", {}, False, False, False),
         ("1.26", {"DynamicResourceAllocation": True}, True, False, True),
         ("1.30", {"DynamicResourceAllocation": True}, True, False, True),

@@ -1,16 +1,15 @@
 """Everything that classic dynamic resources need besides their plugin, kept current by informers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
-from kubeskew.apimachinery.client.refs import Ref, parameters_refs, scheduling_context_ref
+from kubeskew.apimachinery.client.refs import parameters_refs, scheduling_context_ref
 from kubeskew.apimachinery.component import World
-from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
-from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import PlainEdge
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
@@ -20,10 +19,8 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Nego
 from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import ClassicDynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
+from kubeskew.scheduler.plugins.dynamicresources.following import follow, follow_classes, moves
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
-
-_CLASSES = EventResource.RESOURCE_CLASS
-_CHANGES = {False: (Action.ADD, "Add"), True: (Action.UPDATE, "Update")}
 
 
 class ClassicState:
@@ -59,13 +56,12 @@ class ClassicState:
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
         """Follow claims, classes and contexts; tell the queue what changed."""
-        self._queue = queue
         books, refs = self._books, self._edge.refs
         self.claims.listener = queue.move
         books.contexts.listener = queue.move
-        _follow(factory, refs.claims, self.claims.set_claim, self.claims.remove_claim)
-        _follow(factory, self._contexts_ref, books.contexts.set_context, books.contexts.remove_context)
-        _follow(factory, refs.device_classes, self._class_changed, self._class_removed)
+        follow(factory, refs.claims, self.claims.set_claim, self.claims.remove_claim)
+        follow(factory, self._contexts_ref, books.contexts.set_context, books.contexts.remove_context)
+        follow_classes(factory, refs.device_classes, books.classes, queue)
         if self._classic.named_resources:
             of_classes, of_claims = parameters_refs(self._world.version)
             informers = factory.informer(of_classes), factory.informer(of_claims)
@@ -76,27 +72,5 @@ class ClassicState:
                 (EventResource.RESOURCE_CLASS_PARAMETERS, EventResource.RESOURCE_CLAIM_PARAMETERS),
                 strict=True,
             ):
-                moved = _moves(queue, resource)
+                moved = moves(queue, resource)
                 informer.add_handler(partial(moved, None), moved)
-
-    def _class_changed(self, new: Object) -> None:
-        old = self._books.classes.get(new["metadata"]["name"])
-        self._books.classes[new["metadata"]["name"]] = new
-        _moves(self._queue, _CLASSES)(old, new)
-
-    def _class_removed(self, old: Object) -> None:
-        self._books.classes.pop(old["metadata"]["name"], None)
-
-
-def _follow(
-    factory: InformerFactory, ref: Ref, changed: Callable[[Object], None], removed: Callable[[Object], None]
-) -> None:
-    factory.informer(ref).add_handler(changed, lambda _, new: changed(new), removed)
-
-
-def _moves(queue: SchedulingQueue, resource: EventResource) -> Callable[[Object | None, Object], None]:
-    def moved(old: Object | None, new: Object) -> None:
-        action, name = _CHANGES[old is not None]
-        queue.move(ClusterEvent(resource, action, f"{resource}{name}"), old, new)
-
-    return moved

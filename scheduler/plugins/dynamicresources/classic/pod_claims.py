@@ -33,7 +33,7 @@ def names(pod: Object, features: ClassicFeatures) -> Iterator[tuple[str, str, bo
         source = (entry.get("source") or {}) if features.nested_source else entry
         if source.get("resourceClaimName"):
             yield entry["name"], source["resourceClaimName"], False
-        elif not source.get("resourceClaimTemplateName"):
+        elif not source.get("template" if features.inline_templates else "resourceClaimTemplateName"):
             raise ClaimNotUsable(
                 f'{where}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
             )
@@ -86,7 +86,7 @@ class ClassicPodClaims:
             return f'waiting for dynamic resource controller to create the resourceclaim "{name}"'
         if self._features.assumes:
             return f'could not find ResourceClaim "{namespace}/{name}"'
-        return f'resourceclaim.resource.k8s.io "{name}" not found'
+        return f'resourceclaim.{self._features.group} "{name}" not found'
 
     def check(self, pod: Object, claim: Object) -> None:
         """Raises ClaimNotUsable for a claim that somebody else has to change first."""
