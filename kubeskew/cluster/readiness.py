@@ -16,6 +16,7 @@ POLL_SECONDS = 0.01
 _WAIT_SECONDS = 0.3  # that a component may take to answer, until it is ready
 _POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
 _NOT_LEADING = "leading: not leading"
+_UNSERVED = "the API server cannot list"
 
 Progress = Callable[[str], None]
 
@@ -66,12 +67,25 @@ async def _wait_one(
         lacking = await probes.missing(process, state.killed_nodes, _WAIT_SECONDS)
         if lacking and process.kind == "kubelet":
             await _check_kubelets(probes, process)
+        if _UNSERVED in lacking and _differs_from_servers(state, process):
+            progress(f"{process.name} waits for an API server that serves what it needs: {lacking}")
+            return ""
         return lacking
 
     try:
         await wait_until(process.name, missing, check_alive, tell)
     except ClusterError as error:
         raise ClusterError(f"{error}\nSee its log: {log}") from None
+
+
+def _differs_from_servers(state: State, process: Process) -> bool:
+    """Returns whether an API server has another version or other gates than the process.
+
+    What such a component lacks can come with the API server's own change, as on a way down; until then it
+    does nothing, as upstream's, which waits for its caches without an end.
+    """
+    same = process.version, process.gates
+    return any((server.version, server.gates) != same for server in state.of_kind("apiserver"))
 
 
 async def _check_kubelets(probes: Probes, process: Process) -> None:

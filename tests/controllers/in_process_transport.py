@@ -17,7 +17,7 @@ from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.controllers.framework.base import ControllerContext
-from kubeskew.controllers.manager import CONTROLLERS, has_api
+from kubeskew.controllers.manager import CONTROLLERS
 
 MASTER = Peer("admin", ("system:masters",))
 
@@ -72,7 +72,7 @@ class RealCluster:
 
     async def start(self):
         """Start every controller whose gate is on."""
-        kinds = [kind for kind, gate in CONTROLLERS if has_api(kind, gate, self.world)]
+        kinds = [kind for kind, gate in CONTROLLERS if not gate or self.world.gates.enabled(gate)]
         self.controllers = [kind(replace(self.context, used=[])) for kind in kinds]
         self.informers.start()
         await self.informers.synced()

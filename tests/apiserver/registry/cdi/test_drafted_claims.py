@@ -379,7 +379,7 @@ CONTROLLER = (
         (KUBELET, "update", "resourceclaims/status", True),
         (KUBELET, "update", "resourceclaims", False),
         (CONTROLLER, "create", "resourceclaims", True),
-        (CONTROLLER, "update", "resourceclaims/status", False),
+        (CONTROLLER, "update", "resourceclaims/status", True),
         (("jane",), "get", "resourceclaims", False),
     ],
 )
