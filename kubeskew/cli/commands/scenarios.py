@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from kubeskew.cli.control import KubeconfigControl, LocalControl
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance import outcomes, running
@@ -108,16 +110,20 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run my-scenario.yaml --report report
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     """
-    selection = _checked(lambda: matrices.of_scenarios(scenarios))
-    if kubeconfig:
-        for scenario in selection.scenarios:
-            if scenario.needs_cluster:
-                raise UserError(f"{scenario.name} changes its cluster's components: leave out --kubeconfig")
     asked = Asked(**flags)
-    cells = _cells(selection, asked)
-    if asked.listing:
-        return _list(cells, asked)
-    return _show(_run(selection, cells, asked, kubeconfig), asked, None)
+    with _component_processes(asked, kubeconfig) as processes:
+        selection = _checked(lambda: matrices.of_scenarios(scenarios))
+        if kubeconfig:
+            for scenario in selection.scenarios:
+                if scenario.needs_cluster:
+                    raise UserError(
+                        f"{scenario.name} changes its cluster's components: leave out --kubeconfig"
+                    )
+        cells = _cells(selection, asked)
+        if asked.listing:
+            return _list(cells, asked)
+        finished = _run(selection, cells, asked, kubeconfig, processes)
+    return _show(finished, asked, None)
 
 
 @click.command()
@@ -161,14 +167,15 @@ def matrix(
     if compare and record:
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
     asked = Asked(**flags)
-    selection = _checked(
-        lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
-    )
-    cells = _cells(selection, asked)
-    if asked.listing:
-        return _list(cells, asked)
-    before = _checked(lambda: outcomes.read(recorded)) if compare or record else {}
-    finished = _run(selection, cells, asked, None)
+    with _component_processes(asked, None) as processes:
+        selection = _checked(
+            lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
+        )
+        cells = _cells(selection, asked)
+        if asked.listing:
+            return _list(cells, asked)
+        before = _checked(lambda: outcomes.read(recorded)) if compare or record else {}
+        finished = _run(selection, cells, asked, None, processes)
     whole = profile == "full" and not asked.only and not asked.shard
     known = [cell.name for cell in cells] if whole else None
     if record:
@@ -219,7 +226,19 @@ def _list(cells: Sequence[Cell], asked: Asked) -> int:
     return 0
 
 
-def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: Path | None) -> Run:
+def _component_processes(asked: Asked, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
+    """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
+    kinds = () if kubeconfig or asked.listing else UPGRADE_ORDER
+    return component_processes(*kinds, often=True)
+
+
+def _run(
+    selection: Selection,
+    cells: Sequence[Cell],
+    asked: Asked,
+    kubeconfig: Path | None,
+    processes: Processes,
+) -> Run:
     """Run the cells and write the report, of an interrupted run as far as it came."""
     clock = SystemClock()
 
@@ -230,19 +249,18 @@ def _run(selection: Selection, cells: Sequence[Cell], asked: Asked, kubeconfig: 
             for cell in cells
         ]
     done: list[CellResult] = []
-    with component_processes(*(() if kubeconfig else UPGRADE_ORDER), often=True) as processes:
 
-        def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
-            if kubeconfig:
-                return KubeconfigControl(kubeconfig)
-            return LocalControl(clock, progress, processes, keep=asked.keep)
+    def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
+        if kubeconfig:
+            return KubeconfigControl(kubeconfig)
+        return LocalControl(clock, progress, processes, keep=asked.keep)
 
-        work = running.run_cells(cells, control_for, clock, show_progress, asked.jobs, done)
-        try:
-            results = run_async(work)
-        except KeyboardInterrupt:
-            _finish(selection, started, running.interrupted(cells, done), asked)
-            raise
+    work = running.run_cells(cells, control_for, clock, show_progress, asked.jobs, done)
+    try:
+        results = run_async(work)
+    except KeyboardInterrupt:
+        _finish(selection, started, running.interrupted(cells, done), asked)
+        raise
     return _finish(selection, started, results, asked)
 
 
