@@ -19,46 +19,20 @@ import orjson
 
 from kubeskew.apimachinery.faults.deciding import Progress
 from kubeskew.apimachinery.faults.fault import Fault
+from kubeskew.apimachinery.faults.plan import FaultPlan, PlannedFault
 from kubeskew.apimachinery.faults.reading import read
 
 PLAN = "plan.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A fault of the plan. `generation` is the revision of the plan at which it was set."""
-
-    generation: int
-    fault: Fault
-    body: dict[str, Any]  # as it was written
-
-    def as_json(self) -> dict[str, Any]:
-        return {"set": self.generation, "fault": self.body}
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All faults of a cluster. `revision` grows with each change."""
-
-    revision: int = 0
-    entries: tuple[Entry, ...] = ()
-
-    def of(self, component: str) -> Sequence[Entry]:
-        """Returns the faults of a component."""
-        return [entry for entry in self.entries if entry.fault.component == component]
-
-    def as_json(self) -> dict[str, Any]:
-        return {"revision": self.revision, "faults": [entry.as_json() for entry in self.entries]}
-
-
-def load_plan(directory: Path) -> Plan:
+def load_plan(directory: Path) -> FaultPlan:
     """Returns the plan in a directory, empty if there is none. Raises OSError, FaultError, KeyError."""
     try:
         value = orjson.loads((directory / PLAN).read_bytes())
     except FileNotFoundError:
-        return Plan()
-    entries = [Entry(entry["set"], read(entry["fault"]), entry["fault"]) for entry in value["faults"]]
-    return Plan(value["revision"], tuple(entries))
+        return FaultPlan()
+    entries = [PlannedFault(entry["set"], read(entry["fault"]), entry["fault"]) for entry in value["faults"]]
+    return FaultPlan(value["revision"], tuple(entries))
 
 
 @dataclass(slots=True)
@@ -100,10 +74,10 @@ class FileJournal:
 
     def __init__(self, directory: Path, component: str) -> None:
         self._path = journal_path(directory, component)
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, PlannedFault] = {}
         self._file = -1
 
-    def take_up(self, entries: Sequence[Entry], account: Account) -> list[tuple[Fault, Progress]]:
+    def take_up(self, entries: Sequence[PlannedFault], account: Account) -> list[tuple[Fault, Progress]]:
         """Returns the faults of the plan with their counters; what is noted from now on is of these."""
         self._entries = {entry.fault.id: entry for entry in entries}
         known = account.progress

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.faults.injecting import Crash, Injector, Record
-from kubeskew.apimachinery.faults.journal import FileJournal, Plan, load_plan
+from kubeskew.apimachinery.faults.journal import FileJournal, load_plan
+from kubeskew.apimachinery.faults.plan import FaultPlan
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +18,7 @@ class ProcessFaults:
         self._directory = directory
         self._clock = clock
         self._injectors: dict[str, tuple[Injector, FileJournal]] = {}
-        self._plan = self._read(Plan())
+        self._plan = self._read(FaultPlan())
 
     def injector(self, component: str, crash: Crash, record: Record) -> Injector:
         """Returns the injector of a component, with the faults that the plan has for it."""
@@ -39,7 +40,7 @@ class ProcessFaults:
         for injector, journal in [*self._injectors.values()]:
             self._apply(injector, journal)
 
-    def _read(self, former: Plan) -> Plan:
+    def _read(self, former: FaultPlan) -> FaultPlan:
         try:
             return load_plan(self._directory)
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -13,7 +13,8 @@ from typing import Any
 
 from kubeskew.apimachinery.faults.deciding import Progress
 from kubeskew.apimachinery.faults.fault import Kind
-from kubeskew.apimachinery.faults.journal import PLAN, Entry, Plan, journal_path, load_plan, read_account
+from kubeskew.apimachinery.faults.journal import PLAN, journal_path, load_plan, read_account
+from kubeskew.apimachinery.faults.plan import FaultPlan, PlannedFault
 from kubeskew.apimachinery.faults.reading import ALL, read
 from kubeskew.apimachinery.faults.reading_values import FaultError
 from kubeskew.apimachinery.faults.reports import FaultReport
@@ -98,7 +99,7 @@ class ClusterFaults:
         return bool(hosted.get(component.partition("/")[2], {}).get("crashed"))
 
 
-def load(directory: StateDir) -> Plan:
+def load(directory: StateDir) -> FaultPlan:
     """Returns the plan. Raises ClusterError."""
     path = directory.faults
     try:
@@ -107,7 +108,7 @@ def load(directory: StateDir) -> Plan:
         raise ClusterError(f"cannot read {path / PLAN}: {error}; remove the file") from error
 
 
-def added(state: State, plan: Plan, body: Mapping[str, Any]) -> tuple[Plan, Entry]:
+def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[FaultPlan, PlannedFault]:
     """Returns the plan with one more fault. Raises UserError for one that cannot be used."""
     try:
         fault = read(body, [entry.fault.id for entry in plan.entries])
@@ -117,11 +118,11 @@ def added(state: State, plan: Plan, body: Mapping[str, Any]) -> tuple[Plan, Entr
     if fault.component not in known:
         hint = did_you_mean(fault.component, known) or f"; there are {', '.join(known)}"
         raise UserError(f"fault: there is no component {fault.component}{hint}")
-    entry = Entry(plan.revision + 1, fault, {**body, "id": fault.id})
-    return Plan(plan.revision + 1, (*plan.entries, entry)), entry
+    entry = PlannedFault(plan.revision + 1, fault, {**body, "id": fault.id})
+    return FaultPlan(plan.revision + 1, (*plan.entries, entry)), entry
 
 
-def without(plan: Plan, name: str) -> tuple[Plan, Sequence[Entry]]:
+def without(plan: FaultPlan, name: str) -> tuple[FaultPlan, Sequence[PlannedFault]]:
     """Returns the plan without a fault, or without `all`, and what was taken away. Raises UserError."""
     gone = [entry for entry in plan.entries if name in (ALL, entry.fault.id)]
     if not gone and name != ALL:
@@ -129,17 +130,21 @@ def without(plan: Plan, name: str) -> tuple[Plan, Sequence[Entry]]:
         hint = did_you_mean(name, names) or f"; there are {', '.join(names) or 'none'}"
         raise UserError(f"there is no fault {name}{hint}")
     kept = tuple(entry for entry in plan.entries if entry not in gone)
-    return Plan(plan.revision + 1, kept), gone
+    return FaultPlan(plan.revision + 1, kept), gone
 
 
 async def publish(
-    directory: StateDir, state: State, processes: Processes, plan: Plan, components: Sequence[str]
+    directory: StateDir, state: State, processes: Processes, plan: FaultPlan, components: Sequence[str]
 ) -> None:
     """Write the plan, and return when it is in effect in those components that run. Raises ClusterError."""
     path = directory.faults
-    write_secret(path / PLAN, json.dumps(plan.as_json(), indent=1))
     known = state.components()
     hosting = {known[name].name: known[name] for name in components if name in known}
+    running = [n for n in components if n in known and processes.alive(known[n].pid, known[n].birth)]
+    for name in running:  # a process that writes no journal would take the signal for its end
+        if not journal_path(path, name).exists():
+            raise ClusterError(f"{name} takes no faults, for another kubeskew started it: restart it")
+    write_secret(path / PLAN, json.dumps(plan.as_json(), indent=1))
     for process in hosting.values():
         processes.send(process.pid, process.birth, signal.SIGHUP)
     for name in dict.fromkeys(name for name in components if name in known):
@@ -160,7 +165,7 @@ async def _applied(
         await asyncio.sleep(POLL_SECONDS)
 
 
-def reports(directory: StateDir, entries: Sequence[Entry]) -> list[FaultReport]:
+def reports(directory: StateDir, entries: Sequence[PlannedFault]) -> list[FaultReport]:
     """Returns how far faults have come, as their components' journals say."""
     path = directory.faults
     found = []
