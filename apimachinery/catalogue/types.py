@@ -133,6 +133,22 @@ class Types(Mapping[str, Schema]):
             )
         return built
 
+    def _list(self, kind: str, spec: dict[str, Any]) -> Schema:
+        """Returns a list of `kind`. One without a list type that strategic patches merge is merged by
+        server-side apply, too (kube-openapi's schemaconv): most of core's, until 1.29.
+        """
+        items, keys = self._type(kind, {}), tuple(spec.get("lk", ()))
+        if "lt" in spec or "merge" not in spec.get("ps", ()):
+            return Schema(Kind.LIST, items=items, list_type=spec.get("lt", "atomic"), list_keys=keys)
+        keys = (spec["pk"],) if "pk" in spec else ()
+        return Schema(
+            Kind.LIST,
+            items=items,
+            list_type="map" if keys else "set",
+            list_keys=keys,
+            list_type_implied=True,
+        )
+
     def _type(self, kind: str, spec: dict[str, Any]) -> Schema:
         scalar = _SCALARS.get(kind)
         if scalar is not None:
@@ -141,10 +157,7 @@ class Types(Mapping[str, Schema]):
             _, go_name, rest = kind.split("'")
             return replace(self._type(rest, spec), go_name=go_name)
         if kind.startswith("[]"):
-            keys = tuple(spec.get("lk", ()))
-            return Schema(
-                Kind.LIST, items=self._type(kind[2:], {}), list_type=spec.get("lt", "atomic"), list_keys=keys
-            )
+            return self._list(kind[2:], spec)
         if kind.startswith("{}"):
             return Schema(Kind.MAP, items=self._type(kind[2:], {}), map_type=spec.get("mt", "granular"))
         schema = self._definition(kind)

@@ -113,6 +113,8 @@ class Renderer:
 
     def _list(self, schema: Schema) -> Document:
         shape: Document = {"type": "array", "items": self._element(schema.items) if schema.items else {}}
+        if schema.list_type_implied:
+            return shape
         if schema.list_keys:
             shape["x-kubernetes-list-map-keys"] = list(schema.list_keys)
         shape["x-kubernetes-list-type"] = schema.list_type

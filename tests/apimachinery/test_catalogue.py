@@ -357,3 +357,16 @@ def test_rules_of_definitions(minor: int, fields: set[str]) -> None:
     name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule"
 
     assert set(catalogue_for(Version(minor)).definition(name).fields) == fields
+
+
+@pytest.mark.parametrize("minor", [26, 29, 30])
+def test_lists_that_patches_merge_are_merged_by_apply(minor: int) -> None:
+    """Until 1.29 the list type follows from the patch strategy, and OpenAPI does not publish it."""
+    containers = fields(minor, "core.v1.PodSpec")["containers"].schema
+    finalizers = catalogue_for(Version(minor)).definition(f"{META}ObjectMeta").fields["finalizers"].schema
+    commands = fields(minor, "core.v1.Container")["command"].schema
+
+    assert (containers.list_type, containers.list_keys) == ("map", ("name",))
+    assert (finalizers.list_type, finalizers.list_keys) == ("set", ())
+    assert (commands.list_type, commands.list_type_implied) == ("atomic", False)
+    assert containers.list_type_implied is finalizers.list_type_implied is (minor < 30)

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from server_in_process import Caller, close_server, open_server
 from widgets import SPEC, WIDGET
 
 from kubeskew.apimachinery.errors import StatusError
@@ -401,3 +402,22 @@ def test_scale():
 def test_field_element():
     """A field's element is its name."""
     assert path_elements.field("a.b/c") == "f:a.b/c"
+
+
+@pytest.mark.parametrize("minor", [26, 30])
+async def test_lists_without_a_list_type_are_merged_as_patches_merge_them(minor):
+    """In every release an apply leaves alone what others added to a container: its token's mount."""
+    server = await open_server(minor)
+    api, pods = Caller(server), "/api/v1/namespaces/default/pods"
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    body["spec"] = {"containers": [{"name": "c", "image": "i"}]}
+    assert (await api.post(f"{pods}?fieldManager=first", body)).status == 201
+    body["spec"]["containers"][0]["image"] = "j"
+
+    applied = await api.patch(f"{pods}/p?fieldManager=second&force=true", body, "apply")
+
+    (container,) = applied.body["spec"]["containers"]
+    assert (applied.status, container["image"], len(container["volumeMounts"])) == (200, "j", 1)
+    entry = next(one for one in applied.body["metadata"]["managedFields"] if one["manager"] == "second")
+    assert list(entry["fieldsV1"]["f:spec"]["f:containers"]) == ['k:{"name":"c"}']
+    await close_server(server)
