@@ -1,5 +1,6 @@
 """Finds who wrote what a failed check found, and what components complained of meanwhile."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ Object = Mapping[str, Any]
 _OWN_CLIENT = "kubeskew"
 _CLAIMS = "resourceclaims.resource.k8s.io"
 _EVENTS = frozenset({"events", "events.events.k8s.io"})
+_PICKED = re.compile(r"(?P<list>\w+)\[\?(?P<key>\w+) *== *'(?P<of>[^']*)'\]")  # conditions[?type == 'Ready']
 _WARNINGS_SHOWN = 2
 _PODS_SHOWN = 2
 
@@ -38,10 +40,9 @@ def _attributed(mismatch: str, history: Sequence[Write]) -> str:
     path, separator, _ = mismatch.partition(": expected ")
     if not history or not separator:
         return mismatch
-    place = path.partition("(")[0].rstrip(".[")  # what an expression is of
     last, before, ever = history[0], None, False
     for write in history:
-        value = value_at(write.value, place)
+        value = _meant(write.value, path)
         if value != before:
             last, before, ever = write, value, True
     if ever:
@@ -56,6 +57,20 @@ def last_written(obj: Object, log: Sequence[Logged]) -> str:
         entry for entry in log if isinstance(entry, Write) and entry.value["metadata"].get("uid") == uid
     ]
     return f" (last {written(writes[-1])})" if uid and writes else ""
+
+
+def _meant(obj: Any, path: str) -> Any:
+    """Returns the value that a mismatch is of; of an expression the condition it picks, or what it stands
+    behind."""
+    place, _, expression = path.partition("(")
+    value = value_at(obj, place.rstrip(".["))
+    if picked := _PICKED.match(expression):
+        items = value_at(value, picked["list"]) or []
+        same = [
+            item for item in items if isinstance(item, Mapping) and item.get(picked["key"]) == picked["of"]
+        ]
+        return same or None
+    return value
 
 
 def value_at(obj: Any, path: str) -> Any:

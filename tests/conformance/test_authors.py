@@ -21,6 +21,7 @@ POD: dict[str, Any] = {
     "kind": "Pod",
     "metadata": {"namespace": "t", "name": "a", "uid": "1", "labels": {"b.c/d": "e"}},
 }
+SCHEDULED = {"type": "PodScheduled", "status": "True"}
 
 
 def time(second: int) -> str:
@@ -76,13 +77,18 @@ def test_the_write_that_brought_a_value_is_named():
         write(1, "kubeskew 0.1", POD, "create"),
         write(2, "kubelet/n 1.35", pod(phase="Running", reason="x")),
         write(3, "kube-controller-manager 1.35", pod(phase="Failed", reason="x")),
-        write(4, "kubelet/n 1.35", pod(phase="Failed", reason="x", podIP="1.2.3.4")),
-        write(5, "kubectl", {**POD, "metadata": {**POD["metadata"], "uid": "other"}}),
+        write(4, "kube-scheduler 1.35", pod(phase="Failed", reason="x", conditions=[SCHEDULED])),
+        write(
+            5, "kubelet/n 1.36", pod(phase="Failed", reason="x", conditions=[SCHEDULED, {"type": "Ready"}])
+        ),
+        write(6, "kubectl", {**POD, "metadata": {**POD["metadata"], "uid": "other"}}),
     ]
     mismatches = [
         "status.phase: expected 'Running', found 'Failed'",
         "status.reason: expected 'y', found 'x'",
         "status.(podIP == null): expected True, found False",
+        "status.(conditions[?type == 'PodScheduled'].[status])[0][0]: expected 'False', found 'True'",
+        "status.(conditions[?type=='PodScheduled'].status | [0]): expected 'False', found 'True'",
         "metadata.name: expected 'b', found 'a'",
         "status.startTime: expected an object, found nothing",
         "it cannot be read",
@@ -94,12 +100,14 @@ def test_the_write_that_brought_a_value_is_named():
     ] == [
         "written by kube-controller-manager 1.35 at revision 3)",
         "written by kubelet/n 1.35 at revision 2)",
-        "written by kubelet/n 1.35 at revision 4)",
+        "written by kubelet/n 1.36 at revision 5)",
+        "written by kube-scheduler 1.35 at revision 4)",
+        "written by kube-scheduler 1.35 at revision 4)",
         "written by the scenario through kube-apiserver 1.36 at revision 1)",
-        "the object was last written by kubelet/n 1.35 at revision 4)",
+        "the object was last written by kubelet/n 1.36 at revision 5)",
         "it cannot be read",
     ]
-    assert last_written(POD, log) == " (last written by kubelet/n 1.35 at revision 4)"
+    assert last_written(POD, log) == " (last written by kubelet/n 1.36 at revision 5)"
 
 
 def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") -> Write:
