@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-REQUEST_BYTES = 1 << 17  # an environment may be large
+REQUEST_BYTES = 1 << 17
 
 # kind → what it imports until it is ready
 MODULES = {
@@ -111,9 +111,11 @@ def become(request: Mapping[str, Any], log: int) -> None:
     os.setsid()
     os.umask(0o077)
     os.chdir(request["directory"])
-    if dict(os.environ) != request["environment"]:
-        os.environ.clear()
-        os.environ.update(request["environment"])
+    for name, value in request["environment"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     os.close(log)

@@ -87,6 +87,7 @@ class _ForkServer:
     """One fork server, and the socket over which it is asked."""
 
     def __init__(self, kinds: Collection[str], environment: Mapping[str, str], *, often: bool) -> None:
+        self._environment = {**os.environ, **environment}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             options = ["--often"] if often else []
@@ -97,7 +98,7 @@ class _ForkServer:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the command, which has things to end
-                env={**os.environ, **environment},
+                env=self._environment,
             )
         self._socket.setblocking(False)
         self._asking = asyncio.Lock()
@@ -108,9 +109,12 @@ class _ForkServer:
         return self._process.poll() is not None
 
     async def fork(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:
+        wanted = {**os.environ, **environment}
+        known = self._environment
+        changed = {n: wanted.get(n) for n in {**known, **wanted} if wanted.get(n) != known.get(n)}
         request = {
             "arguments": list(arguments),
-            "environment": {**os.environ, **environment},
+            "environment": changed,  # None for what is there no more
             "directory": str(Path.cwd()),
         }
         async with self._asking:

@@ -128,6 +128,20 @@ async def test_fork_servers_import_every_kind_and_start_no_thread(forked, tmp_pa
     assert [threads_of(pid) for pid in servers] == [1, 1]
 
 
+async def test_the_environment_is_that_of_the_start(forked, tmp_path, monkeypatch):
+    """Each has the environment that its start gives, not the one before it, however large it is."""
+    for number in range(4):
+        monkeypatch.setenv(f"LARGE_{number}", "x" * 60_000)
+    forked.prepare(["scheduler"], {})
+    server = forked._servers["scheduler"]
+    for environment, directory in (({"KUBESKEW_STATE_DIR": "/nowhere"}, "/nowhere"), ({}, ".kubeskew")):
+        log = tmp_path / "log"
+        pid, born = await server.fork(["status"], log, environment)
+        await until(lambda pid=pid, born=born: not forked.alive(pid, born), SECONDS, every=0.02)
+        assert f"{directory}; start one with" in log.read_text()
+        log.unlink()
+
+
 async def test_a_fork_server_that_was_killed_is_replaced(forked, tmp_path):
     """The start that finds it dead fails with a reason at most once; the next has a new one."""
     async with scheduler(forked, tmp_path):
