@@ -68,11 +68,11 @@ class PodFeatures:
     # --- claims of pods
     # Where their sources stand: until 1.30 one level below the claim.
     nested_claim_sources: bool = decided(
-        lambda gates: gates.version.minor <= 30 and not gates.version.preview
+        lambda gates: gates.version.minor <= 30 and gates.version.preview != "kep3063"
     )
     inline_claim_templates: bool = preview("kep3063")  # instead of the name of a template
     # The names of claims and templates, but in 1.26 (116576).
-    claim_sources_checked: bool = decided(lambda gates: gates.version != Version(26))
+    claim_sources_checked: bool = decided(lambda gates: gates.version.minor != 26)
     final_claim_names: bool = until(27)  # claims of templates are named after pod and claim
 
     # --- defaults and preparation
