@@ -90,6 +90,7 @@ class FileJournal:
     def applied(self, revision: int, seen: Counter[str]) -> None:
         """Say that the plan of a revision is in effect, and what was called until now."""
         self._append({"applied": revision, "seen": dict(seen)})
+        self.close()  # most components have no fault, and a process may have hundreds of them
 
     def note(self, fault: Fault, progress: Progress) -> None:
         entry = self._entries[fault.id]

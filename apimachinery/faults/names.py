@@ -3,12 +3,13 @@
 from functools import cache
 from typing import Any
 
-from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.suggestions import did_you_mean
 
 
 @cache
 def _rows() -> tuple[dict[str, Any], ...]:
+    from kubeskew.apimachinery.catalogue import data  # which components without faults do without
+
     return tuple(data.load()["resources"])
 
 
