@@ -24,6 +24,8 @@ from typing import Any, NoReturn
 
 REQUEST_BYTES = 1 << 17
 
+# what `apimachinery/component.py` imports for every client
+_SURROUNDINGS = ("apimachinery.client.component_faults", "apimachinery.health")
 # kind → what it imports until it is ready
 MODULES = {
     "apiserver": (
@@ -32,16 +34,16 @@ MODULES = {
         "apiserver.storage.sql_log",
         "apiserver.storage.store",
     ),
-    "controller-manager": ("apimachinery.health", "controllers.cli", "controllers.manager"),
+    "controller-manager": (*_SURROUNDINGS, "controllers.cli", "controllers.manager"),
     "scheduler": (
-        "apimachinery.health",
+        *_SURROUNDINGS,
         "scheduler.cli",
         "scheduler.scheduler",
         "scheduler.metrics.resources",
     ),
-    "kubelet": ("apimachinery.health", "kubelet.cli", "kubelet.host"),
+    "kubelet": (*_SURROUNDINGS, "kubelet.cli", "kubelet.host"),
     "driver": (
-        "apimachinery.health",
+        *_SURROUNDINGS,
         "kubelet.drivers.cli",
         "kubelet.drivers.host",
         "kubelet.drivers.plugin_host",
