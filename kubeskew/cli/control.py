@@ -62,7 +62,7 @@ class LocalControl:
     async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
         await self._cluster.move(Version.parse(to), components, downgrade=True, force=force)
 
-    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+    async def gates(self, gates: Mapping[str, bool | None], components: Sequence[str]) -> None:
         await self._cluster.set_gates(gates, components)
 
     async def restart(self, component: str) -> None:
@@ -169,7 +169,7 @@ class KubeconfigControl:
     async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
         raise self._refusal("downgrade")
 
-    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+    async def gates(self, gates: Mapping[str, bool | None], components: Sequence[str]) -> None:
         raise self._refusal("gates")
 
     async def restart(self, component: str) -> None:
