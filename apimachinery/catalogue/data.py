@@ -48,6 +48,12 @@ def preview_numbers() -> dict[str, dict[str, int]]:
     return {name: numbers for version in PREVIEWS for name, numbers in _preview(version)["numbers"].items()}
 
 
+def store_of(resource: str) -> str:
+    """Returns under which name the log keeps `plural.group`: another one for some of preview releases."""
+    rows = (row for version in PREVIEWS for row in _preview(version)["resources"])
+    return next((row["store"] for row in rows if f"{row['r']}.{row['g']}" == resource), resource)
+
+
 @cache
 def foreign_fields() -> dict[str, frozenset[str]]:
     """Returns, by definition, the fields that preview releases have with another type than the releases."""

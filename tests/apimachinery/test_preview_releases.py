@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.catalogue.data import store_of
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec
 from kubeskew.apimachinery.versions import SUPPORTED, Version
@@ -153,3 +154,20 @@ def test_only_the_base_changes_where_said(monkeypatch: pytest.MonkeyPatch) -> No
     }
     assert made["numbers"] == {"io.k8s.api.core.v1.Node": {"extra": 1}}
     assert json.dumps(made["resources"][0]["gates"]) == f'[[26, 26, "{GATE}"]]'
+
+
+@pytest.mark.parametrize(
+    ("resource", "kept"),
+    [
+        ("resourceclaims.cdi.k8s.io", "resourceclaims.resource.k8s.io"),
+        ("resourceclaims.resource.k8s.io", "resourceclaims.resource.k8s.io"),
+        ("pods", "pods"),
+    ],
+)
+def test_where_the_log_keeps_a_resource(resource: str, kept: str) -> None:
+    """Claims of the draft lie where upstream keys claims of whatever group."""
+    found = catalogue_for(KEP_3063).resource(*CDI, "resourceclaims")
+
+    assert store_of(resource) == kept
+    assert found is not None
+    assert found.storage_resource == store_of("resourceclaims.cdi.k8s.io")

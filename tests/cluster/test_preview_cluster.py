@@ -84,6 +84,7 @@ def test_up_and_down_a_minor(local: Local, find_kubectl: Callable[[str], Path]) 
         rows = kubectl(release, "get", "resourceclaims,resourceclasses").split()
         assert {"acme-gpu", "Delayed", "Pending", "gpu.acme.com"} <= set(rows)
     assert "allocationMode" in kubectl("1.36", "explain", "resourceclaims.spec")
+    assert "default/gpu" in local.run("events", "resourceclaims.cdi.k8s.io").stdout
     eventually(lambda: is_running(local, "ordinary"))
     started = spec_and_status(local, "ordinary")[1]["containerStatuses"]
 

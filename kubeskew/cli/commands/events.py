@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kubeskew.apimachinery.catalogue.data import store_of
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.storage.failures import CompactedError, StorageError
 from kubeskew.cli.commands.options import (
@@ -42,6 +43,7 @@ def events(directory: StateDir, output: str, since: int, follow: bool, resource:
     kubeskew events --follow resourceclaims.resource.k8s.io -o json
     """
     directory.load()
+    resource = store_of(resource) if resource else None
     try:
         run_async(
             _follow(directory, since, resource, output)
