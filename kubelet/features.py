@@ -64,7 +64,8 @@ class KubeletFeatures:
     left_to_dra: LeftToDRA  # on admission
     claims_of_pod_groups: bool
     optional_node_operations: bool
-    tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578)
+    tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578), and in KEP-3063 as drafted
+    drafted_claims: bool  # KEP-3063 as drafted: plugins are told the UID of a claim alone
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
@@ -90,6 +91,7 @@ class KubeletFeatures:
 def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     """Returns the row of the table for `version` with `gates`."""
     minor, gate = version.minor, gates.enabled
+    drafted = version.preview == "kep3063"
     return KubeletFeatures(
         version=version,
         events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
@@ -108,7 +110,8 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         left_to_dra=_since(_LEFT_TO_DRA, minor) if gate("DRAExtendedResource") else LeftToDRA.NOTHING,
         claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
-        tells_failed_preparation=minor >= 28,
+        tells_failed_preparation=minor >= 28 or drafted,
+        drafted_claims=drafted,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,

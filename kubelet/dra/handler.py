@@ -15,6 +15,7 @@ from kubeskew.kubelet.plugins.handling import PluginRefusedError
 
 if TYPE_CHECKING:
     from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
+    from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
     from kubeskew.kubelet.dra.health import HealthMonitor
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
@@ -29,7 +30,7 @@ class DRAPluginHandler:
         plugins: PluginRegistry,
         wiper: SliceWiper,
         rules: ServiceRules,
-        connect: "Callable[[str, str, str], SocketPlugin | ClassicSocketPlugin]",
+        connect: "Callable[[str, str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin]",
         health: "HealthMonitor | None",
     ) -> None:
         """`connect` makes the plugin of a driver, an endpoint and a service; without `health` no health is
@@ -39,7 +40,7 @@ class DRAPluginHandler:
         self._rules = rules
         self._connect = connect
         self._health = health
-        self._sockets: dict[tuple[str, str], SocketPlugin | ClassicSocketPlugin] = {}
+        self._sockets: dict[tuple[str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin] = {}
         self._tasks: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
@@ -87,7 +88,7 @@ class DRAPluginHandler:
         await asyncio.gather(*tasks, return_exceptions=True)
         await plugin.close()
 
-    async def _follow(self, plugin: "SocketPlugin | ClassicSocketPlugin") -> None:
+    async def _follow(self, plugin: "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin") -> None:
         await plugin.follow_connection(lambda: self._sync(plugin.driver))
 
     def _sync(self, driver: str) -> None:

@@ -3,7 +3,7 @@ without a driver."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
@@ -28,6 +28,8 @@ from kubeskew.kubelet.plugins.handling import PluginHandler
 
 if TYPE_CHECKING:
     from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
+    from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager
+    from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 
@@ -58,7 +60,9 @@ class NodeDRA:
         self._refs = dra_refs(world.version)
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
-        self._takes_plugins = features.dynamic_resources and not world.version.preview
+        self._drafted = features.drafted_claims
+        known = self._drafted or not world.version.preview
+        self._takes_plugins = features.dynamic_resources and known
         self._offers_slices = features.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
         self._texts = texts = texts_for(world.version.minor)
         self.plugins = PluginRegistry(texts.unregistered)
@@ -81,8 +85,12 @@ class NodeDRA:
             self._connect,
             HealthMonitor(health, world.clock, asks, self._tell_health) if asks else None,
         )
-        self._manager: DRAManager | ClassicDRAManager | None = None
-        if self._takes_plugins and not self._offers_slices:
+        self._manager: DRAManager | ClassicDRAManager | DraftedDRAManager | None = None
+        if self._takes_plugins and self._drafted:
+            self._manager = _drafted_manager(
+                client, self._refs.claims, self.plugins, self._cache, world.clock
+            )
+        elif self._takes_plugins and not self._offers_slices:
             rules = ManagerFeatures.of(world.version.minor)
             self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
         elif features.dynamic_resources:
@@ -107,7 +115,8 @@ class NodeDRA:
     @property
     def handlers(self) -> Mapping[str, PluginHandler]:
         """Returns the handlers by type of plugin."""
-        return {"DRAPlugin": self._handler} if self._takes_plugins else {}
+        kind = "ResourcePlugin" if self._drafted else "DRAPlugin"
+        return {kind: self._handler} if self._takes_plugins else {}
 
     @property
     def ready(self) -> bool:
@@ -163,11 +172,17 @@ class NodeDRA:
         await self._handler.stop()
         await self.wiper.stop()
 
-    def _connect(self, driver: str, endpoint: str, service: str) -> "SocketPlugin | ClassicSocketPlugin":
+    def _connect(
+        self, driver: str, endpoint: str, service: str
+    ) -> "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin":
         from kubeskew.kubelet.dra.socket_plugin import (
             SocketPlugin,  # imports grpc, which the first socket needs anyway
         )
 
+        if self._drafted:
+            from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
+
+            return DraftedSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
         if not self._offers_slices:
             from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
 
@@ -194,3 +209,9 @@ class NodeDRA:
         # Upstream wipes at its start, too: no devices are better than pods that wait for a driver in vain.
         await self.wiper.wipe()
         self._wiped = True
+
+
+def _drafted_manager(*arguments: Any) -> "DraftedDRAManager":
+    from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager  # imports grpc
+
+    return DraftedDRAManager(*arguments)

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.classic_services import services_of
 from kubeskew.kubelet.drivers.services import DriverServices
 from kubeskew.kubelet.drivers.settings import Directories
-from kubeskew.kubelet.protocols import calling, registration
+from kubeskew.kubelet.protocols import calling, dra_drafted, registration
 from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
     InfoRequest,
     PluginInfo,
@@ -62,6 +62,7 @@ class DriverEndpoints:
         self._node = node
         supported = next(names for minor, names in _SUPPORTED if library.minor >= minor)
         self._library, self._apis = library, apis
+        self._drafted = library.preview == "kep3063"
         self._versions = supported if library.minor <= _LAST_CLASSIC else _chosen(supported, apis)
         suffix = f"-{instance}" if instance else ""
         self._socket = directories.plugins / driver / f"dra{suffix}.sock"
@@ -72,7 +73,9 @@ class DriverEndpoints:
     async def start(self) -> None:
         """Starts to serve; raises OSError if a socket cannot be made."""
         plugin = calling.new_server()
-        if self._library.minor <= _LAST_CLASSIC:
+        if self._drafted:
+            self._services.drafted.serve(plugin)
+        elif self._library.minor <= _LAST_CLASSIC:
             self._services.classic.serve(plugin, services_of(self._library, self._apis))
         else:
             self._services.serve(plugin, self._versions)
@@ -98,7 +101,7 @@ class DriverEndpoints:
 
     async def _info(self, _: InfoRequest) -> PluginInfo:
         return PluginInfo(
-            type=registration.DRA_PLUGIN,
+            type=dra_drafted.RESOURCE_PLUGIN if self._drafted else registration.DRA_PLUGIN,
             name=self._driver,
             endpoint=str(self._socket),
             supported_versions=self._versions,

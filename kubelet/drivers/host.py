@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.errors import StatusError
@@ -40,6 +40,7 @@ class NodeDriver:
         self.services = DriverServices(
             *(ctx.world.clock, self.claims, host.get_claim, self._health, node.switches),
             CallLog(data, ctx.world.clock),
+            host.find_claim,
         )
         self._driver, self._library = driver, ctx.options.emulated_version
         self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets
@@ -169,6 +170,12 @@ class DriverHost:
         self._claims = None  # deleted, or another version is served now
         return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
 
+    async def find_claim(self, uid: str) -> Object | None:
+        """Returns the claim with the UID in a release whose kubelets tell no more. Raises StatusError."""
+        ref = dra_refs(self._ctx.options.emulated_version).claims
+        claims = (await self._ctx.client.list(ref))["items"]
+        return next((claim for claim in claims if claim["metadata"]["uid"] == uid), None)
+
     async def _claims_ref(self) -> Ref:
         if self._claims is None:
             found = await server_versions.served(
@@ -209,9 +216,24 @@ class DriverHost:
         chosen = [node.node.controller for node in self._nodes.values() if node.node.controller is not None]
         if not chosen:
             return
+        if self._ctx.options.emulated_version.preview == "kep3063":
+            from kubeskew.kubelet.drivers.drafted.running import run_drafted_controller
+
+            await run_drafted_controller(self._ctx, self._driver, chosen[0], self._hardware)
+            return
         from kubeskew.kubelet.drivers.controller.running import run_controller
 
         await run_controller(self._ctx, self._driver, chosen[0], self._capacity)
+
+    def _hardware(self) -> dict[str, list[Object]]:
+        """Returns the devices of each node, with the memory that the file gives them."""
+        found = {}
+        for name, number in self._capacity().items():
+            offer = self._nodes[name].node.offer
+            memory = (offer.capacity or {}).get("memory") or ""
+            base = offer.device_name or "gpu"
+            found[name] = [{"name": f"{base}-{n}", "memory": str(memory)} for n in range(number)]
+        return found
 
     def _capacity(self) -> dict[str, int]:
         """Returns how many claims each node takes: as many as it has devices."""

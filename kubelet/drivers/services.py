@@ -20,6 +20,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices
+from kubeskew.kubelet.drivers.drafted_services import DraftedServices, FindClaim, no_claim
 from kubeskew.kubelet.drivers.switches import Health, Switches
 from kubeskew.kubelet.protocols import dra, dra_health
 from kubeskew.kubelet.protocols.calling import Unary
@@ -56,10 +57,13 @@ class DriverServices:
         health: Callable[[], Iterable[DeviceHealth]],
         switches: Switches,
         calls: CallLog,
+        allocated: FindClaim = no_claim,
     ) -> None:
+        """`allocated` finds the claim of a UID, for kubelets that name no more (KEP-3063 as drafted)."""
         self.claims = claims
         self.classic = ClassicServices(claims.driver, claims, calls)
-        self.classic.switches = switches
+        self.drafted = DraftedServices(claims, allocated, calls)
+        self.classic.switches = self.drafted.switches = switches
         self._calls = calls
         self._clock = clock
         self._get_claim = get_claim
@@ -70,7 +74,7 @@ class DriverServices:
 
     def turn(self, switches: Switches) -> None:
         """Sets the switches; calls that hang may go on, and health is reported again."""
-        self._switches = self.classic.switches = switches
+        self._switches = self.classic.switches = self.drafted.switches = switches
         self.tell()
 
     def tell(self) -> None:

@@ -45,6 +45,18 @@ _CONTROLLER_RULES = [
     },
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+    # As KEP-3063 had drafted it; the group of a driver's own objects is given to that driver alone.
+    {
+        "apiGroups": ["cdi.k8s.io"],
+        "resources": ["resourceclaims", "resourceclaims/status"],
+        "verbs": ["get", "list", "watch", "update", "patch"],
+    },
+    {"apiGroups": ["cdi.k8s.io"], "resources": ["resourceclasses"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["create"],
+    },
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch", "update"]},
 ]
 
@@ -76,6 +88,10 @@ def _controllers(names: Sequence[str]) -> Iterable[tuple[str, dict[str, Any]]]:
         yield f"{_RBAC}/clusterroles", {"metadata": {"name": _CONTROLLER_ROLE}, "rules": _CONTROLLER_RULES}
     for name in names:
         yield f"{_RBAC}/clusterrolebindings", _binding(_CONTROLLER_ROLE, name)
+        own = f"{_CONTROLLER_ROLE}:{name}"
+        rule = {"apiGroups": [name], "resources": ["nodecapacities"], "verbs": ["*"]}
+        yield f"{_RBAC}/clusterroles", {"metadata": {"name": own}, "rules": [rule]}
+        yield f"{_RBAC}/clusterrolebindings", _binding(own, name)
 
 
 def _binding(role: str, name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ class ControllerSettings:
 
     node_local: bool = True  # else a claim can be used on every node of the driver
     shareable: bool = False
+    user_limit: int = 1  # KEP-3063 as drafted: how many pods may use a claim, -1 for any number
 
 
 def parse_settings(value: Any) -> ControllerSettings | None:
@@ -19,9 +20,13 @@ def parse_settings(value: Any) -> ControllerSettings | None:
         return None
     if value is True:
         return ControllerSettings()
-    known = {"nodeLocal": "node_local", "shareable": "shareable"}
-    if not isinstance(value, Mapping) or not set(value) <= set(known):
-        raise ValueError("controller: expected true, or a mapping with nodeLocal and shareable")
-    if not all(isinstance(flag, bool) for flag in value.values()):
+    flags = {"nodeLocal": "node_local", "shareable": "shareable"}
+    if not isinstance(value, Mapping) or not set(value) <= {*flags, "userLimit"}:
+        raise ValueError("controller: expected true, or a mapping with nodeLocal, shareable and userLimit")
+    chosen = {flags[key]: flag for key, flag in value.items() if key in flags}
+    if not all(isinstance(flag, bool) for flag in chosen.values()):
         raise ValueError("controller: nodeLocal and shareable are true or false")
-    return ControllerSettings(**{known[key]: flag for key, flag in value.items()})
+    limit = value.get("userLimit", 1)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not (limit > 0 or limit == -1):
+        raise ValueError(f"controller: userLimit is a number above 0, or -1 for any; found {limit!r}")
+    return ControllerSettings(**chosen, user_limit=limit)

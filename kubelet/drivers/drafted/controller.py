@@ -1,0 +1,289 @@
+"""The controller of the example driver by KEP-3063's draft: allocates and frees claims by their status.
+
+Nobody leads: one controller of a driver runs at a time. What it has allocated stands in the claims, where
+it is read again after a start.
+
+Source: KEP-3063 as drafted, sections API and "Implementing a plugin for node resources".
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import DRARefs
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.drafted.capacity import capacity_ref
+from kubeskew.kubelet.drivers.drafted.pool import DevicePool, ExhaustedError, Share
+
+log = logging.getLogger(__name__)
+
+_MAX_DELAY_SECONDS = 30.0
+_EXHAUSTED = "resources exhausted on all nodes"
+
+
+class Key(NamedTuple):
+    """The claim to look at."""
+
+    namespace: str
+    name: str
+
+
+class DraftedController:
+    """`run` until told to stop. One claim is worked on at a time, so that no device is given twice."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        clock: Clock,
+        informers: InformerFactory,
+        refs: DRARefs,
+        name: str,
+        settings: ControllerSettings,
+        pool: DevicePool,
+    ) -> None:
+        self._client = client
+        self._ref = refs.claims
+        self._name = name
+        self._settings = settings
+        self._informers = informers
+        self._claims = informers.informer(refs.claims)
+        self._classes = informers.informer(refs.device_classes)
+        self._capacity = informers.informer(capacity_ref(name))
+        self._pool = pool
+        self._finalizer = f"{name}/deletion-protection"
+        self._queue: WorkQueue[Key] = WorkQueue(clock, max_delay=_MAX_DELAY_SECONDS)
+        self._recorder = EventRecorder(client, clock, f"resource driver {name}")
+        self._claims.add_handler(self._changed, lambda _, claim: self._changed(claim), self._gone)
+        renew = self._capacity_changed
+        self._capacity.add_handler(renew, lambda _, obj: renew(obj), renew)
+        self._classes.add_handler(lambda _: self._look_again(), lambda _old, _new: self._look_again())
+
+    # -- what is told
+
+    def _changed(self, claim: Object) -> None:
+        status, uid = claim.get("status") or {}, claim["metadata"]["uid"]
+        if self._is_allocated(claim) and self._pool.share_of(uid) is None:
+            attributes = status.get("attributes") or {}
+            memory = Quantity.parse(attributes["memory"]) if attributes.get("memory") else None
+            self._pool.learn(uid, Share(attributes.get("node", ""), attributes.get("device", ""), memory))
+        self._queue.add(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
+
+    def _gone(self, claim: Object) -> None:
+        self._pool.free(claim["metadata"]["uid"])
+        self._look_again()
+
+    def _capacity_changed(self, _: Object) -> None:
+        self._pool.devices = {
+            found["metadata"]["name"]: (found.get("spec") or {}).get("devices") or ()
+            for found in self._capacity.list()
+        }
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Looks at every claim that waits: which nodes suit it may be different now."""
+        for claim in self._claims.list():
+            if (claim.get("status") or {}).get("phase") == "Pending":
+                self._queue.add(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
+
+    def _is_allocated(self, claim: Object) -> bool:
+        status = claim.get("status") or {}
+        return status.get("driverName") == self._name and status.get("phase") in ("Allocated", "Reallocate")
+
+    # -- the loop
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until `stop` is set; what is being done then is finished."""
+        self._informers.start()
+        working = asyncio.create_task(self._work(), name=self._name)
+        try:
+            await stop.wait()
+        finally:
+            self._queue.shut_down()
+            await asyncio.gather(working, return_exceptions=True)
+            await self._recorder.close()
+            await self._informers.stop()
+
+    async def _work(self) -> None:
+        await self._informers.synced()
+        while True:
+            try:
+                key = await self._queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._process(key)
+            finally:
+                self._queue.done(key)
+
+    async def _process(self, key: Key) -> None:
+        """Works on the claim as it is now: what this controller wrote must not be missed."""
+        if self._claims.get(*key) is None:
+            return
+        claim: Object | None = None
+        try:
+            claim = await self._client.get(self._ref, key.name, key.namespace)
+            await self._sync(claim)
+            self._queue.forget(key)
+        except ExhaustedError as error:
+            # Tried again when capacity or another claim changes.
+            self._tell(claim, error)
+            self._queue.forget(key)
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            if not is_reason(error, "NotFound"):
+                log.info("processing %s/%s failed: %s", key.namespace, key.name, error)
+                self._queue.add_rate_limited(key)
+        except Exception:
+            log.exception("processing %s/%s", *key)
+            self._queue.add_rate_limited(key)
+
+    def _tell(self, claim: Object | None, error: object) -> None:
+        if claim is not None:
+            about = {"apiVersion": self._ref.api_version, "kind": self._ref.kind, **claim}
+            self._recorder.event(about, "Warning", "Failed", str(error))
+
+    async def _sync(self, claim: Object) -> None:
+        """Raises ExhaustedError, StatusError or a connection error."""
+        status = claim.get("status") or {}
+        deleting = bool(claim["metadata"].get("deletionTimestamp"))
+        if reserved_for(claim):
+            return  # somebody uses it, whatever is wanted of it
+        if deleting or status.get("phase") == "Reallocate":
+            if self._is_ours(claim):
+                await self._free(claim)
+            return
+        if status.get("phase") != "Pending":
+            return
+        resource_class = self._classes.get("", claim["spec"].get("resourceClassName") or "")
+        if resource_class is None or resource_class.get("driverName") != self._name:
+            return  # the class may come, or be replaced by one of this driver
+        if claim["spec"].get("allocationMode") == "Immediate":
+            await self._immediate(claim, resource_class)
+        else:
+            await self._delayed(claim, resource_class)
+
+    def _is_ours(self, claim: Object) -> bool:
+        return self._finalizer in (claim["metadata"].get("finalizers") or ())
+
+    # -- freeing
+
+    async def _free(self, claim: Object) -> None:
+        """Frees the resource, clears the status, and lets the claim go, in this order."""
+        self._pool.free(claim["metadata"]["uid"])
+        gone = ("driverName", "attributes", "scheduling")
+        status = {key: value for key, value in claim["status"].items() if key not in gone}
+        answer = await self._update({**claim, "status": {**status, "phase": "Pending"}}, "status")
+        finalizers = [name for name in answer["metadata"].get("finalizers") or () if name != self._finalizer]
+        await self._update({**answer, "metadata": {**answer["metadata"], "finalizers": finalizers}})
+        self._look_again()
+
+    # -- allocating
+
+    async def _immediate(self, claim: Object, resource_class: Object) -> None:
+        """Selects a node by itself, and then allocates for it; for another if that has no room any more."""
+        memory, selected = _memory(claim), _scheduler(claim).get("selectedNode") or ""
+        if selected and self._has_room(selected, memory, claim):
+            await self._allocate(claim, resource_class, selected)
+            return
+        fitting = self._pool.nodes_with_room(memory)
+        wanted = fitting[0] if fitting else ""
+        if wanted != selected:
+            scheduling: Object = {"scheduler": {"selectedNode": wanted}} if wanted else {}
+            await self._update({**claim, "status": {**claim["status"], "scheduling": scheduling}}, "status")
+        if not wanted:
+            raise ExhaustedError(_EXHAUSTED)
+
+    async def _delayed(self, claim: Object, resource_class: Object) -> None:
+        """Allocates for the selected node, or says which of the nodes do not suit."""
+        scheduler, memory = _scheduler(claim), _memory(claim)
+        selected = scheduler.get("selectedNode") or ""
+        if selected and self._has_room(selected, memory, claim):
+            await self._allocate(claim, resource_class, selected)
+            return
+        scheduling = claim["status"].get("scheduling") or {}
+        driver = scheduling.get("driver") or {}
+        before: Sequence[str] = driver.get("unsuitableNodes") or ()
+        # Nodes that were unsuitable are no longer potential ones, but have to stay on the list.
+        known = {*before, *(scheduler.get("potentialNodes") or ()), *([selected] if selected else ())}
+        unsuitable = sorted(node for node in known if not self._has_room(node, memory, claim))
+        if unsuitable != sorted(before):
+            told = {**scheduling, "driver": {**driver, "unsuitableNodes": unsuitable}}
+            await self._update({**claim, "status": {**claim["status"], "scheduling": told}}, "status")
+        if known and len(unsuitable) == len(known) and not self._pool.nodes_with_room(memory):
+            raise ExhaustedError(_EXHAUSTED)
+
+    def _has_room(self, node: str, memory: Quantity | None, claim: Object) -> bool:
+        """Returns whether a pod on the node can use what the claim would get."""
+        if self._settings.node_local:
+            return self._pool.has_room(node, memory, but=claim["metadata"]["uid"])
+        return node in self._pool.devices and bool(self._pool.nodes_with_room(memory))
+
+    async def _allocate(self, claim: Object, resource_class: Object, node: str) -> None:
+        """The finalizer comes first: no claim is gone while something is allocated for it."""
+        memory, uid = _memory(claim), claim["metadata"]["uid"]
+        if not self._is_ours(claim):
+            finalizers = [*(claim["metadata"].get("finalizers") or ()), self._finalizer]
+            claim = await self._update({**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}})
+        where = node if self._settings.node_local else self._pool.nodes_with_room(memory)[0]
+        share = self._pool.take(uid, where, memory)
+        nodes = [node] if self._settings.node_local else sorted(self._pool.devices)
+        status = {
+            **claim["status"],
+            "phase": "Allocated",
+            "driverName": self._name,
+            "userLimit": -1 if self._settings.shareable else self._settings.user_limit,
+            "attributes": {**_parameters(claim, resource_class), **_told(share)},
+            "scheduling": {"driver": {"availableOnNodes": _on(nodes)}},
+        }
+        try:
+            await self._update({**claim, "status": status}, "status")
+        except StatusError:
+            self._pool.free(uid)  # the next look begins anew
+            raise
+        self._look_again()
+
+    async def _update(self, claim: Object, subresource: str = "") -> Object:
+        return await self._client.update(self._ref, claim, subresource)
+
+
+def _scheduler(claim: Object) -> Object:
+    found: Object = ((claim.get("status") or {}).get("scheduling") or {}).get("scheduler") or {}
+    return found
+
+
+def _memory(claim: Object) -> Quantity | None:
+    """Returns how much memory of a device the claim asks for; None is all of it."""
+    asked = (claim["spec"].get("parameters") or {}).get("memory")
+    return None if asked is None else Quantity.parse(str(asked))
+
+
+def _told(share: Share) -> dict[str, str]:
+    told = {"node": share.node, "device": share.device}
+    return told if share.memory is None else {**told, "memory": share.memory.canonical()}
+
+
+def _parameters(claim: Object, resource_class: Object) -> dict[str, str]:
+    """Returns the parameters of user and administrator as attributes, which become variables."""
+    found = {}
+    for kind, parameters in (
+        ("user", claim["spec"].get("parameters")),
+        ("admin", resource_class.get("parameters")),
+    ):
+        for key, value in (parameters or {}).items():
+            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[f"{kind}_{key}"] = text
+    return found
+
+
+def _on(nodes: Sequence[str]) -> Object:
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [*nodes]}
+    return {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}

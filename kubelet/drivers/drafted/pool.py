@@ -1,0 +1,83 @@
+"""Decides which claim gets which device: the books of the example driver, without any I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.quantity import Quantity
+
+
+class ExhaustedError(Exception):
+    """There is no room for a claim; the text is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a device that a claim has. `memory` is None for all of it."""
+
+    node: str
+    device: str
+    memory: Quantity | None
+
+
+@dataclass(slots=True)
+class DevicePool:
+    """All devices by node, and the claims that have them; each device is whole or shared by its memory."""
+
+    devices: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    _shares: dict[str, Share] = field(default_factory=dict)  # by claim UID
+
+    def share_of(self, uid: str) -> Share | None:
+        return self._shares.get(uid)
+
+    def learn(self, uid: str, share: Share) -> None:
+        """Takes over what was allocated before."""
+        self._shares[uid] = share
+
+    def free(self, uid: str) -> None:
+        self._shares.pop(uid, None)
+
+    def take(self, uid: str, node: str, memory: Quantity | None) -> Share:
+        """Returns the claim's part of a device of the node; the same one if it has one there.
+
+        Raises ExhaustedError.
+        """
+        known = self._shares.get(uid)
+        if known is not None and known.node == node:
+            return known
+        device = self._first_fit(node, memory, but=uid)
+        if device is None:
+            raise ExhaustedError(f'resources exhausted on node "{node}"')
+        self._shares[uid] = Share(node, device, memory)
+        return self._shares[uid]
+
+    def users_of(self, node: str, device: str) -> list[str]:
+        """Returns the UIDs of the claims that have a part of the device."""
+        return sorted(
+            uid for uid, share in self._shares.items() if (share.node, share.device) == (node, device)
+        )
+
+    def nodes_with_room(self, memory: Quantity | None) -> list[str]:
+        """Returns the nodes that could take the claim, those with most free devices first."""
+        fitting = [node for node in sorted(self.devices) if self._first_fit(node, memory) is not None]
+        return sorted(fitting, key=lambda node: sum(share.node == node for share in self._shares.values()))
+
+    def has_room(self, node: str, memory: Quantity | None, *, but: str = "") -> bool:
+        """Returns whether the node could take the claim `but`, whose own share does not count."""
+        return self._first_fit(node, memory, but=but) is not None
+
+    def _first_fit(self, node: str, memory: Quantity | None, *, but: str = "") -> str | None:
+        for device in self.devices.get(node) or ():
+            taken = [
+                share
+                for uid, share in self._shares.items()
+                if uid != but and (share.node, share.device) == (node, device["name"])
+            ]
+            if not taken and (memory is None or not device.get("memory")):
+                return str(device["name"])
+            if memory is None or not device.get("memory") or any(share.memory is None for share in taken):
+                continue
+            used = sum((share.memory.value() for share in taken if share.memory is not None), 0)
+            if used + memory.value() <= Quantity.parse(device["memory"]).value():
+                return str(device["name"])
+        return None

@@ -1,0 +1,39 @@
+"""Runs the parts of the example driver that KEP-3063's draft wants: controller, and the nodes' capacity."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.drafted.capacity import CapacityPublisher
+from kubeskew.kubelet.drivers.drafted.controller import DraftedController
+from kubeskew.kubelet.drivers.drafted.pool import DevicePool
+
+log = logging.getLogger(__name__)
+
+
+async def run_drafted_controller(
+    ctx: ComponentContext,
+    name: str,
+    settings: ControllerSettings,
+    hardware: Callable[[], Mapping[str, Sequence[Object]]],
+) -> None:
+    """Works until cancelled; `hardware` gives the devices of each node, as they are now."""
+    world, pool = ctx.world, DevicePool()
+
+    def with_users() -> dict[str, list[Object]]:
+        return {
+            node: [{**device, "claims": pool.users_of(node, device["name"])} for device in devices]
+            for node, devices in hardware().items()
+        }
+
+    informers = InformerFactory(ctx.client, world.clock, world.entropy)
+    refs = dra_refs(ctx.options.emulated_version)
+    controller = DraftedController(ctx.client, world.clock, informers, refs, name, settings, pool)
+    publisher = CapacityPublisher(ctx.client, world.clock, name, with_users)
+    log.info("allocating claims")
+    await asyncio.gather(controller.run(asyncio.Event()), publisher.run())

@@ -1,0 +1,105 @@
+"""The gRPC service of a resource plugin on one node, as KEP-3063's draft has it.
+
+The kubelet tells the UID of a claim alone. What the claim got stands in its status: attributes `user_KEY` and
+`admin_KEY` become variables of its containers, and so do its device and its memory.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.call_log import CallLog
+from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.switches import Switches
+from kubeskew.kubelet.protocols import dra_drafted
+from kubeskew.kubelet.protocols.errors import RpcError
+
+FindClaim = Callable[[str], Awaitable[Object | None]]
+
+
+async def no_claim(_uid: str) -> Object | None:
+    """Finds nothing, for drivers whose kubelets name the claim."""
+    return None
+
+
+class DraftedServices:
+    """Answers for one node. `switches` is asked for anew with each call."""
+
+    def __init__(self, claims: PreparedClaims, find: FindClaim, calls: CallLog) -> None:
+        self.switches = Switches()
+        self._claims = claims
+        self._find = find
+        self._calls = calls
+        self._serial = asyncio.Lock()
+
+    def serve(self, server: aio.Server) -> None:
+        dra_drafted.PREPARE.serve(server, self._prepare)
+        dra_drafted.UNPREPARE.serve(server, self._unprepare)
+
+    async def _prepare(self, request: Any) -> Any:
+        uid = request.resource_uid
+        known = next((entry for entry in self._claims.all() if entry["uid"] == uid), None)
+        ref = ClaimRef("", "", uid) if known is None else ClaimRef(known["namespace"], known["name"], uid)
+        self._refuse("NodePrepareResource", ref, self.switches.refuse_prepare)
+        if known is not None:
+            ids = [cdi_id for device in known["devices"] for cdi_id in device["cdiIDs"]]
+        else:
+            claim = await self._allocated(uid)
+            ref = ClaimRef(claim["metadata"]["namespace"], claim["metadata"]["name"], uid)
+            async with self._serial:
+                ids = list(self._claims.prepare_handle(ref, self._variables(claim)))
+        self._note("NodePrepareResource", ref, ids)
+        return dra_drafted.PREPARE.response(cdi_device=ids)
+
+    async def _unprepare(self, request: Any) -> Any:
+        uid = request.resource_id
+        known: Object = next((entry for entry in self._claims.all() if entry["uid"] == uid), {})
+        ref = ClaimRef(known.get("namespace", ""), known.get("name", ""), uid)
+        self._refuse("NodeUnprepareResource", ref, self.switches.refuse_unprepare)
+        self._claims.unprepare(ref)
+        self._note("NodeUnprepareResource", ref, ())
+        return dra_drafted.UNPREPARE.response()
+
+    async def _allocated(self, uid: str) -> Object:
+        """Returns the claim as its driver's controller has allocated it. Raises RpcError."""
+        try:
+            claim = await self._find(uid)
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            raise RpcError(grpc.StatusCode.UNAVAILABLE, f"find resource {uid}: {error}") from error
+        status = (claim or {}).get("status") or {}
+        if claim is None or (status.get("phase"), status.get("driverName")) != (
+            "Allocated",
+            self._claims.driver,
+        ):
+            text = f"resource {uid} does not exist"
+            self._calls.append("NodePrepareResource", [ClaimRef("", "", uid)], {}, text)
+            raise RpcError(grpc.StatusCode.NOT_FOUND, text)
+        return claim
+
+    def _variables(self, claim: Object) -> dict[str, str]:
+        attributes = claim["status"].get("attributes") or {}
+        prefix = variable(self._claims.driver)
+        found = {
+            variable(key): value for key, value in attributes.items() if key.startswith(("user_", "admin_"))
+        }
+        for key in ("device", "memory"):
+            if attributes.get(key):
+                found[f"{prefix}_{key}"] = attributes[key]
+        return {**found, variable(f"claim_{claim['metadata']['name']}"): "true"}
+
+    def _refuse(self, call: str, ref: ClaimRef, why: str) -> None:
+        """Raises RpcError if the call is to fail."""
+        why = why or self.switches.fail_calls
+        if why:
+            self._calls.append(call, [ref], {}, why)
+            raise RpcError(grpc.StatusCode.UNKNOWN, why)
+
+    def _note(self, call: str, ref: ClaimRef, ids: Sequence[str]) -> None:
+        devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": list(ids), "shareID": ""}]
+        self._calls.append(call, [ref], {ref.uid: {"error": "", "devices": devices if ids else []}})
