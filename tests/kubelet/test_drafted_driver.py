@@ -1,0 +1,315 @@
+"""Tests the driver's controller of KEP-3063's draft in virtual time, at a server in memory."""
+
+import asyncio
+
+import pytest
+from fake_server import FakeServer
+from loop_clock import LoopClock
+
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NODES, dra_refs
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, parse_settings
+from kubeskew.kubelet.drivers.drafted.capacity import CapacityPublisher, capacity_ref
+from kubeskew.kubelet.drivers.drafted.controller import DraftedController
+from kubeskew.kubelet.drivers.drafted.pool import DevicePool, ExhaustedError
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+DRIVER = "gpu.acme.com"
+FINALIZER = f"{DRIVER}/deletion-protection"
+REFS = dra_refs(Version(25, "kep3063"))
+
+
+class World:
+    """A server, a driver's controller at it, and what scheduler and kubelet would write."""
+
+    def __init__(self, devices=None, **settings):
+        self.clock, entropy = LoopClock(), SeededEntropy(3)
+        self.server = FakeServer(self.clock, entropy)
+        self.client = self.server.client()
+        self.devices = devices or {"n0": [{"name": "gpu-0"}], "n1": [{"name": "gpu-0"}]}
+        self.settings = ControllerSettings(**settings)
+        self.connection = self.server.client()
+
+    async def __aenter__(self):
+        for node, devices in self.devices.items():
+            await self.capacity(node, devices)
+        parameters = {"initCommand": ["init", "--cluster"]}
+        await self.resource_class(parameters=parameters)
+        self.start()
+        await asyncio.sleep(0.1)
+        return self
+
+    def start(self):
+        informers = InformerFactory(self.connection, self.clock, SeededEntropy(4))
+        pool = DevicePool()
+        self.stop = asyncio.Event()
+        self.controller = DraftedController(
+            self.connection, self.clock, informers, REFS, DRIVER, self.settings, pool
+        )
+        self.running = asyncio.create_task(self.controller.run(self.stop))
+
+    async def end(self):
+        self.stop.set()
+        await self.running
+
+    async def __aexit__(self, *_):
+        await self.end()
+
+    async def resource_class(self, name="gpu", driver=DRIVER, **more):
+        body = {"metadata": {"name": name}, "driverName": driver, **more}
+        await self.client.create(REFS.device_classes, body)
+
+    async def capacity(self, node, devices):
+        body = {"metadata": {"name": node, "namespace": "kube-system"}, "spec": {"devices": devices}}
+        await self.client.create(capacity_ref(DRIVER), body)
+
+    async def claim(self, name="c0", mode="Delayed", *, selected="", potential=(), class_name="gpu", **spec):
+        scheduler = {"potentialNodes": list(potential), **({"selectedNode": selected} if selected else {})}
+        status = {"phase": "Pending", "userLimit": 1}
+        if selected or potential:
+            status["scheduling"] = {"scheduler": scheduler}
+        body = {
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"resourceClassName": class_name, "allocationMode": mode, **spec},
+            "status": status,
+        }
+        return await self.client.create(REFS.claims, body)
+
+    async def change(self, name="c0", **status):
+        claim = await self.read(name)
+        changed = {key: value for key, value in {**claim["status"], **status}.items() if value is not None}
+        await self.client.update(REFS.claims, {**claim, "status": changed}, "status")
+
+    async def read(self, name="c0"):
+        return await self.client.get(REFS.claims, name, "ns")
+
+    async def status(self, name="c0", seconds=0.2):
+        await asyncio.sleep(seconds)
+        return (await self.read(name))["status"]
+
+    async def unsuitable(self, name="c0"):
+        status = await self.status(name)
+        return ((status.get("scheduling") or {}).get("driver") or {}).get("unsuitableNodes") or []
+
+    async def events(self):
+        await asyncio.sleep(0.5)
+        return [event["message"] for event in (await self.client.list(EVENTS))["items"]]
+
+
+def available_on(status):
+    (term,) = status["scheduling"]["driver"]["availableOnNodes"]["nodeSelectorTerms"]
+    return term["matchExpressions"][0]["values"]
+
+
+async def test_a_delayed_claim_is_allocated_for_the_node_that_is_selected():
+    """Nothing happens before; then finalizer, attributes, limit and nodes stand in the claim."""
+    async with World() as world:
+        await world.claim()
+        assert (await world.status())["phase"] == "Pending"
+        scheduling = {"scheduler": {"selectedNode": "n1", "potentialNodes": ["n0", "n1"]}}
+        await world.change(scheduling=scheduling)
+        status = await world.status()
+
+        assert (await world.read())["metadata"]["finalizers"] == [FINALIZER]
+        assert (status["phase"], status["driverName"], status["userLimit"]) == ("Allocated", DRIVER, 1)
+        assert status["attributes"] == {
+            "node": "n1",
+            "device": "gpu-0",
+            "admin_initCommand": "init --cluster",
+        }
+        assert available_on(status) == ["n1"]
+        assert "scheduler" not in status["scheduling"]
+
+
+async def test_the_finalizer_comes_before_the_allocation():
+    """If the status cannot be written nothing leaks: the claim is protected, and had again later."""
+    async with World() as world:
+        left = [2]
+
+        def outage(request):
+            if request.method == "PUT" and request.target.endswith("/status") and left[0]:
+                left[0] -= 1
+                return StatusError(500, "InternalError", "out of order")
+            return None
+
+        world.server.outage = outage
+        await world.claim(selected="n0")
+        claim = await asyncio.sleep(0.004, None) or await world.read()
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        assert claim["status"]["phase"] == "Pending"
+        assert (await world.status(seconds=30))["phase"] == "Allocated"
+
+
+async def test_an_immediate_claim_gets_a_node_of_the_drivers_choice():
+    """The driver selects the node itself, the emptiest one; when all are full it says so."""
+    async with World() as world:
+        for name in ("c0", "c1", "c2"):
+            await world.claim(name, "Immediate")
+        found = [await world.status(name) for name in ("c0", "c1", "c2")]
+
+        assert sorted(available_on(status)[0] for status in found[:2]) == ["n0", "n1"]
+        assert found[2]["phase"] == "Pending"
+        assert await world.events() == ["resources exhausted on all nodes"]
+
+        await world.capacity("n2", [{"name": "gpu-0"}])
+        assert available_on(await world.status("c2")) == ["n2"]
+
+
+async def test_nodes_without_room_are_unsuitable_and_the_list_is_kept_fresh():
+    """Also a selected one; a node that has no driver never suits; what others free suits again."""
+    async with World() as world:
+        await world.claim("other", selected="n0")
+        await world.status("other")
+        await world.claim("c0", potential=["n0", "n1", "plain"])
+        assert await world.unsuitable() == ["n0", "plain"]
+
+        await world.client.delete(REFS.claims, "other", "ns")
+        assert await world.unsuitable() == ["plain"]
+
+
+async def test_an_unsuitable_node_stays_listed_when_it_is_no_potential_one_any_more():
+    """Else the scheduler would name it again, the driver exclude it again, and so on."""
+    async with World() as world:
+        await world.claim("other", selected="n0")
+        await world.status("other")
+        await world.claim("c0", potential=["n0", "n1"])
+        assert await world.unsuitable() == ["n0"]
+        driver = (await world.status())["scheduling"]["driver"]
+        await world.change(scheduling={"scheduler": {"potentialNodes": ["n1"]}, "driver": driver})
+
+        assert await world.unsuitable() == ["n0"]
+
+
+async def test_of_two_claims_for_the_last_device_one_is_allocated():
+    """The other learns that the node does not suit."""
+    async with World() as world:
+        await world.claim("c0", selected="n0")
+        await world.claim("c1", selected="n0")
+        phases = [(await world.status(name))["phase"] for name in ("c0", "c1")]
+
+        assert sorted(phases) == ["Allocated", "Pending"]
+        loser = "c0" if phases[0] == "Pending" else "c1"
+        assert await world.unsuitable(loser) == ["n0"]
+
+
+async def test_a_claim_is_freed_on_request_and_when_it_is_deleted_but_never_in_use():
+    """Status first, finalizer last; the device is free for others then."""
+    async with World() as world:
+        await world.claim(selected="n0")
+        await world.status()
+        await world.change(phase="Reallocate", scheduling={})
+        status = await world.status()
+        assert status == {"phase": "Pending", "userLimit": 1}
+        assert not (await world.read())["metadata"].get("finalizers")
+
+        await world.change(scheduling={"scheduler": {"selectedNode": "n0"}})
+        user = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p"}
+        await world.status()
+        await world.change(reservedFor=[user])
+        await world.client.delete(REFS.claims, "c0", "ns")
+        assert (await world.status(seconds=60))["phase"] == "Allocated"
+        await world.change(reservedFor=None)
+        await asyncio.sleep(0.2)
+        assert (await world.client.list(REFS.claims))["items"] == []
+
+
+async def test_a_controller_that_starts_knows_what_another_has_allocated():
+    """Nothing is given twice, and nothing is lost."""
+    async with World() as world:
+        await world.claim("c0", selected="n0")
+        before = await world.status("c0")
+        await world.end()
+        await world.claim("c1", selected="n0")
+        await world.change("c0", phase="Allocated")
+        world.start()
+        assert await world.unsuitable("c1") == ["n0"]
+        assert await world.status("c0") == before
+
+
+@pytest.mark.parametrize(("settings", "limit"), [({"user_limit": 3}, 3), ({"shareable": True}, -1)])
+async def test_the_driver_says_how_many_pods_may_use_a_claim(settings, limit):
+    """A number, or any."""
+    async with World(**settings) as world:
+        await world.claim(selected="n0")
+        assert (await world.status())["userLimit"] == limit
+
+
+async def test_a_device_on_the_network_can_be_used_on_all_nodes_of_the_driver():
+    """Not on those without it, where no kubelet could prepare it."""
+    async with World(node_local=False) as world:
+        await world.claim("c0", selected="n0")
+        await world.claim("c1", selected="n0")
+        await world.claim("c2", selected="n0")
+
+        assert available_on(await world.status("c0")) == ["n0", "n1"]
+        assert available_on(await world.status("c1")) == ["n0", "n1"]
+        assert (await world.status("c2"))["phase"] == "Pending"
+
+
+async def test_a_claim_of_another_driver_or_without_class_is_left_alone():
+    """Until its class comes."""
+    async with World() as world:
+        await world.resource_class("theirs", driver="other.example.com")
+        await world.claim("c0", selected="n0", class_name="theirs")
+        await world.claim("c1", selected="n0", class_name="later")
+        assert [(await world.status(name))["phase"] for name in ("c0", "c1")] == ["Pending", "Pending"]
+
+        await world.resource_class("later")
+        assert (await world.status("c1"))["phase"] == "Allocated"
+
+
+async def test_a_device_is_shared_by_its_memory():
+    """Claims that ask for memory take a part of a device; a whole device is nobody else's."""
+    pool = DevicePool({"n": [{"name": "a", "memory": "4Gi"}, {"name": "b", "memory": "4Gi"}]})
+    gigabytes = {number: Quantity.parse(f"{number}Gi") for number in (1, 2, 3)}
+
+    assert pool.take("c0", "n", gigabytes[2]).device == "a"
+    assert pool.take("c1", "n", gigabytes[3]).device == "b"
+    assert pool.take("c2", "n", gigabytes[2]).device == "a"
+    assert pool.take("c3", "n", gigabytes[1]).device == "b"
+    assert pool.take("c3", "n", gigabytes[1]).device == "b"  # again
+    with pytest.raises(ExhaustedError, match='resources exhausted on node "n"'):
+        pool.take("c4", "n", gigabytes[1])
+    pool.free("c0")
+    pool.free("c2")
+    assert pool.take("c5", "n", None).device == "a"
+    assert not pool.has_room("n", gigabytes[1])
+    assert not pool.has_room("unknown", None)
+
+
+async def test_capacity_is_published_in_objects_of_the_drivers_own():
+    """A definition, and an object per node that its Node owns; it follows the devices."""
+    clock = LoopClock()
+    server = FakeServer(clock, SeededEntropy(1))
+    client, hardware = server.client(), {"n0": [{"name": "gpu-0", "memory": "4Gi", "claims": []}]}
+    publisher = CapacityPublisher(client, clock, DRIVER, lambda: hardware)
+    running = asyncio.create_task(publisher.run())
+    await asyncio.sleep(1)
+    node = await client.create(NODES, {"metadata": {"name": "n0"}})
+    await asyncio.sleep(1)
+    (defined,) = (await client.list(CUSTOM_RESOURCE_DEFINITIONS))["items"]
+    (stored,) = (await client.list(capacity_ref(DRIVER)))["items"]
+
+    assert defined["metadata"]["name"] == "nodecapacities.gpu.acme.com"
+    assert stored["metadata"]["name"] == "n0"
+    assert stored["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+    assert stored["spec"]["devices"] == hardware["n0"]
+
+    hardware["n0"] = []
+    await asyncio.sleep(1)
+    (stored,) = (await client.list(capacity_ref(DRIVER)))["items"]
+    assert stored["spec"]["devices"] == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("limit", [0, -2, True, "3"])
+async def test_a_limit_that_is_none_is_refused(limit):
+    """The text says what it may be."""
+    with pytest.raises(ValueError, match="userLimit is a number above 0, or -1 for any"):
+        parse_settings({"userLimit": limit})
