@@ -1,13 +1,27 @@
 """The differences between kubelets of different versions and gates: one table, read at construction."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.allocation.admission import LeftToDRA
 
 T = TypeVar("T")
+
+
+class DelegatedToDRA(Enum):
+    """Names the resources of a pod that may be devices of its claim, so that the node need not have them.
+
+    Cluster-level resources pass as well: extended resources that the node does not name. Implicit names of
+    device classes are not among them.
+    """
+
+    NOTHING = "nothing"  # DRAExtendedResource is off
+    UNNAMED = "unnamed"  # 1.34: whatever the node does not name
+    ABSENT = "absent"  # 1.35 (pull request 133784): whatever it has none of
+    MAPPED = "mapped"  # 1.36 (pull request 135725): what the pod's status maps to requests of its claim
+
 
 _CREATED = {0: "Created container {name}", 32: "Created container: {name}", 35: "Container created"}
 _STARTED = {0: "Started container {name}", 35: "Container started"}
@@ -25,7 +39,7 @@ _EMPTY_ALLOCATE_RESPONSE = {  # since 1.35 by another library
     35: "",
 }
 
-_LEFT_TO_DRA = {0: LeftToDRA.UNNAMED, 35: LeftToDRA.ABSENT, 36: LeftToDRA.MAPPED}
+_DELEGATED_TO_DRA = {0: DelegatedToDRA.UNNAMED, 35: DelegatedToDRA.ABSENT, 36: DelegatedToDRA.MAPPED}
 
 
 def _since(table: dict[int, T], minor: int) -> T:
@@ -61,11 +75,15 @@ class KubeletFeatures:
     backoff_seconds: tuple[float, float]  # first, longest
     dynamic_resources: bool
     extended_resources: bool
-    left_to_dra: LeftToDRA  # on admission
+    delegated_to_dra: DelegatedToDRA  # on admission
     claims_of_pod_groups: bool
     optional_node_operations: bool
     tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578), and in KEP-3063 as drafted
     drafted_claims: bool  # KEP-3063 as drafted: plugins are told the UID of a claim alone
+    dra_registers_plugins: bool
+    dra_lists_skipped: bool  # claims that a driver need not prepare, in answers and checkpoint
+    dra_reports_health: bool  # in pods' statuses, of devices of claims
+    dra_publishes_slices: bool  # drivers do, through the API; before, their own controllers allocate
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
@@ -92,6 +110,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     """Returns the row of the table for `version` with `gates`."""
     minor, gate = version.minor, gates.enabled
     drafted = version.preview == "kep3063"
+    extended = gate("DRAExtendedResource")
     return KubeletFeatures(
         version=version,
         events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
@@ -106,19 +125,23 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         kube_proxy_version=not gate("DisableNodeKubeProxyVersion"),
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
         dynamic_resources=gate("DynamicResourceAllocation"),
-        extended_resources=gate("DRAExtendedResource"),
-        left_to_dra=_since(_LEFT_TO_DRA, minor) if gate("DRAExtendedResource") else LeftToDRA.NOTHING,
+        extended_resources=extended,
+        delegated_to_dra=_since(_DELEGATED_TO_DRA, minor) if extended else DelegatedToDRA.NOTHING,
         claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
         tells_failed_preparation=minor >= 28 or drafted,
         drafted_claims=drafted,
+        dra_registers_plugins=gate("DynamicResourceAllocation") and (drafted or not version.preview),
+        dra_lists_skipped=minor >= 37,
+        dra_reports_health=gate("ResourceHealthStatus") and minor >= 34,
+        dra_publishes_slices=gate("DynamicResourceAllocation") and minor >= 31,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         device_plugins_apart=minor >= 37,  # pull request 135437
         # Pull request 133784, of 1.35.
-        devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
+        devices_of_none_are_inactive=extended and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
         pod_resources_get=gate("KubeletPodResourcesGet"),

@@ -223,27 +223,46 @@ def test_imports_name_the_one_package(folder: str):
     assert found == []
 
 
-# Where the API server may look at minors and gates beside features.py, and why.
+# Where components may look at minors and gates beside their features, and why.
 VERSION_TABLES = {
     "apiserver/admission/podsecurity/evaluating.py",  # a level of the standards names a version of its own
     "apiserver/authorization/default_roles.py",  # a table of roles with the minors and gates of each
     "apiserver/bootstrap.py",  # the default flow schemas are such a table, too
     "apiserver/deprecations.py",  # a table of versions of the API with the minors of their end
     "apiserver/feature_fields.py",
-    "apiserver/features.py",
     "apiserver/openapi/operations.py",  # a table of query parameters with their first minors
     "apiserver/openapi/v2.py",  # the catalogue's types of a release
     "apiserver/openapi/v3.py",
     "apiserver/registry/generic/disabled_fields.py",  # the catalogue names the gates of fields
     "apiserver/routes/paths.py",  # /version shows the minor
+    "controllers/manager.py",  # the table of controllers with the gate of each
+    # Drivers have no gates: a release of their library, and the version of the server that they write to.
+    "kubelet/drivers/checking.py",
+    "kubelet/drivers/classic_services.py",
+    "kubelet/drivers/controller/example.py",
+    "kubelet/drivers/controller/running.py",
+    "kubelet/drivers/endpoints.py",
+    "kubelet/drivers/host.py",
+    "kubelet/drivers/matching.py",
+    "kubelet/drivers/pools.py",
+    "kubelet/drivers/profiles/catalogue.py",
 }
 
 
+def is_features(path: str) -> bool:
+    """Says whether a module is there to look at minors and gates."""
+    return path.endswith("/features.py") or path.startswith("scheduler/features/")
+
+
 def test_versions_and_gates_are_decided_in_one_place():
-    """Modules of the API server read named decisions; they compare no minors and know no gates."""
-    asks = re.compile(r"\.minor\b|gates\.(?:enabled|knows|spec)\(")
-    found = {name_of(path) for path in MODULES if asks.search(path.read_text())}
-    assert {name for name in found if name.startswith("apiserver/")} == VERSION_TABLES
+    """Modules below a component's features read named decisions; they compare no minors and know no gates."""
+    asks = re.compile(r"\.(?:minor|preview)\b|gates\.(?:enabled|knows|spec)\(")
+    components = ("apiserver/", "controllers/", "kubelet/", "scheduler/")
+    found = {
+        name_of(path) for path in MODULES
+        if name_of(path).startswith(components) and asks.search(path.read_text())
+    }  # fmt: skip
+    assert {name for name in found if not is_features(name)} == VERSION_TABLES
 
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -4,6 +4,7 @@ import copy
 
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.cronjob.features import CronJobFeatures
 from kubeskew.controllers.cronjob.run import Run
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
@@ -15,7 +16,7 @@ class CronJobController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._annotates = context.world.gates.enabled("CronJobsScheduledAnnotation")
+        self._features = CronJobFeatures.of(context.world.gates)
         self._cron_jobs = context.informer(CRON_JOBS)
         self._jobs = context.informer(JOBS)
         self._jobs.add_index("controller", owner_references.controller_uids)
@@ -42,7 +43,7 @@ class CronJobController(Controller):
             copy.deepcopy(found),
             self._jobs.by_index("controller", found["metadata"]["uid"]),
             self.clock.now(),
-            annotates=self._annotates,
+            annotates=self._features.scheduled_annotation,
         )
         try:
             await run.go()

@@ -4,14 +4,12 @@ from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment import arithmetic, revisions, status
+from kubeskew.controllers.deployment.features import DeploymentFeatures
 from kubeskew.controllers.deployment.rollout import Rollout
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.owner_references import Claimer
 from kubeskew.controllers.framework.pods import condition
-
-# Minor since which events say "from 2 to 3"; before, "to 3 from 2" (from memory).
-_FROM_FIRST_SINCE = 32
 
 
 class DeploymentController(Controller):
@@ -20,8 +18,7 @@ class DeploymentController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._counts_terminating = context.world.gates.enabled("DeploymentReplicaSetTerminatingReplicas")
-        self._event_names_from_first = context.world.version.minor >= _FROM_FIRST_SINCE
+        self._features = DeploymentFeatures.of(context.world.version, context.world.gates)
         self._deployments = context.informer(DEPLOYMENTS)
         self._sets = context.informer(REPLICA_SETS)
         self._pods = context.informer(PODS)
@@ -89,8 +86,8 @@ class DeploymentController(Controller):
             self.clock,
             deployment,
             sets,
-            counts_terminating=self._counts_terminating,
-            event_names_from_first=self._event_names_from_first,
+            counts_terminating=self._features.terminating_replicas,
+            event_names_from_first=self._features.event_names_from_first,
         )
         if deployment["metadata"].get("deletionTimestamp"):
             await rollout.report_only()

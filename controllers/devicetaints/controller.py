@@ -14,19 +14,20 @@ from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints import evictions
-from kubeskew.controllers.devicetaints.evictions import Eviction, Pool
+from kubeskew.controllers.devicetaints.evictions import Eviction
+from kubeskew.controllers.devicetaints.features import DeviceTaintFeatures
 from kubeskew.controllers.devicetaints.matching import RuleMatcher
 from kubeskew.controllers.devicetaints.metrics import EvictionMetrics
 from kubeskew.controllers.devicetaints.rule_status import RuleStatus
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.device_pools import Pool, pool_of, results, selects
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
 from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
 
 _STATUS_SECONDS = 10.0  # least time between two updates of a rule's status
 _REMEMBERED = 500
-_STATUS_SINCE = 35
 
 
 class Work(NamedTuple):
@@ -49,19 +50,19 @@ class DeviceTaintEvictionController(Controller):
         super().__init__(context)
         version, gates = context.world.version, context.world.gates
         refs = dra_refs(version)
-        self._features = ResourceClaimFeatures.of(version, gates)
-        self._groups = gates.enabled("DRAWorkloadResourceClaims")
+        self._features = features = DeviceTaintFeatures.of(version, gates)
+        self._claim_features = ResourceClaimFeatures.of(version, gates)
         self._due: dict[Work, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that are deleted or done, oldest first
         self._tainted: dict[Pool, dict[str, list[Object]]] = {}
         self._metrics = EvictionMetrics(context.registry)
         self._pods, self._claims = context.informer(PODS), context.informer(refs.claims)
         self._slices, classes = context.informer(refs.slices), context.informer(refs.device_classes)
-        self._matcher = RuleMatcher(context.world, lambda name: classes.get("", name))
-        with_rules = version.minor < _STATUS_SINCE or gates.enabled("DRADeviceTaintRules")
-        self._rules: Informer | None = context.informer(taint_rules_ref(version)) if with_rules else None
-        self._status = RuleStatus(context, self.name) if version.minor >= _STATUS_SINCE else None
-        if version.minor < _STATUS_SINCE:  # rules may name classes
+        self._matcher = RuleMatcher(features, lambda name: classes.get("", name))
+        rules_ref = taint_rules_ref(version)
+        self._rules: Informer | None = context.informer(rules_ref) if features.rules else None
+        self._status = RuleStatus(context, self.name) if features.rule_status else None
+        if features.rules_name_classes:
             changed = self._class_changed
             classes.add_handler(changed, lambda _, new: changed(new), changed)
         self._subscribe()
@@ -69,7 +70,7 @@ class DeviceTaintEvictionController(Controller):
     def _subscribe(self) -> None:
         self._pods.add_index("pod group", _group_keys)
         self._claims.add_index("pool", lambda claim: [_text(pool) for pool in _pools(claim)])
-        self._slices.add_index("pool", lambda one: [_text(evictions.pool_of(one))])
+        self._slices.add_index("pool", lambda one: [_text(pool_of(one))])
         self._claims.add_handler(self._handle_users, self._claim_updated, self._handle_users)
         self._pods.add_handler(self._handle_pod, self._pod_updated, self._pod_deleted)
         changed = self._slice_changed
@@ -95,7 +96,7 @@ class DeviceTaintEvictionController(Controller):
                 pod = self._pods.get(namespace, consumer["name"])
                 if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                     self._handle_pod(pod)
-            elif self._groups and is_pod_group(consumer):
+            elif self._features.pod_group_claims and is_pod_group(consumer):
                 for pod in self._pods.by_index("pod group", f"{namespace}/{consumer['name']}"):
                     self._handle_pod(pod)
 
@@ -108,12 +109,12 @@ class DeviceTaintEvictionController(Controller):
         self._due.pop(_work("pod", pod), None)
 
     def _slice_changed(self, slice_: Object) -> None:
-        pool = evictions.pool_of(slice_)
+        pool = pool_of(slice_)
         found = evictions.tainted(self._devices(pool))
         before = self._tainted.pop(pool, {})
         if found:
             self._tainted[pool] = found
-        if found != before or self.world.version.minor < _STATUS_SINCE:
+        if found != before or self._features.rules_name_classes:
             for claim in self._claims.by_index("pool", _text(pool)):
                 self._handle_users(claim)
 
@@ -184,20 +185,20 @@ class DeviceTaintEvictionController(Controller):
         resources)."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
-                name, owned = self._features.claim_name(pod, pod_claim)
+                name, owned = self._claim_features.claim_name(pod, pod_claim)
                 claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
-                if claim is None or not evictions.results(claim):
+                if claim is None or not results(claim):
                     continue
                 if owned:
                     resourceclaim_features.check_owner(pod, claim)
             except (ClaimNotCreated, ClaimError):
                 continue
-            if reservation(claim, pod, groups=self._groups) is not None:
+            if reservation(claim, pod, groups=self._features.pod_group_claims) is not None:
                 yield claim
 
     def _claim_evictions(self, claim: Object, rules: Sequence[Object]) -> Iterator[Eviction]:
-        for result in evictions.results(claim):
-            pool = evictions.pool_of(result)
+        for result in results(claim):
+            pool = pool_of(result)
             device = self._devices(pool).get(result["device"])
             taints = [(taint, "") for taint in (device or {}).get("taints") or ()]
             for rule in rules:
@@ -269,12 +270,12 @@ class DeviceTaintEvictionController(Controller):
         uid = rule["metadata"]["uid"]
         found = [(pod, self._eviction_of(pod, (rule,))) for pod in waiting]
         users = [pod for pod, eviction in found if eviction is not None and uid in eviction.rules]
-        known = {evictions.pool_of(slice_) for slice_ in self._slices.list()}
-        published = sum(evictions.selects(rule, pool, name) for pool in known for name in self._devices(pool))
+        known = {pool_of(slice_) for slice_ in self._slices.list()}
+        published = sum(selects(rule, pool, name) for pool in known for name in self._devices(pool))
         allocated = sum(
-            evictions.selects(rule, evictions.pool_of(result), result["device"])
+            selects(rule, pool_of(result), result["device"])
             for claim in self._claims.list()
-            for result in evictions.results(claim)
+            for result in results(claim)
         )
         return users, published, allocated
 
@@ -284,7 +285,7 @@ def _work(kind: str, obj: Object) -> Work:
 
 
 def _pools(claim: Object) -> list[Pool]:
-    return list(dict.fromkeys(map(evictions.pool_of, evictions.results(claim))))
+    return list(dict.fromkeys(map(pool_of, results(claim))))
 
 
 def _text(pool: Pool) -> str:

@@ -6,17 +6,11 @@ Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import Object
 
 NO_EXECUTE = "NoExecute"
-
-
-class Pool(NamedTuple):
-    driver: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +19,6 @@ class Eviction:
 
     when: datetime
     rules: frozenset[str]
-
-
-def pool_of(item: Object) -> Pool:
-    """Returns the pool of a slice, or of a result of an allocation."""
-    if "spec" in item:
-        return Pool(item["spec"]["driver"], item["spec"]["pool"]["name"])
-    return Pool(item["driver"], item["pool"])
-
-
-def results(claim: Object) -> list[Object]:
-    """Returns the devices that a claim has."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    found: list[Object] = (allocation.get("devices") or {}).get("results") or []
-    return found
 
 
 def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
@@ -61,15 +41,6 @@ def tainted(devices: Mapping[str, Object]) -> dict[str, list[Object]]:
 
 def _no_execute(device: Object) -> Iterator[Object]:
     return (taint for taint in device.get("taints") or () if taint.get("effect") == NO_EXECUTE)
-
-
-def selects(rule: Object, pool: Pool, device: str) -> bool:
-    """Returns whether a rule selects a device; without a selector it selects none."""
-    selector = rule["spec"].get("deviceSelector")
-    if selector is None:
-        return False
-    named = {"driver": pool.driver, "pool": pool.name, "device": device}
-    return all(selector.get(field) in (None, value) for field, value in named.items())
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:

@@ -9,23 +9,21 @@ k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.34, and pkg/controll
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.devicetaints.evictions import Pool, selects
-
-_NAMES_ONLY_SINCE = 35
+from kubeskew.controllers.devicetaints.features import DeviceTaintFeatures
+from kubeskew.controllers.framework.device_pools import Pool, selects
 
 
 class RuleMatcher:
     """Matches devices against rules; `device_class` returns a class by its name."""
 
-    def __init__(self, world: World, device_class: Callable[[str], Object | None]) -> None:
-        self._world = world
+    def __init__(self, features: DeviceTaintFeatures, device_class: Callable[[str], Object | None]) -> None:
+        self._features = features
         self._class = device_class
 
     def matches(self, rule: Object, pool: Pool, name: str, device: Object | None) -> bool:
         """Returns whether the rule selects a device; `device` is as published, None if it is not."""
-        if self._world.version.minor >= _NAMES_ONLY_SINCE:
+        if not self._features.rules_name_classes:
             return selects(rule, pool, name)
         if device is None:
             return False
@@ -49,14 +47,11 @@ class RuleMatcher:
 
     def _holds(self, expression: str, pool: Pool, device: Object) -> bool:
         """Returns whether an expression holds; one that fails does not."""
-        from kubeskew.apimachinery.cel.device_features import (
-            DeviceFeatures,  # rarely needed, and slow to import
-        )
+        # Rarely needed, and slow to import.
         from kubeskew.apimachinery.cel.devices import compile_selector, device_value
         from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
 
-        gates, minor = self._world.gates, self._world.version.minor
-        features = DeviceFeatures(gates.enabled("DRAConsumableCapacity"), False, True, minor)
+        features = self._features.cel
         try:
             return compile_selector(expression, features).matches(device_value(pool.driver, device, features))
         except (CompileError, EvaluationError):

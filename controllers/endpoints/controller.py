@@ -11,6 +11,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.endpoints.backends import Backend, Port, backends, is_headless, selector_of
 from kubeskew.controllers.endpoints.base import ServiceController
+from kubeskew.controllers.endpoints.features import EndpointsFeatures
 from kubeskew.controllers.endpoints.triggers import annotated
 from kubeskew.controllers.framework.base import ControllerContext, Key
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
@@ -18,7 +19,6 @@ from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 _HEADLESS = "service.kubernetes.io/headless"
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 _OWN_LABELS = (_HEADLESS, _MANAGED_BY)
-_MANAGED_SINCE = 33
 _CAPACITY = "endpoints.kubernetes.io/over-capacity"
 _MOST_ADDRESSES = 1000
 
@@ -30,6 +30,7 @@ class EndpointsController(ServiceController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._features = EndpointsFeatures.of(context.world.version)
         self._endpoints = context.informer(ENDPOINTS)
         self._endpoints.add_handler(deleted=self.enqueue)
 
@@ -60,7 +61,7 @@ class EndpointsController(ServiceController):
         labels = dict(service["metadata"].get("labels") or {})
         if is_headless(service):
             labels[_HEADLESS] = ""
-        if self.world.version.minor >= _MANAGED_SINCE:
+        if self._features.managed_by_label:
             labels[_MANAGED_BY] = self.component
         annotations = dict(present["metadata"].get("annotations") or {})
         annotations.pop(_CAPACITY, None)

@@ -12,6 +12,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.discovery import Served, served_resources
+from kubeskew.controllers.namespace.features import NamespaceFeatures
 
 _FINALIZER = "kubernetes"
 # Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; here it is less.
@@ -77,7 +78,7 @@ class NamespaceController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._pods_first = context.world.gates.enabled("OrderedNamespaceDeletion")
+        self._features = NamespaceFeatures.of(context.world.gates)
         self._rounds: dict[Key, int] = {}  # in which something was left
         self._namespaces = context.informer(NAMESPACES)
         self._namespaces.add_handler(self._changed, lambda _, new: self._changed(new))
@@ -121,12 +122,12 @@ class NamespaceController(Controller):
             for resource in served
             if resource.preferred and resource.ref.namespaced and "delete" in resource.verbs
         ]
-        if self._pods_first:
+        if self._features.ordered_deletion:
             # Claims, config maps and policies that pods depend on are deleted after them.
             doomed.sort(key=lambda one: one.ref != PODS)
         for one in doomed:
             await self._delete_all(one, name, remains)
-            if self._pods_first and one.ref == PODS and remains.objects:
+            if self._features.ordered_deletion and one.ref == PODS and remains.objects:
                 break
         return remains
 

@@ -16,11 +16,10 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.nodelifecycle import taints
+from kubeskew.controllers.nodelifecycle.features import NodeLifecycleFeatures
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _MONITOR_PERIOD_SECONDS = 5.0
-# Since 1.32 a node may be silent for longer, so that a lost lease renewal or two do not matter.
-_GRACE_SECONDS, _GRACE_SECONDS_BEFORE_32 = 50.0, 40.0
 _STARTUP_GRACE_SECONDS = 60.0
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _NOT_COUNTED = "node.kubernetes.io/exclude-disruption"
@@ -42,8 +41,7 @@ class NodeLifecycleController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        old = context.world.version.minor < 32
-        self._grace = _GRACE_SECONDS_BEFORE_32 if old else _GRACE_SECONDS
+        self._grace = NodeLifecycleFeatures.of(context.world.version).grace_seconds
         self._signs: dict[str, _Sign] = {}
         self._fallen: set[str] = set()  # nodes that stopped reporting; their pods are still to be marked
         self._nodes = context.informer(NODES)

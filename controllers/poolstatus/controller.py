@@ -16,6 +16,7 @@ from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.poolstatus.features import PoolStatusFeatures
 from kubeskew.controllers.poolstatus.metrics import RequestMetrics
 from kubeskew.controllers.poolstatus.pools import MAX_ERROR_BYTES, PoolView, pool_views
 from kubeskew.controllers.poolstatus.summaries import SummaryError, partition_summary, shareable_summary
@@ -26,7 +27,6 @@ _MAX_RETRIES = 5
 _CLEANUP_SECONDS = 600.0
 _ANSWERED_SECONDS, _UNANSWERED_SECONDS = 3600.0, 24 * 3600.0
 _DEFAULT_LIMIT = 100
-_SUMMARIES_SINCE = 37
 
 
 class PoolStatusController(Controller):
@@ -36,13 +36,13 @@ class PoolStatusController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        version, gates = context.world.version, context.world.gates
+        version = context.world.version
+        self._features = features = PoolStatusFeatures.of(version, context.world.gates)
         refs = dra_refs(version)
-        self._with_summaries = version.minor >= _SUMMARIES_SINCE
         self._requests = context.informer(POOL_STATUS_REQUESTS)
         self._slices, self._claims = context.informer(refs.slices), context.informer(refs.claims)
-        with_rules = gates.enabled("DRADeviceTaintRules")
-        self._rules = context.informer(taint_rules_ref(version)) if with_rules else None
+        rules_ref = taint_rules_ref(version)
+        self._rules = context.informer(rules_ref) if features.device_taint_rules else None
         self._metrics = RequestMetrics(context.registry)
         self._requests.add_handler(self._requested, lambda _, new: self._requested(new))
 
@@ -98,7 +98,7 @@ class PoolStatusController(Controller):
         return {**status, "pools": pools} if pools else status
 
     def _summaries(self, view: PoolView, default: str) -> Object:
-        if not self._with_summaries:
+        if not self._features.summaries:
             return {}
         found: Object = {}
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.controllers.devicetaints.evictions import Pool, pool_of, results, selects
+from kubeskew.controllers.framework.device_pools import Pool, pool_of, results, selects
 
 _UNUSABLE = ("NoSchedule", "NoExecute")
 MAX_ERROR_BYTES = 256

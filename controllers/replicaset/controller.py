@@ -14,6 +14,7 @@ from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
+from kubeskew.controllers.replicaset.features import ReplicaSetFeatures
 
 BURST_REPLICAS = 500  # pods created or deleted in one sync
 _STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -26,7 +27,8 @@ class ReplicaSetController(PodOwnerController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._counts_terminating = context.world.gates.enabled("DeploymentReplicaSetTerminatingReplicas")
+        features = ReplicaSetFeatures.of(context.world.gates)
+        self._counts_terminating = features.terminating_replicas
 
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))

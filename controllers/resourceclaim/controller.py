@@ -46,17 +46,20 @@ class ResourceClaimController(Controller):
         version = context.world.version
         self._features = ResourceClaimFeatures.of(version, context.world.gates)
         self._refs = dra_refs(version)
-        admin_access = context.world.gates.enabled("DRAAdminAccess")
-        admin_access |= not self._features.gated_admin_access
         self._deleted: dict[str, None] = {}  # uids of pods seen deleted, oldest first
         self._pods = context.informer(PODS)
         self._claims = context.informer(self._refs.claims)
         inline = self._features.inline_templates
         informers = self._claims, None if inline else context.informer(self._refs.claim_templates)
-        self._groups = PodGroups(context)
-        self._metrics = ClaimMetrics(context.registry, version, self._claims.list)
+        self._groups = PodGroups(context, self._features)
+        self._metrics = ClaimMetrics(context.registry, self._features.metrics, self._claims.list)
         self._maker = ClaimMaker(
-            self.client, self._refs, self._features, informers, self._metrics, admin_access=admin_access
+            self.client,
+            self._refs,
+            self._features,
+            informers,
+            self._metrics,
+            admin_access=self._features.admin_access,
         )
         self._bound = BoundPods(context, self._features, self._claims, self._groups)
         users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)

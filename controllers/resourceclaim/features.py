@@ -27,6 +27,31 @@ class ClaimError(SyncError):
 
 
 @dataclass(frozen=True, slots=True)
+class MetricFeatures:
+    """The metrics of one release (which those of 1.37 are is from memory)."""
+
+    prefix: str
+    attempts: str  # the name that follows the prefix, where creations are not counted by their outcome
+    by_status: bool  # creations are counted by outcome, in one metric
+    by_owner: bool  # and by the kind of their owner (140422), under a longer name
+    claims: bool  # counts what there is (pull request 127661)
+    claims_by_source: bool  # pull request 134523
+
+    @classmethod
+    def of(cls, version: Version) -> "MetricFeatures":
+        minor, drafted = version.minor, version.preview == "kep3063"
+        prefix = "dynamic_resource_allocation_" if minor >= 37 else "resourceclaim_controller_"
+        return cls(
+            prefix="resource_controller_" if drafted else prefix,
+            attempts="create" if drafted else "create_attempts",
+            by_status=minor >= 34,
+            by_owner=minor >= 37,
+            claims=minor >= 32,
+            claims_by_source=minor >= 35,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceClaimFeatures:
     """Named decisions of one release."""
 
@@ -43,14 +68,20 @@ class ResourceClaimFeatures:
     scheduling_contexts: bool  # 1.28 to 1.31: by telling drivers which node the pod has
     shareable_flag: bool  # until 1.30 the driver says whether a claim may have several users
     pod_groups: bool  # since 1.36 groups may hold reservations
-    gated_admin_access: bool  # 1.31 had the field without a gate
+    group_claims: bool  # are made, for the groups of pods (DRAWorkloadResourceClaims, GenericWorkload)
+    watches_groups: bool
+    checks_groups: bool  # since 1.37 a pod's group must be known before its claims are
+    admin_access: bool  # 1.31 had the field without a gate
     blocks_owner_deletion: bool  # claims do, before pull request 134956
     frees_extended: bool  # devices of extended resources when their pod is done (pull request 134312)
+    metrics: "MetricFeatures"
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "ResourceClaimFeatures":
         minor, drafted = version.minor, version.preview == "kep3063"
         controllers = minor <= 30 or (minor == 31 and gates.enabled("DRAControlPlaneController"))
+        group_claims = minor >= 36 and gates.enabled("DRAWorkloadResourceClaims")
+        group_claims = group_claims and gates.enabled("GenericWorkload")
         finalizer = "resource.kubernetes.io/delete-protection"
         if minor < 31:
             finalizer = "dra.k8s.io/delete-protection" if minor == 30 else ""
@@ -68,9 +99,13 @@ class ResourceClaimFeatures:
             scheduling_contexts=minor >= 28 and controllers,
             shareable_flag=minor <= 30,
             pod_groups=minor >= 36,
-            gated_admin_access=minor >= 32,
+            group_claims=group_claims,
+            watches_groups=group_claims or (minor >= 37 and gates.enabled("GenericWorkload")),
+            checks_groups=minor >= 37,
+            admin_access=minor <= 31 or gates.enabled("DRAAdminAccess"),
             blocks_owner_deletion=minor < 35,
             frees_extended=minor >= 35,
+            metrics=MetricFeatures.of(version),
         )
 
     def _source(self, pod_claim: Object) -> Object:

@@ -8,30 +8,20 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate
 from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import pod_groups_ref
-from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import ControllerContext
-from kubeskew.controllers.resourceclaim.features import ClaimError
+from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.making import Owner
-
-_FIRST, _STRICT_SINCE = 36, 37
 
 
 class PodGroups:
     """The groups of pods, if the gates let them have claims."""
 
-    def __init__(self, context: ControllerContext) -> None:
-        world: World = context.world
-        minor, gates = world.version.minor, world.gates
-        known = minor >= _FIRST
-        self.enabled = (
-            known and gates.enabled("DRAWorkloadResourceClaims") and gates.enabled("GenericWorkload")
-        )
-        self._strict = minor >= _STRICT_SINCE
-        self._workloads = gates.enabled("GenericWorkload")
-        watched = self.enabled or (self._strict and self._workloads)
-        self.ref = pod_groups_ref(world.version)
-        self.informer: Informer | None = context.informer(self.ref) if watched else None
+    def __init__(self, context: ControllerContext, features: ResourceClaimFeatures) -> None:
+        self.enabled = features.group_claims
+        self._strict = features.checks_groups
+        self.ref = pod_groups_ref(context.world.version)
+        self.informer: Informer | None = context.informer(self.ref) if features.watches_groups else None
 
     def owner_for(self, pod: Object, entry: Object) -> Owner | None:
         """Returns the group whose claim an entry of the pod is; None if the claim is the pod's own.

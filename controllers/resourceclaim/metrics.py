@@ -10,26 +10,23 @@ from prometheus_client.registry import Collector
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.resourceclaim.features import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
+from kubeskew.controllers.resourceclaim.features import (
+    EXTENDED_RESOURCE_ANNOTATION,
+    POD_CLAIM_ANNOTATION,
+    MetricFeatures,
+)
 
-# Since when creations are counted by outcome in one metric, and since when under the longer prefix
-# (dra-facts, and from memory).
-_BY_STATUS_SINCE, _LONG_PREFIX_SINCE = 34, 37
-_BY_SOURCE_SINCE = 35  # pull request 134523
-_CLAIMS_SINCE = 32  # pull request 127661: before, creations alone are counted
-_CREATION = ("status", "admin_access", "owner_api_group", "owner_api_kind")  # owners since 1.37 (140422)
+_CREATION = ("status", "admin_access", "owner_api_group", "owner_api_kind")
 
 
 class ClaimMetrics(Collector):
     """Counts creations and, when read, claims. Close it, so that another controller may register."""
 
     def __init__(
-        self, registry: CollectorRegistry, version: Version, claims: Callable[[], Iterable[Object]]
+        self, registry: CollectorRegistry, features: MetricFeatures, claims: Callable[[], Iterable[Object]]
     ) -> None:
         self._registry = registry
-        self._minor = version.minor
-        self._drafted = version.preview == "kep3063"
+        self._features = features
         self._claims = claims
         self._creations: Counts[tuple[str, str, str, str]] = Counts()  # by _CREATION
         registry.register(self)
@@ -46,14 +43,13 @@ class ClaimMetrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        if self._minor < _BY_STATUS_SINCE:
+        if not self._features.by_status:
             yield from self._before_statuses()
             return
-        long = self._minor >= _LONG_PREFIX_SINCE
-        prefix = "dynamic_resource_allocation_" if long else "resourceclaim_controller_"
-        known = len(_CREATION) if long else 2
+        prefix, by_owner = self._features.prefix, self._features.by_owner
+        known = len(_CREATION) if by_owner else 2
         created = CounterMetricFamily(
-            f"{prefix}resourceclaim_creates" if long else f"{prefix}creates",
+            f"{prefix}resourceclaim_creates" if by_owner else f"{prefix}creates",
             "Number of ResourceClaims creation requests.",
             labels=_CREATION[:known],
         )
@@ -64,7 +60,7 @@ class ClaimMetrics(Collector):
             created.add_metric(labels, count)
         yield created
         names = ["allocated", "admin_access", "source"]
-        if self._minor < _BY_SOURCE_SINCE:
+        if not self._features.claims_by_source:
             names.pop()
         present = GaugeMetricFamily(f"{prefix}resource_claims", "Number of ResourceClaims.", labels=names)
         for labels, count in Counts(_labels(claim)[: len(names)] for claim in self._claims()).items():
@@ -72,14 +68,12 @@ class ClaimMetrics(Collector):
         yield present
 
     def _before_statuses(self) -> Iterator[Metric]:
-        prefix, attempted = "resourceclaim_controller_", "create_attempts"
-        if self._drafted:
-            prefix, attempted = "resource_controller_", "create"
+        prefix, attempted = self._features.prefix, self._features.attempts
         attempts = sum(self._creations.values())
         failures = sum(count for (status, *_), count in self._creations.items() if status == "failure")
         yield CounterMetricFamily(f"{prefix}{attempted}", "Attempts to create a claim.", value=attempts)
         yield CounterMetricFamily(f"{prefix}create_failures", "Failed attempts.", value=failures)
-        if self._minor < _CLAIMS_SINCE:
+        if not self._features.claims:
             return
         claims = [*self._claims()]
         allocated = sum(_is_allocated(claim) for claim in claims)

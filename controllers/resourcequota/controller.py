@@ -24,9 +24,10 @@ from kubeskew.apimachinery.quota.amounts import amounts, mask, texts
 from kubeskew.apimachinery.quota.evaluators import Evaluator
 from kubeskew.apimachinery.quota.names import is_extended_in_quota
 from kubeskew.apimachinery.quota.registry import Evaluators
-from kubeskew.apimachinery.quota.resource_claims import ADJUSTED_SINCE, ClaimFacts, DeviceClasses
+from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.discovery import served_resources
+from kubeskew.controllers.resourcequota.features import QuotaFeatures
 from kubeskew.controllers.resourcequota.measuring import Listing, measure
 
 _RESYNC_SECONDS = 300.0
@@ -59,7 +60,7 @@ class ResourceQuotaController(Controller):
         self._classes: Informer | None = None
         gates, facts = self.world.gates, ClaimFacts(self._device_classes, self._pods.get, self._claims)
         self._evaluators = Evaluators(gates, self.clock, facts)
-        if gates.enabled("DRAExtendedResource") and self.world.version.minor >= ADJUSTED_SINCE:
+        if QuotaFeatures.of(self.world.version, gates).counts_implicit_names:
             self._classes = context.informer(dra_refs(self.world.version).device_classes)
             changed = self._class_changed
             self._classes.add_handler(changed, lambda _, new: changed(new), changed)

@@ -11,11 +11,10 @@ from kubeskew.controllers.framework.history import Revisions
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
 from kubeskew.controllers.statefulset import identity
 from kubeskew.controllers.statefulset.claims import StatefulPods
+from kubeskew.controllers.statefulset.features import StatefulSetFeatures
 from kubeskew.controllers.statefulset.rollout import Rollout
 
 _DEFAULT_HISTORY = 10
-# The last minor with an event when it replaces an ended pod (from memory).
-_LAST_TO_TELL = 30
 
 
 class StatefulSetController(PodOwnerController):
@@ -26,10 +25,7 @@ class StatefulSetController(PodOwnerController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        gates = context.world.gates
-        self._index_label = gates.enabled("PodIndexLabel")
-        self._max_unavailable = gates.enabled("MaxUnavailableStatefulSet")
-        self._tells_recreation = context.world.version.minor <= _LAST_TO_TELL
+        self._features = features = StatefulSetFeatures.of(context.world.version, context.world.gates)
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
         revisions = context.informer(CONTROLLER_REVISIONS)
         revisions.add_index("controller", owner_references.controller_uids)
@@ -39,8 +35,8 @@ class StatefulSetController(PodOwnerController):
             self.client,
             self.recorder,
             claims,
-            index_label=self._index_label,
-            deletes_claims=gates.enabled("StatefulSetAutoDeletePVC"),
+            index_label=features.pod_index_label,
+            deletes_claims=features.auto_delete_claims,
         )
 
     def selector(self, obj: Object) -> LabelSelector:
@@ -80,9 +76,9 @@ class StatefulSetController(PodOwnerController):
             current,
             update,
             self.clock.now(),
-            index_label=self._index_label,
-            max_unavailable_gate=self._max_unavailable,
-            tells_recreation=self._tells_recreation,
+            index_label=self._features.pod_index_label,
+            max_unavailable_gate=self._features.max_unavailable,
+            reports_recreation=self._features.reports_recreation,
         )
         try:
             await rollout.run()

@@ -36,7 +36,7 @@ class Rollout:
         *,
         index_label: bool,
         max_unavailable_gate: bool,
-        tells_recreation: bool,
+        reports_recreation: bool,
     ) -> None:
         self._control = control
         self._recorder = recorder
@@ -45,7 +45,7 @@ class Rollout:
         self._now = now
         self._index_label = index_label
         self._max_unavailable_gate = max_unavailable_gate
-        self._tells_recreation = tells_recreation
+        self._reports_recreation = reports_recreation
         self._found = found
         self._current_replicas = self._counted(current)
         self.replicas = self._wanted_pods()
@@ -151,7 +151,7 @@ class Rollout:
         return False
 
     def _tell_ended(self, pod: Object) -> None:
-        if not self._tells_recreation:
+        if not self._reports_recreation:
             return
         metadata = self._set["metadata"]
         whose = f"StatefulSet {metadata['namespace']}/{metadata['name']} is recreating"

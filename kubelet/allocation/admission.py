@@ -2,7 +2,6 @@
 scheduler.AdmissionCheck)."""
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
 from typing import NamedTuple
 
 from kubeskew.apimachinery.node_affinity import affinity_matches
@@ -11,21 +10,9 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_dra_extended_resource, is_extended_resource
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.features import DelegatedToDRA
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-
-
-class LeftToDRA(Enum):
-    """Names the resources of a pod that may be devices of its claim, so that the node need not have them.
-
-    Cluster-level resources pass as well: extended resources that the node does not name. Implicit names of
-    device classes are not among them.
-    """
-
-    NOTHING = "nothing"  # DRAExtendedResource is off
-    UNNAMED = "unnamed"  # 1.34: whatever the node does not name
-    ABSENT = "absent"  # 1.35 (pull request 133784): whatever it has none of
-    MAPPED = "mapped"  # 1.36 (pull request 135725): what the pod's status maps to requests of its claim
 
 
 class Rejection(NamedTuple):
@@ -40,7 +27,7 @@ def admit(
     node: Object,
     others: Iterable[Object],
     *,
-    left_to_dra: LeftToDRA,
+    delegated_to_dra: DelegatedToDRA,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
     """Returns None if the node takes the pod beside `others`, its active pods.
@@ -48,7 +35,7 @@ def admit(
     `plugged` is the least number of devices that the node has, whatever its status says: they are in use.
     """
     return (
-        _resources(pod, node, others, plugged or {}, left_to_dra)
+        _resources(pod, node, others, plugged or {}, delegated_to_dra)
         or _node_affinity(pod, node)
         or _node_name(pod, node)
         or _taints(pod, node)
@@ -60,7 +47,7 @@ def _resources(
     node: Object,
     others: Iterable[Object],
     plugged: Mapping[str, int],
-    left_to_dra: LeftToDRA,
+    delegated_to_dra: DelegatedToDRA,
 ) -> Rejection | None:
     allocatable = {
         name: Quantity.parse(str(amount)).milli_value()
@@ -72,18 +59,18 @@ def _resources(
     for other in others:
         for name, amount in {**pod_spec.pod_requests(other), "pods": 1000}.items():
             used[name] = used.get(name, 0) + amount
-    own = _for_node(pod, allocatable, left_to_dra)
+    own = _for_node(pod, allocatable, delegated_to_dra)
     for name, amount in {"pods": 1000, **pod_spec.pod_requests(own)}.items():
         free = allocatable.get(name, 0) - used.get(name, 0)
-        if amount > free and not (amount == 0 or _is_left(name, allocatable, left_to_dra)):
+        if amount > free and not (amount == 0 or _is_left(name, allocatable, delegated_to_dra)):
             return _insufficient(name, amount, used.get(name, 0), allocatable.get(name, 0))
     return None
 
 
-def _for_node(pod: Object, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) -> Object:
+def _for_node(pod: Object, allocatable: Mapping[str, int], delegated_to_dra: DelegatedToDRA) -> Object:
     """Returns the pod without the requests that the node does not check (removeMissingExtendedResources)."""
     mapped = set()
-    if left_to_dra is LeftToDRA.MAPPED:
+    if delegated_to_dra is DelegatedToDRA.MAPPED:
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
         for mapping in status.get("requestMappings") or ():
             mapped.add((mapping["containerName"], mapping["resourceName"]))
@@ -104,12 +91,12 @@ def _for_node(pod: Object, allocatable: Mapping[str, int], left_to_dra: LeftToDR
     return {**pod, "spec": spec}
 
 
-def _is_left(name: str, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) -> bool:
+def _is_left(name: str, allocatable: Mapping[str, int], delegated_to_dra: DelegatedToDRA) -> bool:
     if name in _NATIVE or name == "pods":
         return False
-    if left_to_dra is LeftToDRA.UNNAMED:
+    if delegated_to_dra is DelegatedToDRA.UNNAMED:
         return name not in allocatable
-    return left_to_dra is LeftToDRA.ABSENT and allocatable.get(name, 0) <= 0
+    return delegated_to_dra is DelegatedToDRA.ABSENT and allocatable.get(name, 0) <= 0
 
 
 def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:

@@ -16,7 +16,6 @@ import orjson
 
 from kubeskew.apimachinery import json_syntax
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice
@@ -132,17 +131,6 @@ class NoCodec:
 
     def decode(self, content: bytes) -> list[ClaimInfo]:
         return []
-
-
-def codec_for(version: Version) -> Codec:
-    """Returns the format that a kubelet of that release reads and writes."""
-    if version.preview == "kep3063":  # a guess: the draft has none
-        return ClassicCodec(EntryForm(handles=False, structured=False))
-    if version.minor <= 26:
-        return NoCodec()
-    if version.minor < 31:
-        return ClassicCodec(EntryForm(handles=version.minor >= 28, structured=version.minor == 30))
-    return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
 
 
 class CheckpointFile:

@@ -5,7 +5,6 @@ Source: pkg/kubelet/cm/dra/manager.go, 1.26 to 1.30.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.client.refs import Ref
@@ -16,31 +15,11 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin, HandleUse
+from kubeskew.kubelet.dra.features import ClassicFeatures
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError, PluginRegistry, PreparedDevice
 from kubeskew.kubelet.dra.pod_claims import PodClaim, check_owner, pod_claims
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ManagerFeatures:
-    """Named decisions of one release."""
-
-    fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
-    batches: bool  # since 1.28 a driver is called once for all claims of a pod
-    checks_cached: bool  # since 1.28 a claim is read again for each pod that uses it
-    skips_unused: bool  # since 1.28 claims that no container uses are checked, not prepared
-    reads_to_unprepare: bool  # 1.27: a claim that is gone from the API cannot be unprepared
-
-    @classmethod
-    def of(cls, minor: int) -> "ManagerFeatures":
-        return cls(
-            fixed_names=minor <= 27,
-            batches=minor >= 28,
-            checks_cached=minor >= 28,
-            skips_unused=minor >= 28,
-            reads_to_unprepare=minor == 27,
-        )
 
 
 class ClassicDRAManager:
@@ -52,7 +31,7 @@ class ClassicDRAManager:
         claims: Ref,
         plugins: PluginRegistry,
         cache: ClaimCache,
-        features: ManagerFeatures,
+        features: ClassicFeatures,
     ) -> None:
         self._client = client
         self._claims = claims

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kubeskew.kubelet.dra.grpc_versions import ServiceRules
 from kubeskew.kubelet.dra.plugin import DRAPlugin, PluginRegistry
-from kubeskew.kubelet.dra.services import ServiceRules
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 

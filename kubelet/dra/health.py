@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kubeskew.apimachinery.clock import Clock, timestamp
-from kubeskew.kubelet.dra.services import HealthRules
+from kubeskew.kubelet.dra.grpc_versions import HealthRules
 from kubeskew.kubelet.files import write_atomically
 
 if TYPE_CHECKING:

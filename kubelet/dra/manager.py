@@ -65,11 +65,11 @@ class DRAManager:
         self._health = health
         self._extended = features.extended_resources
         self._groups = features.claims_of_pod_groups
-        self._knows_skips = features.version.minor >= 37
+        self._knows_skips = features.dra_lists_skipped
         self._may_skip = features.optional_node_operations
         self._validates_first = features.dra_validates_first
         self._by_cache = features.dra_unprepares_what_it_knows
-        self._tells_health = features.resource_health and features.version.minor >= 34
+        self._tells_health = features.dra_reports_health
         self._tells_message = features.resource_health_message
         self._texts = texts
         self._inverts_errors = features.dra_inverts_errors

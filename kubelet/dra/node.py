@@ -10,16 +10,15 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
-from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
+from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, ManagerFeatures
+from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
+from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, health_rules_for, rules_for, texts_for
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.dra.services import health_rules_for, rules_for
 from kubeskew.kubelet.dra.slices import SliceWiper
-from kubeskew.kubelet.dra.texts import texts_for
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 
-# Before, drivers' own controllers allocate claims.
-_OLDEST_WITH_SLICES = 31
 _SYNC_SECONDS = 60.0  # the kubelet's syncFrequency
 
 
@@ -61,10 +58,9 @@ class NodeDRA:
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
         self._drafted = features.drafted_claims
-        known = self._drafted or not world.version.preview
-        self._takes_plugins = features.dynamic_resources and known
-        self._offers_slices = features.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
-        self._texts = texts = texts_for(world.version.minor)
+        self._takes_plugins = features.dra_registers_plugins
+        self._offers_slices = features.dra_publishes_slices
+        self._texts = texts = texts_for(world.version)
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client,
@@ -76,7 +72,7 @@ class NodeDRA:
         )
         self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
         health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
-        asks = health_rules_for(world.version) if features.resource_health else None
+        asks = health_rules_for(world.version) if features.dra_reports_health else None
         self._asks_health = asks is not None
         self._handler = DRAPluginHandler(
             self.plugins,
@@ -91,7 +87,7 @@ class NodeDRA:
                 client, self._refs.claims, self.plugins, self._cache, world.clock
             )
         elif self._takes_plugins and not self._offers_slices:
-            rules = ManagerFeatures.of(world.version.minor)
+            rules = ClassicFeatures.of(world.version)
             self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
         elif features.dynamic_resources:
             self._manager = DRAManager(

@@ -34,7 +34,7 @@ _CHECKPOINT = "{what}GetOrCreate() on checkpoint state: failed to get checkpoint
 _NO_INFO = "unable to get claim info for claim {claim} in namespace {namespace}"
 _UNKNOWN = "{call} returned result for unknown claim UID {claim_uid}"
 
-_SINCE_34 = Texts(
+SINCE_34 = Texts(
     prepare="prepare dynamic resources: {error}",
     unprepare="unprepare dynamic resources: {error}",
     prepare_name="{error}",
@@ -56,9 +56,9 @@ _SINCE_34 = Texts(
 )
 
 _IN_NAMESPACE = "internal error: unable to get claim info for ResourceClaim {claim} in namespace {namespace}"
-_SINCE_37 = replace(_SINCE_34, no_info=_IN_NAMESPACE, no_extended_info=_IN_NAMESPACE)
+SINCE_37 = replace(SINCE_34, no_info=_IN_NAMESPACE, no_extended_info=_IN_NAMESPACE)
 
-_CLASSIC = Texts(
+CLASSIC = Texts(
     prepare="{error}",
     unprepare="{error}",
     prepare_name="prepare resource claim: {error}",
@@ -78,10 +78,3 @@ _CLASSIC = Texts(
     no_extended_info=f"locked cache operation: {_NO_INFO}",
     checkpoint=_CHECKPOINT.replace("{what}", "failed to create claimInfo cache: error calling "),
 )
-
-
-def texts_for(minor: int) -> Texts:
-    """Returns the texts of a release."""
-    if minor >= 37:
-        return _SINCE_37
-    return _SINCE_34 if minor >= 34 else _CLASSIC

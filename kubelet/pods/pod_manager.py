@@ -173,9 +173,9 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [worker.pod for worker in workers if worker.active and worker.uid not in besides]
-        left = self._services.features.left_to_dra
+        left = self._services.features.delegated_to_dra
         plugged = self._services.plugins.allocated_for(pod)
-        return admit(pod, self._node(), others, left_to_dra=left, plugged=plugged)
+        return admit(pod, self._node(), others, delegated_to_dra=left, plugged=plugged)
 
     def _end_orphan(self, sandbox: Sandbox) -> None:
         """Stops the containers of a pod that the API no longer has."""

@@ -8,10 +8,10 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimCache
+from kubeskew.kubelet.dra.features import texts_for
 from kubeskew.kubelet.dra.health import HealthCache
 from kubeskew.kubelet.dra.manager import DRAManager
 from kubeskew.kubelet.dra.plugin import PluginRegistry, PreparedDevice
-from kubeskew.kubelet.dra.texts import texts_for
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 
@@ -72,7 +72,7 @@ class ManagedClaims:
         version = Version(minor)
         self.refs = dra_refs(version)
         self.features = features_of(version, FeatureGates(version, gates))
-        texts = texts_for(minor)
+        texts = texts_for(version)
         self.plugins, self.plugin, self.store = (
             PluginRegistry(texts.unregistered),
             FakePlugin(),

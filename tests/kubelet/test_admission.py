@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.kubelet.allocation.admission import LeftToDRA, admit
+from kubeskew.kubelet.allocation.admission import DelegatedToDRA, admit
 
 NODE = {
     "metadata": {"name": "node-1", "labels": {"zone": "a", "size": "4"}},
@@ -18,8 +18,8 @@ def pod(requests=None, **spec):
     }
 
 
-def check(wanted, node=NODE, others=(), *, left=LeftToDRA.MAPPED):
-    return admit(wanted, node, others, left_to_dra=left)
+def check(wanted, node=NODE, others=(), *, left=DelegatedToDRA.MAPPED):
+    return admit(wanted, node, others, delegated_to_dra=left)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ _IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
         pytest.param("my-kubernetes.io/gpu", None, False, "ua", id="looks like Kubernetes' own"),
     ],
 )
-@pytest.mark.parametrize("left", LeftToDRA)
+@pytest.mark.parametrize("left", DelegatedToDRA)
 def test_extended_resources_may_be_devices_of_a_claim(name, allocatable, mapped, fits, left):
     """What is left to dynamic resource allocation differs by release: nothing without the gate, then more or
     less; `fits` has the first letters of the ways in which the pod is taken."""

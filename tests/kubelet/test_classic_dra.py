@@ -13,12 +13,12 @@ from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
-from kubeskew.kubelet.dra.checkpoint import CheckpointFile, codec_for
+from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, ManagerFeatures
+from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
 from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
+from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, rules_for
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.dra.services import rules_for
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
@@ -45,7 +45,7 @@ class Node:
         self.cache = ClaimCache(CheckpointFile(directory, codec_for(version)))
         self.cache.load()
         self.plugins = PluginRegistry("plugin name {driver} not found in the list of registered DRA plugins")
-        features = ManagerFeatures.of(minor)
+        features = ClassicFeatures.of(Version(minor))
         self.manager = ClassicDRAManager(self.client, self.refs.claims, self.plugins, self.cache, features)
         self.calls = CallLog(directory, clock)
         claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
@@ -277,7 +277,7 @@ async def test_a_restart_prepares_again(make, minor):
     await node.manager.prepare(pod())
     cache = ClaimCache(CheckpointFile(node.directory, codec_for(Version(minor))))
     cache.load()
-    features = ManagerFeatures.of(minor)
+    features = ClassicFeatures.of(Version(minor))
     restarted = ClassicDRAManager(node.client, node.refs.claims, node.plugins, cache, features)
     await restarted.prepare(pod())
     await restarted.unprepare(pod())

@@ -6,10 +6,10 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra.features import health_rules_for, rules_for
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.dra.services import health_rules_for, rules_for
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 from kubeskew.kubelet.protocols import dra_health

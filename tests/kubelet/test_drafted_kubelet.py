@@ -15,10 +15,11 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
-from kubeskew.kubelet.dra.checkpoint import CheckpointFile, codec_for
+from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
 from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager
 from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
+from kubeskew.kubelet.dra.features import codec_for
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import PreparedClaims

@@ -1,4 +1,4 @@
-"""A table of the gRPC services that kubelets of each release call, and of how they refuse a plugin.
+"""The gRPC services that kubelets call, how they choose one of them, and how they refuse a plugin.
 
 Source: pkg/kubelet/cm/dra/plugin: plugin.go (1.31), registration.go (1.32, 1.33), dra_plugin_manager.go (1.34
 and later).
@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 
 HEALTH_SERVICE = "DRAResourceHealth"
@@ -28,34 +27,14 @@ class ServiceRules:
     follows_connections: bool  # a driver whose plugins are all disconnected counts as gone
 
 
-def _classic(service: str) -> Callable[[Sequence[str]], str]:
+def classic(service: str) -> Callable[[Sequence[str]], str]:
     """Returns what chooses the service of a kubelet up to 1.30: its own, whatever the plugin tells."""
 
     def choose(versions: Sequence[str]) -> str:
-        _alpha(versions)
+        alpha(versions)
         return service
 
     return choose
-
-
-def rules_for(version: Version) -> ServiceRules:
-    """Returns the row of the table."""
-    minor = version.minor
-    if minor >= 34:
-        text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
-        taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
-        return ServiceRules(_first_known, text, text, taken, several=True, follows_connections=True)
-    choose: Callable[[Sequence[str]], str] = _newest_or_alpha if minor >= 32 else _alpha
-    if minor <= 30:
-        choose = _classic({26: "v1alpha1", 27: "v1alpha2"}.get(minor, "v1alpha3"))
-    return ServiceRules(
-        choose,
-        "invalid versions of plugin {name}: {error}",
-        "version check of plugin {name} failed: {error}",
-        "endpoint {endpoint} already registered for plugin {name}",
-        several=minor >= 33,
-        follows_connections=False,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +51,7 @@ class HealthRules:
         return next((version for version in self.versions if f"{version}.{HEALTH_SERVICE}" in told), None)
 
 
-def health_rules_for(version: Version) -> HealthRules | None:
-    """Returns the row of the table; None for kubelets that do not follow health."""
-    if version.minor < 34:
-        return None
-    newer = version.minor >= 37  # pull request 139477
-    versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
-    return HealthRules(versions, careful=newer)
-
-
-def _first_known(versions: Sequence[str]) -> str:
+def first_known(versions: Sequence[str]) -> str:
     """Returns the first in the plugin's own order."""
     known = (V1, V1BETA1)
     _check_any(versions)
@@ -94,7 +64,7 @@ def _first_known(versions: Sequence[str]) -> str:
     )
 
 
-def _newest_or_alpha(versions: Sequence[str]) -> str:
+def newest_or_alpha(versions: Sequence[str]) -> str:
     """Returns the newest; a plugin of that time that names no service is taken to have the alpha one."""
     _check_any(versions)
     return next((service for service in (V1BETA1, V1ALPHA4) if service in versions), V1ALPHA4)
@@ -105,7 +75,7 @@ def _check_any(versions: Sequence[str]) -> None:
         raise PluginRefusedError("empty list of supported gRPC services (aka supported versions)")
 
 
-def _alpha(versions: Sequence[str]) -> str:
+def alpha(versions: Sequence[str]) -> str:
     """Returns the alpha service, whichever version 1.x is announced, as 1.31 does."""
     if not versions:
         raise PluginRefusedError("empty list for supported versions")

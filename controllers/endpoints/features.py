@@ -1,0 +1,20 @@
+"""The differences between releases in what Endpoints say."""
+
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.versions import Version
+
+_MANAGED_SINCE = 33
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointsFeatures:
+    """Named decisions of the endpoints controller of one release."""
+
+    managed_by_label: bool  # names the controller, so that mirroring and clean-up tell its objects
+
+    @classmethod
+    def of(cls, version: Version) -> "EndpointsFeatures":
+        return cls(
+            managed_by_label=version.minor >= _MANAGED_SINCE,
+        )

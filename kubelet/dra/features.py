@@ -1,0 +1,84 @@
+"""The differences between releases in DRA on a node: calls to drivers, checkpoint, error texts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra import grpc_versions, texts
+from kubeskew.kubelet.dra.checkpoint import ClassicCodec, Codec, ModernCodec, NoCodec
+from kubeskew.kubelet.dra.classic_checksum import EntryForm
+from kubeskew.kubelet.dra.grpc_versions import HealthRules, ServiceRules
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicFeatures:
+    """Named decisions of the manager of one release up to 1.30."""
+
+    fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
+    batches: bool  # since 1.28 a driver is called once for all claims of a pod
+    checks_cached: bool  # since 1.28 a claim is read again for each pod that uses it
+    skips_unused: bool  # since 1.28 claims that no container uses are checked, not prepared
+    reads_to_unprepare: bool  # 1.27: a claim that is gone from the API cannot be unprepared
+
+    @classmethod
+    def of(cls, version: Version) -> "ClassicFeatures":
+        minor = version.minor
+        return cls(
+            fixed_names=minor <= 27,
+            batches=minor >= 28,
+            checks_cached=minor >= 28,
+            skips_unused=minor >= 28,
+            reads_to_unprepare=minor == 27,
+        )
+
+
+def rules_for(version: Version) -> ServiceRules:
+    """Returns the row of the table."""
+    minor = version.minor
+    if minor >= 34:
+        text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
+        taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
+        return ServiceRules(
+            grpc_versions.first_known, text, text, taken, several=True, follows_connections=True
+        )
+    choose: Callable[[Sequence[str]], str] = (
+        grpc_versions.newest_or_alpha if minor >= 32 else grpc_versions.alpha
+    )
+    if minor <= 30:
+        choose = grpc_versions.classic({26: "v1alpha1", 27: "v1alpha2"}.get(minor, "v1alpha3"))
+    return ServiceRules(
+        choose,
+        "invalid versions of plugin {name}: {error}",
+        "version check of plugin {name} failed: {error}",
+        "endpoint {endpoint} already registered for plugin {name}",
+        several=minor >= 33,
+        follows_connections=False,
+    )
+
+
+def health_rules_for(version: Version) -> HealthRules | None:
+    """Returns the row of the table; None for kubelets that do not follow health."""
+    if version.minor < 34:
+        return None
+    newer = version.minor >= 37  # pull request 139477
+    versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
+    return HealthRules(versions, careful=newer)
+
+
+def codec_for(version: Version) -> Codec:
+    """Returns the format that a kubelet of that release reads and writes."""
+    if version.preview == "kep3063":  # a guess: the draft has none
+        return ClassicCodec(EntryForm(handles=False, structured=False))
+    if version.minor <= 26:
+        return NoCodec()
+    if version.minor < 31:
+        return ClassicCodec(EntryForm(handles=version.minor >= 28, structured=version.minor == 30))
+    return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
+
+
+def texts_for(version: Version) -> texts.Texts:
+    """Returns the texts of a release."""
+    minor = version.minor
+    if minor >= 37:
+        return texts.SINCE_37
+    return texts.SINCE_34 if minor >= 34 else texts.CLASSIC
