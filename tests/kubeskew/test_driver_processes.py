@@ -1,10 +1,11 @@
 """The drivers of the local cluster: their processes, files, accounts and switches."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from kubeskew.cluster import config, creation, drivers, launching, planning
+from kubeskew.cluster import config, creation, driver_accounts, drivers, launching, planning
 from kubeskew.cluster.driver_accounts import introduce
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
@@ -144,3 +145,17 @@ async def test_the_server_learns_of_their_accounts(state):
         ("clusterrolebindings", f"kubeskew:driver:{DRIVER}"),
     ]
     assert len(made) == 5
+
+
+def test_only_drivers_with_a_controller_may_write_claims():
+    """An account has the rights of a controller where some node's entry asks for one."""
+    nodes = {
+        "n1": {"drivers": [{"name": "with", "controller": True}, {"name": "without"}]},
+        "n2": {"drivers": [{"name": "with"}, {"name": "off", "controller": False}]},
+    }
+    names = driver_accounts.have_controller(SimpleNamespace(nodes=nodes), ["with", "without", "off"])
+    bindings = [body["metadata"]["name"] for path, body in driver_accounts._controllers(names)]
+
+    assert names == ["with"]
+    assert bindings[:2] == ["kubeskew:driver-controller", "kubeskew:driver-controller:with"]
+    assert not any("off" in name or "without" in name for name in bindings)

@@ -3,6 +3,9 @@
 import pytest
 from scheduling_cluster import Cluster
 
+from kubeskew.apimachinery.client.refs import scheduling_context_ref
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rules import rules_of
 
@@ -37,3 +40,19 @@ async def test_the_default_roles_let_the_scheduler_read_what_it_follows(minor, g
     ]
     assert followed
     assert unreadable == []
+
+
+@pytest.mark.parametrize("minor", range(26, 32))
+def test_the_default_roles_let_the_scheduler_talk_to_drivers(minor):
+    """It writes contexts, and the status of claims; the status of contexts is the drivers'."""
+    version = Version(minor)
+    roles = DefaultRoles(version, FeatureGates(version, {"DynamicResourceAllocation": True}))
+    rules = rules_for_the_scheduler(roles)
+    contexts = scheduling_context_ref(version)
+
+    def may(verb, plural, subresource=""):
+        return any(rule.allows_kind(verb, contexts.group, plural, subresource) for rule in rules)
+
+    assert all(may(verb, contexts.plural) for verb in ("create", "update", "patch", "delete"))
+    assert may("update", "resourceclaims", "status")
+    assert not may("update", contexts.plural, "status")
