@@ -6,7 +6,9 @@ has to unprepare what the one before has prepared. Texts of errors are those of 
 Source: KEP-3063 as drafted, section kubelet.
 """
 
+import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +27,7 @@ from kubeskew.kubelet.dra.plugin import PluginError, PluginRegistry, PreparedDev
 log = logging.getLogger(__name__)
 
 RECONCILE_SECONDS = 60.0
+_TRIES = 5  # client-go, retry.DefaultRetry
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 122.0  # as for plugins that cannot be registered
 
 
@@ -49,6 +52,8 @@ class DraftedDRAManager:
         self._cache = cache
         self._clock = clock
         self._delays: dict[tuple[str, str], _Delay] = {}  # by call and UID
+        # By namespace and name: a claim is not given back while another pod begins to use it.
+        self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     # -- prepare
 
@@ -58,10 +63,11 @@ class DraftedDRAManager:
         Raises DeviceError for a claim that is missing or not reserved for the pod, and if a plugin fails.
         """
         for name, owned in _names(pod).values():
-            claim = await self._usable(pod, name, owned=owned)
-            info = self._remembered(pod, claim)
-            if not info.prepared:
-                await self._prepare(info)
+            async with self._locks[pod_spec.namespace_of(pod), name]:
+                claim = await self._usable(pod, name, owned=owned)
+                info = self._remembered(pod, claim)
+                if not info.prepared:
+                    await self._prepare(info)
 
     async def _usable(self, pod: Object, name: str, *, owned: bool) -> Object:
         claim = await self._fetch(pod, name)
@@ -88,7 +94,7 @@ class DraftedDRAManager:
         try:
             return await self._client.get(self._claims, name, pod_spec.namespace_of(pod))
         except (StatusError, *CONNECTION_ERRORS) as error:
-            if isinstance(error, StatusError) and is_reason(error, "NotFound"):
+            if is_reason(error, "NotFound"):
                 return None
             text = f"failed to fetch ResourceClaim {name} referenced by pod {pod_spec.name_of(pod)}: {error}"
             raise DeviceError(text) from error
@@ -178,20 +184,19 @@ class DraftedDRAManager:
         namespace, uid = pod_spec.namespace_of(pod), pod_spec.uid_of(pod)
         await self._release(uid, namespace)
         for name, _ in _names(pod).values():
-            claim = await self._fetch(pod, name)
-            if claim is not None:
-                await self._unreserve(claim, uid)
+            await self._unreserve(namespace, name, uid)
 
     async def _release(self, pod_uid: str, namespace: str) -> list[ClaimInfo]:
         released = [
             info for info in self._cache.infos() if info.namespace == namespace and pod_uid in info.pod_uids
         ]
         for info in released:
-            if len(info.pod_uids) == 1:
-                await self._unprepare(info)
-                self._cache.delete(info.namespace, info.name)
-            info.pod_uids.discard(pod_uid)
-            self._cache.save()
+            async with self._locks[info.namespace, info.name]:
+                if info.pod_uids == {pod_uid}:
+                    await self._unprepare(info)
+                    self._cache.delete(info.namespace, info.name)
+                info.pod_uids.discard(pod_uid)
+                self._cache.save()
         return released
 
     async def _unprepare(self, info: ClaimInfo) -> None:
@@ -209,18 +214,24 @@ class DraftedDRAManager:
         for call in ("prepare", "unprepare"):
             self._delays.pop((call, info.uid), None)
 
-    async def _unreserve(self, claim: Object, pod_uid: str) -> None:
-        if not _is_reserved(claim, pod_uid):
-            return
-        users = [user for user in reserved_for(claim) if user.get("uid") != pod_uid]
-        status = {key: value for key, value in claim["status"].items() if key != "reservedFor"}
-        if users:
-            status["reservedFor"] = users
-        try:
-            await self._client.update(self._claims, {**claim, "status": status}, "status")
-        except (StatusError, *CONNECTION_ERRORS) as error:
-            if not (isinstance(error, StatusError) and is_reason(error, "NotFound")):
-                raise DeviceError(f"unreserve claim {claim['metadata']['name']}: {error}") from error
+    async def _unreserve(self, namespace: str, name: str, pod_uid: str) -> None:
+        """Takes the pod from the claim's users; at once again if somebody else has changed the claim."""
+        for last in (*[False] * (_TRIES - 1), True):
+            try:
+                claim = await self._client.get(self._claims, name, namespace)
+                if not _is_reserved(claim, pod_uid):
+                    return
+                users = [user for user in reserved_for(claim) if user.get("uid") != pod_uid]
+                status = {key: value for key, value in claim["status"].items() if key != "reservedFor"}
+                if users:
+                    status["reservedFor"] = users
+                await self._client.update(self._claims, {**claim, "status": status}, "status")
+                return
+            except (StatusError, *CONNECTION_ERRORS) as error:
+                if is_reason(error, "NotFound"):
+                    return
+                if last or not is_reason(error, "Conflict"):
+                    raise DeviceError(f"unreserve claim {name}: {error}") from error
 
     # -- reconcile
 
@@ -238,10 +249,8 @@ class DraftedDRAManager:
         for uid, namespace in gone:
             try:
                 for info in await self._release(uid, namespace):
-                    claim = await self._client.get(self._claims, info.name, namespace)
-                    if claim["metadata"]["uid"] == info.uid:
-                        await self._unreserve(claim, uid)
-            except (DeviceError, StatusError, *CONNECTION_ERRORS) as error:
+                    await self._unreserve(namespace, info.name, uid)
+            except DeviceError as error:
                 log.info("giving up the claims of pod %s failed, will retry: %s", uid, error)
 
 

@@ -1,5 +1,6 @@
 """The kubelet of KEP-3063's draft prepares claims by UID, with the example driver behind a real socket."""
 
+import asyncio
 import contextlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -243,6 +244,28 @@ async def test_a_reservation_stays_until_the_claim_is_unprepared_and_the_server_
     node.server.outage = lambda request: None
     await node.manager.unprepare(pod())
     assert (node.called(), await node.users()) == (["Prepare", "Unprepare", "Unprepare"], [])
+
+
+async def test_pods_that_end_at_once_do_not_keep_each_other(node):
+    """Each takes itself from the users, though the others change the claim meanwhile; one call unprepares."""
+    names = ["p", "q", "r", "s"]
+    await node.claim(reserved=names)
+    for name in names:
+        await node.manager.prepare(pod(name))
+    await asyncio.gather(*(node.manager.unprepare(pod(name)) for name in names))
+
+    assert (node.called(), await node.users()) == (["Prepare", "Unprepare"], [])
+
+
+async def test_a_pod_that_comes_while_another_goes_keeps_the_claim(node):
+    """The claim is unprepared and prepared again, or never unprepared; in the end the new pod has it."""
+    await node.claim(reserved=("p", "q"))
+    await node.manager.prepare(pod("p"))
+    await asyncio.gather(node.manager.unprepare(pod("p")), node.manager.prepare(pod("q")))
+
+    assert node.called()[-1] == "Prepare"
+    assert ids_of(node, pod("q"))
+    assert await node.users() == ["q"]
 
 
 async def test_a_kubelet_that_is_started_again_gives_back_what_the_one_before_prepared(node):
