@@ -10,6 +10,7 @@ import pytest
 from fake_server import FakeServer
 from prometheus_client import CollectorRegistry
 
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.errors import StatusError
@@ -252,6 +253,8 @@ async def test_pods_that_end_at_once_do_not_keep_each_other(node):
     await node.claim(reserved=names)
     for name in names:
         await node.manager.prepare(pod(name))
+    conflicts = [errors.conflict(CLAIMS.group_resource, "c", "it has been modified")] * 3
+    node.server.outage = lambda request: conflicts.pop() if request.method == "PUT" and conflicts else None
     await asyncio.gather(*(node.manager.unprepare(pod(name)) for name in names))
 
     assert (node.called(), await node.users()) == (["Prepare", "Unprepare"], [])
