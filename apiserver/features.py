@@ -221,8 +221,10 @@ class DeviceRules:
     slice_warnings: bool = since(34)
     # A list over its limit is told alone, a repeat at the item, a bad part of a name as Invalid; fewer
     # devices with taints or counters fit into a slice.
-    declared: bool = since(35)
-    checks_stored: bool = until(34)  # an update checks once more, as new, what it cannot or need not change
+    declarative_validation: bool = since(35)
+    revalidates_on_update: bool = until(
+        34
+    )  # an update checks once more, as new, what it cannot or need not change
     effects: tuple[str, ...] = of_minor(  # of taints, sorted
         {0: ("NoExecute", "NoSchedule"), 35: ("NoExecute", "NoSchedule", "None")}
     )

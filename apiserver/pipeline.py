@@ -35,7 +35,7 @@ def build(
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
-    handler = statuses.answering(handler)  # its errors are answers from here on
+    handler = statuses.with_status_errors(handler)  # its errors are answers from here on
     handler = with_authorization(handler, authorizer)
     if fairness is not None:
         handler = with_fairness(handler, fairness)

@@ -17,9 +17,9 @@ from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Background
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.list_cache import ListCache
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.http.request import Lifetime
@@ -29,7 +29,7 @@ from kubeskew.apiserver.registry.codec import Codec, Form
 from kubeskew.apiserver.registry.core.resourcequota.used import write_used
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import Write
+from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import Author
@@ -63,15 +63,15 @@ class Services:
     definitions: Mapping[str, Schema]
     service_resolver: ServiceResolver
     webhooks: WebhookClient
-    registered: Derived[Registered]  # APIServices
+    registered: DerivedFromStore[Registered]  # APIServices
     remote_lists: dict[tuple[str, str], Object] = field(default_factory=dict)  # what remote servers serve
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: NodeConnections = field(init=False)
     address: str = ""  # host and port, as discovery tells clients
     front_proxy_client: tuple[str, str] | None = None  # files of certificate and key, for extension servers
-    encoded_events: Generations[tuple[int, str, Form], bytes] = field(
-        default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
+    encoded_events: TwoGenerationCache[tuple[int, str, Form], bytes] = field(
+        default_factory=lambda: TwoGenerationCache(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )
     listed: ListCache = field(default_factory=ListCache)
     registries: dict[tuple[str, str], Registry] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Services:
         """Deletes an object as the server itself; raises StatusError."""
         registry, version = self.registry(resource), str(self.world.version)
         author = Author(SERVER.name, "kube-apiserver", version, version, "")
-        write = Write(SERVER, author, namespace, requested=registry.resource)
+        write = WriteRequest(SERVER, author, namespace, requested=registry.resource)
         await generic_delete.delete(registry, name, {}, write)
 
     async def write_used_quota(self, quota: Object, used: dict[str, str]) -> None:

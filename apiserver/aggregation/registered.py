@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.ordering import version_order
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.storage.interfaces import Store
 
 RESOURCE = "apiservices.apiregistration.k8s.io"
@@ -53,9 +53,9 @@ class Registered:
         return sorted(versions.items(), key=rank)
 
 
-def registered(store: Store) -> Derived[Registered]:
+def registered(store: Store) -> DerivedFromStore[Registered]:
     """Returns the registrations by the APIServices in `store`."""
-    return Derived(store, [RESOURCE], _make)
+    return DerivedFromStore(store, [RESOURCE], _make)
 
 
 def _make(services: list[Object]) -> Registered:

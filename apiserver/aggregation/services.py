@@ -6,7 +6,7 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import Registered
 from kubeskew.apiserver.apiextensions.table import ComposedTable
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
@@ -17,7 +17,7 @@ class AggregationServices(Protocol):
     world: World
     table: ComposedTable
     store: Store
-    registered: Derived[Registered]
+    registered: DerivedFromStore[Registered]
     remote_lists: dict[tuple[str, str], Object]
     service_resolver: ServiceResolver
     front_proxy_client: tuple[str, str] | None

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.web_tokens import Token, WrongTokenError, verified
 from kubeskew.apiserver.authentication import Identity, TokenError
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.features import AccountFeatures
 from kubeskew.apiserver.serviceaccount import group_names, user_name
 from kubeskew.apiserver.serviceaccount.issuing import PRIVATE
@@ -44,7 +44,7 @@ class AccountTokens:
         self._tells_node = features.pod_node_info
         self._checks_node = features.checks_node_binding
         self._heeds_label = features.invalid_label
-        self._verified: Generations[str, Token] = Generations(_REMEMBERED)
+        self._verified: TwoGenerationCache[str, Token] = TwoGenerationCache(_REMEMBERED)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
         """Finds the token's user, None if the token is not of this cluster; raises TokenError if it is no

@@ -6,7 +6,7 @@ The transport takes certificates of both. A proxy's certificate makes nobody a c
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.http.request import Peer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Authorities:
 
     def __init__(self, clients: bytes = b"", front_proxies: bytes = b"") -> None:
         self._bundles = {Authority.CLIENTS: clients, Authority.FRONT_PROXIES: front_proxies}
-        self._known: Generations[str, frozenset[Authority]] = Generations(_REMEMBERED)
+        self._known: TwoGenerationCache[str, frozenset[Authority]] = TwoGenerationCache(_REMEMBERED)
 
     def of(self, peer: Peer) -> frozenset[Authority]:
         """Returns the authorities that issued the peer's certificate."""

@@ -4,7 +4,7 @@ import math
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.authentication.authorities import Authorities, Authority
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.http.request import Peer, Request
 from kubeskew.apiserver.user import User, authenticated
 
@@ -26,7 +26,7 @@ class CertificateAuthenticator:
         self._clock = clock
         self._authorities = authorities or Authorities()
         self._tells_id = tells_id
-        self._users: Generations[Peer, User] = Generations(_REMEMBERED)
+        self._users: TwoGenerationCache[Peer, User] = TwoGenerationCache(_REMEMBERED)
 
     def authenticate(self, request: Request) -> User | None:
         peer = request.peer

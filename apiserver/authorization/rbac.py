@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.bindings import Bindings, Grant
 from kubeskew.apiserver.authorization.rules import Rule
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 
@@ -33,8 +33,8 @@ class _Sheet:
 
     def __init__(self, grants: Sequence[Grant]) -> None:
         self._grants = grants
-        self._answers: Generations[_What, _Answer] = Generations(_QUESTIONS)
-        self._paths: Generations[tuple[str, str], Decision] = Generations(_QUESTIONS)
+        self._answers: TwoGenerationCache[_What, _Answer] = TwoGenerationCache(_QUESTIONS)
+        self._paths: TwoGenerationCache[tuple[str, str], Decision] = TwoGenerationCache(_QUESTIONS)
         self._refused = _refused(grants)
 
     def decide(self, info: RequestInfo) -> Decision:
@@ -90,7 +90,9 @@ class RBACAuthorizer:
     def __init__(self, bindings: Bindings) -> None:
         self.bindings = bindings
         self._generation = 0
-        self._sheets: Generations[tuple[str, tuple[str, ...], str], _Sheet] = Generations(_USERS)
+        self._sheets: TwoGenerationCache[tuple[str, tuple[str, ...], str], _Sheet] = TwoGenerationCache(
+            _USERS
+        )
 
     def authorize(self, user: User, info: RequestInfo) -> Decision:
         return self._sheet(user, info.namespace).decide(info)
@@ -107,7 +109,7 @@ class RBACAuthorizer:
     def _sheet(self, user: User, namespace: str) -> _Sheet:
         generation = self.bindings.refresh()
         if generation != self._generation:
-            self._generation, self._sheets = generation, Generations(_USERS)
+            self._generation, self._sheets = generation, TwoGenerationCache(_USERS)
         key = (user.name, user.groups, namespace)
         sheet = self._sheets.get(key)
         if sheet is None:

@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Generations(Generic[K, V]):
+class TwoGenerationCache(Generic[K, V]):
     """A mapping of at most twice `size` entries; every operation is a dict look-up or two.
 
     With `weigh`, a generation also ends once its entries weigh more than `weight_max` (bytes, mostly).

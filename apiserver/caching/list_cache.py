@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.offload import Turn
 from kubeskew.apiserver.storage.encoding import list_items
 from kubeskew.apiserver.storage.records import Entry
@@ -47,7 +47,7 @@ class ListCache:
     """Makes the items of lists, and remembers runs of them by the revision of their first entry."""
 
     def __init__(self) -> None:
-        self._runs: Generations[tuple[int, Form], _Run] = Generations(
+        self._runs: TwoGenerationCache[tuple[int, Form], _Run] = TwoGenerationCache(
             _RUNS_MAX, lambda _, run: len(run.items), _KEPT_BYTES
         )
 

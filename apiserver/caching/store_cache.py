@@ -19,7 +19,7 @@ T = TypeVar("T")
 Read = Callable[[bytes, int], Object]
 
 
-class Derived(Generic[T]):
+class DerivedFromStore(Generic[T]):
     """A value made of every object of some resources (storage resources: `pods`, `roles.rbac.…`).
 
     `make` gets one list of objects per resource, each as `read` gives it: by default as stored, which is good

@@ -6,8 +6,8 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 from functools import partial
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.generations import Generations
-from kubeskew.apiserver.caching.store_cache import Derived, Read
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import Levels, RejectedError
@@ -28,14 +28,14 @@ class Fairness:
     def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = stored_object) -> None:
         self._metrics = metrics
         self._levels = Levels(total)
-        self._known: Generations[_Key, Flow] = Generations(_REMEMBERED)
+        self._known: TwoGenerationCache[_Key, Flow] = TwoGenerationCache(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
-        self._classifier = Derived(store, names, self._configure, read)
+        self._classifier = DerivedFromStore(store, names, self._configure, read)
 
     def _configure(self, schemas: list[Object], levels: list[Object]) -> Classifier:
         by_name = {one["metadata"]["name"]: one for one in levels}
         self._levels.configure(by_name)
-        self._known = Generations(_REMEMBERED)
+        self._known = TwoGenerationCache(_REMEMBERED)
         return Classifier(schemas, by_name)
 
     def flow(self, user: User, info: RequestInfo) -> Flow | None:

@@ -16,7 +16,7 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry import unsafe_deleting
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.selection import selection
-from kubeskew.apiserver.registry.generic.writes import Written
+from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.registry.requests.writes import write_of
@@ -57,7 +57,7 @@ def _success(scope: Scope, name: str) -> Object:
     return head | {"details": {"name": name, "kind": scope.resource.kind}, "code": 200}
 
 
-def _gone(scope: Scope, result: Written) -> Object:
+def _gone(scope: Scope, result: WriteResult) -> Object:
     metadata = result.obj["metadata"]
     resource = scope.resource.group_resource
     details = {

@@ -17,7 +17,7 @@ from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
-from kubeskew.apiserver.registry.generic.writes import Write
+from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.registry.requests import bodies, patched_objects, rendering, strategic_patch
 from kubeskew.apiserver.registry.requests.patches import (
     Configuration,
@@ -43,12 +43,12 @@ async def patch(request: Request, scope: Scope) -> Response:
     options = parameters.patch_options(request, apply=apply)
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
-    config = await bodies.elsewhere(body, lambda: read_configuration(body)) if apply else None
+    config = await bodies.in_thread(body, lambda: read_configuration(body)) if apply else None
     patcher = _patcher(request, scope, body, content_type, options.field_validation)
 
     async def transform(current: Object | None) -> Object:
         if current is None and not apply:  # even of a kind that a PUT may create
-            raise errors.not_found(registry.named(write), request.info.name)
+            raise errors.not_found(registry.requested_resource(write), request.info.name)
         entry = scope.services.store.get(registry.key(request.info.namespace, request.info.name))
         stored = len(entry.value) if entry is not None else 0
         grown = _COPIED if content_type == JSON_PATCH and b"copy" in body else 0
@@ -92,7 +92,7 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
 
 
 def _patched(
-    request: Request, scope: Scope, live: Object, patcher: Patcher, write: Write, options: WriteOptions
+    request: Request, scope: Scope, live: Object, patcher: Patcher, write: WriteRequest, options: WriteOptions
 ) -> Object:
     """Returns the patched object with its managers."""
     new = patcher(live)
@@ -119,7 +119,7 @@ def _applied(
     scope: Scope,
     live: Object | None,
     config: Configuration,
-    write: Write,
+    write: WriteRequest,
     options: WriteOptions,
 ) -> Object:
     try:

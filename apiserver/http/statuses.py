@@ -13,7 +13,7 @@ from kubeskew.apiserver.storage.encoding import dumps, indented
 _CAUSES = 1_000
 
 
-def answering(handler: Handler) -> Handler:
+def with_status_errors(handler: Handler) -> Handler:
     """Returns `handler` with the errors that it raises as answers, as upstream's handlers write theirs.
 
     Filters above it only see answers; they answer themselves what they refuse, and raise nothing.

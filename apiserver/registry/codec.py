@@ -19,7 +19,7 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
 from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
@@ -51,11 +51,13 @@ class Codec:
         self.table = table
         self.world = world
         # Served bytes by (revision, form); True: the stored bytes themselves.
-        self._served: Generations[tuple[int, Form], bytes | bool] = Generations(
+        self._served: TwoGenerationCache[tuple[int, Form], bytes | bool] = TwoGenerationCache(
             _REMEMBERED, lambda _, served: 0 if isinstance(served, bool) else len(served), _BYTES_MAX
         )
         # What this server has just written or is writing: watchers see it before its revision is known here.
-        self._own: Generations[bytes, Form] = Generations(_WRITING, lambda value, _: len(value), _BYTES_MAX)
+        self._own: TwoGenerationCache[bytes, Form] = TwoGenerationCache(
+            _WRITING, lambda value, _: len(value), _BYTES_MAX
+        )
         self._features = features_of(world.gates)
         self._converter = Converter(client, world.entropy)
 

@@ -19,7 +19,7 @@ from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.tables.subjects import CellsOf
 
 # The room of each API group, named as upstream's folder below pkg/registry.
-ROOMS = {
+GROUP_PACKAGES = {
     "": "core",
     "admissionregistration.k8s.io": "admissionregistration",
     "apiextensions.k8s.io": "apiextensions",
@@ -50,7 +50,9 @@ _TYPE_PREFIX = r"^io\.k8s\.(api\.|.*\.pkg\.apis\.)"  # before the group in OpenA
 @cache
 def strategy_of(kind: GroupResource) -> type[Strategy]:
     """Returns the strategy of a kind; the general one if nothing is particular to it."""
-    strategy: type[Strategy] = _registered(ROOMS.get(kind.group), "STRATEGIES", kind.resource) or Strategy
+    strategy: type[Strategy] = (
+        _registered(GROUP_PACKAGES.get(kind.group), "STRATEGIES", kind.resource) or Strategy
+    )
     return strategy
 
 
@@ -66,7 +68,7 @@ def strategies_of(resource: Resource) -> tuple[Strategy, Strategy]:
 @cache
 def cells_of(kind: GroupKind) -> CellsOf | None:
     """Returns what makes the cells of a kind's table rows, None if it has a name and an age only."""
-    cells: CellsOf | None = _registered(ROOMS.get(kind.group), "CELLS", kind.kind)
+    cells: CellsOf | None = _registered(GROUP_PACKAGES.get(kind.group), "CELLS", kind.kind)
     return cells
 
 
@@ -74,7 +76,7 @@ def cells_of(kind: GroupKind) -> CellsOf | None:
 def row_conditions_of(kind: GroupKind) -> Callable[[Object], list[Object]]:
     """Returns what makes the conditions of a kind's table rows; most kinds have none."""
     conditions: Callable[[Object], list[Object]] | None
-    conditions = _registered(ROOMS.get(kind.group), "ROW_CONDITIONS", kind.kind)
+    conditions = _registered(GROUP_PACKAGES.get(kind.group), "ROW_CONDITIONS", kind.kind)
     return conditions or (lambda _: [])
 
 
@@ -82,7 +84,9 @@ def row_conditions_of(kind: GroupKind) -> Callable[[Object], list[Object]]:
 def defaulter_of(type_name: str) -> Defaulter | None:
     """Returns what sets the defaults of a type, by its OpenAPI name (`io.k8s.api.core.v1.Pod`)."""
     room, _, name = re.sub(_TYPE_PREFIX, "", type_name).partition(".")
-    defaulter: Defaulter | None = _registered(room if room in ROOMS.values() else None, "DEFAULTS", name)
+    defaulter: Defaulter | None = _registered(
+        room if room in GROUP_PACKAGES.values() else None, "DEFAULTS", name
+    )
     return defaulter
 
 

@@ -12,7 +12,7 @@ from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic.commit import commit_removal
 from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
 from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
@@ -21,24 +21,24 @@ _READABLE = "is exclusively used to delete corrupt object(s), try again by remov
 _DECODABLE = "unsafe deletion is not allowed because the object is decodable from storage"
 
 
-async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
+async def delete(registry: Registry, name: str, options: Object, write: WriteRequest) -> WriteResult:
     """Deletes an object that cannot be read; raises 403, 404, 409 and 422."""
     check_permission(registry, name, options, write)
 
-    async def attempt(entry: Entry | None) -> Written:
+    async def attempt(entry: Entry | None) -> WriteResult:
         if entry is None:
-            raise errors.not_found(registry.named(write), name)
+            raise errors.not_found(registry.requested_resource(write), name)
         if _is_readable(registry, entry):
             raise _refusal(registry, name, write)
         if not write.dry_run:
             await commit_removal(registry, entry, write)
-        return Written({}, entry.revision, None, deleted=True)
+        return WriteResult({}, entry.revision, None, deleted=True)
 
     key = registry.requested_key(write.namespace, name)
     return await guaranteed_update(registry.services.store, key, attempt)
 
 
-def check_permission(registry: Registry, name: str, options: Object, write: Write) -> None:
+def check_permission(registry: Registry, name: str, options: Object, write: WriteRequest) -> None:
     """Raises 403 unless the user may delete what cannot be read, which takes a verb of its own."""
     resource = write.requested or registry.resource
     question = RequestInfo(
@@ -66,8 +66,8 @@ def _is_readable(registry: Registry, entry: Entry) -> bool:
     return True
 
 
-def _refusal(registry: Registry, name: str, write: Write) -> StatusError:
-    resource = registry.named(write)
+def _refusal(registry: Registry, name: str, write: WriteRequest) -> StatusError:
+    resource = registry.requested_resource(write)
     if registry.services.features.requests.readable_is_conflict:
         return errors.conflict(resource, name, _DECODABLE)
     problem = field.invalid(UNSAFE, True, _READABLE)

@@ -17,7 +17,7 @@ STEP = 1000  # objects taken at once
 _LAST_UID = "\U0010ffff"  # behind any that is one
 
 
-class Shelf:
+class NamespaceIndex:
     """Holds one namespace's objects of one resource, by name and in order.
 
     Writes find their place among the names, which is three times as fast; readers look at `ordered` alone.
@@ -46,8 +46,8 @@ class Shelf:
             del self._names[at]
             del self.ordered[at]
 
-    def copy(self) -> "Shelf":
-        copy = Shelf()
+    def copy(self) -> "NamespaceIndex":
+        copy = NamespaceIndex()
         copy.entries, copy._names, copy.ordered = self.entries.copy(), self._names.copy(), self.ordered.copy()
         return copy
 
@@ -56,34 +56,34 @@ class Shelf:
         return bisect_left(self.ordered, (key, _LAST_UID))
 
 
-class Shelves:
+class ResourceIndex:
     """Holds one resource's objects. Namespaces are in the order of `namespace/`, as etcd's keys are."""
 
-    __slots__ = ("_order", "_shelves")
+    __slots__ = ("_indexes", "_order")
 
     def __init__(self) -> None:
-        self._shelves: dict[str, Shelf] = {}
+        self._indexes: dict[str, NamespaceIndex] = {}
         self._order: list[str] = []  # of `namespace/`, "" for what has none
 
     def get(self, namespace: str, name: str) -> Entry | None:
-        shelf = self._shelves.get(namespace)
-        return shelf.entries.get(name) if shelf else None
+        index = self._indexes.get(namespace)
+        return index.entries.get(name) if index else None
 
     def put(self, entry: Entry) -> None:
         namespace = entry.key.namespace
-        shelf = self._shelves.get(namespace)
-        if shelf is None:
-            shelf = self._shelves[namespace] = Shelf()
+        index = self._indexes.get(namespace)
+        if index is None:
+            index = self._indexes[namespace] = NamespaceIndex()
             insort(self._order, _prefix(namespace))
-        shelf.put(entry)
+        index.put(entry)
 
     def remove(self, key: Key) -> None:
-        shelf = self._shelves.get(key.namespace)
-        if shelf is None:
+        index = self._indexes.get(key.namespace)
+        if index is None:
             return
-        shelf.remove(key.name)
-        if not shelf.ordered:
-            del self._shelves[key.namespace]
+        index.remove(key.name)
+        if not index.ordered:
+            del self._indexes[key.namespace]
             del self._order[bisect_left(self._order, _prefix(key.namespace))]
 
     def load(self, entries: Iterable[Entry]) -> None:
@@ -91,15 +91,15 @@ class Shelves:
         found: dict[str, dict[str, Entry]] = {}
         for entry in entries:
             found.setdefault(entry.key.namespace, {})[entry.key.name] = entry
-        self._shelves = {namespace: Shelf(named) for namespace, named in found.items()}
-        self._order = sorted(map(_prefix, self._shelves))
+        self._indexes = {namespace: NamespaceIndex(named) for namespace, named in found.items()}
+        self._order = sorted(map(_prefix, self._indexes))
 
-    def copied(self, namespace: str | None) -> "Shelves":
+    def copied(self, namespace: str | None) -> "ResourceIndex":
         """Returns a copy, of one namespace only if it is given; the objects themselves are shared."""
-        copy = Shelves()
-        wanted = list(self._shelves) if namespace is None else [namespace] * (namespace in self._shelves)
+        copy = ResourceIndex()
+        wanted = list(self._indexes) if namespace is None else [namespace] * (namespace in self._indexes)
         for name in wanted:
-            copy._shelves[name] = self._shelves[name].copy()
+            copy._indexes[name] = self._indexes[name].copy()
         copy._order = sorted(map(_prefix, wanted))
         return copy
 
@@ -116,10 +116,10 @@ class Shelves:
             yield from self._in(prefix[:-1], None)
 
     def _in(self, namespace: str, after: Key | None) -> Iterator[Sequence[Entry]]:
-        shelf = self._shelves.get(namespace)
-        while shelf is not None:
-            start = 0 if after is None else shelf.behind(after)
-            part = shelf.ordered[start : start + STEP]
+        index = self._indexes.get(namespace)
+        while index is not None:
+            start = 0 if after is None else index.behind(after)
+            part = index.ordered[start : start + STEP]
             yield part
             if len(part) < STEP:
                 return
@@ -127,12 +127,12 @@ class Shelves:
 
     def behind(self, namespace: str | None, last: Key) -> int:
         """Returns the number of objects after `last`."""
-        shelf = self._shelves.get(last.namespace)
-        here = len(shelf.ordered) - shelf.behind(last) if shelf else 0
+        index = self._indexes.get(last.namespace)
+        here = len(index.ordered) - index.behind(last) if index else 0
         if namespace is not None:
             return here
         start = bisect_right(self._order, _prefix(last.namespace))
-        others = filter(None, (self._shelves.get(prefix[:-1]) for prefix in self._order[start:]))
+        others = filter(None, (self._indexes.get(prefix[:-1]) for prefix in self._order[start:]))
         return here + sum(len(other.ordered) for other in others)
 
 
@@ -141,7 +141,7 @@ def _prefix(namespace: str) -> str:
 
 
 def page(
-    shelves: Shelves,
+    indexes: ResourceIndex,
     revision: int,
     namespace: str | None,
     after: Key | None,
@@ -151,7 +151,7 @@ def page(
     """Returns the part of a list that begins behind `after`: at most `limit` objects (0: all)
     that `matches`.
     """
-    found: Iterable[Entry] = chain.from_iterable(shelves.following(namespace, after))
+    found: Iterable[Entry] = chain.from_iterable(indexes.following(namespace, after))
     if matches is not None:
         found = filter(matches, found)
     if not limit:
@@ -160,15 +160,17 @@ def page(
     if len(entries) < limit:
         return Page(revision, entries)
     last = entries[-1].key
-    remaining = shelves.behind(namespace, last)
+    remaining = indexes.behind(namespace, last)
     return Page(revision, entries, last if remaining else None, remaining)
 
 
-def overlay(shelves: Shelves, changed: Mapping[Key, Entry | None], namespace: str | None) -> Shelves:
+def overlay(
+    indexes: ResourceIndex, changed: Mapping[Key, Entry | None], namespace: str | None
+) -> ResourceIndex:
     """Returns a copy of `namespace` (all if None) with some objects as they are in `changed`; None means
     absent.
     """
-    copy = shelves.copied(namespace)
+    copy = indexes.copied(namespace)
     for key, entry in changed.items():
         if entry is None:
             copy.remove(key)

@@ -16,7 +16,7 @@ from kubeskew.apiserver.storage.compare_and_swap import after as state_after
 from kubeskew.apiserver.storage.event_window import Window
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.interfaces import Log
-from kubeskew.apiserver.storage.object_index import Matches, Shelves, overlay, page
+from kubeskew.apiserver.storage.object_index import Matches, ResourceIndex, overlay, page
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Page
 from kubeskew.apiserver.storage.watching import Cursor, Watches
 
@@ -37,7 +37,7 @@ class CachedStore:
         self._log = log
         self._clock = clock
         self._revision = 0
-        self._shelves: dict[str, Shelves] = {}
+        self._indexes: dict[str, ResourceIndex] = {}
         self._window = Window(0)
         self._watches = Watches()
         self._compacted = 0
@@ -68,12 +68,12 @@ class CachedStore:
         by_resource: dict[str, list[Entry]] = {}
         for entry in entries:
             by_resource.setdefault(entry.key.resource, []).append(entry)
-        before, self._shelves = self._shelves, {resource: Shelves() for resource in by_resource}
+        before, self._indexes = self._indexes, {resource: ResourceIndex() for resource in by_resource}
         for resource, found in by_resource.items():
-            self._shelves[resource].load(found)
+            self._indexes[resource].load(found)
         for resource, followers in self._followers.items():
-            for shelves in (before.get(resource), self._shelves.get(resource)):
-                for entry in chain.from_iterable(shelves.following(None, None)) if shelves else ():
+            for indexes in (before.get(resource), self._indexes.get(resource)):
+                for entry in chain.from_iterable(indexes.following(None, None)) if indexes else ():
                     for tell in followers:
                         tell(entry.key)
         self._window = Window(revision)
@@ -92,8 +92,8 @@ class CachedStore:
         return self._window
 
     def get(self, key: Key) -> Entry | None:
-        shelves = self._shelves.get(key.resource)
-        return shelves.get(key.namespace, key.name) if shelves else None
+        indexes = self._indexes.get(key.resource)
+        return indexes.get(key.namespace, key.name) if indexes else None
 
     def list(
         self,
@@ -103,10 +103,10 @@ class CachedStore:
         limit: int = 0,
         matches: Matches | None = None,
     ) -> Page:
-        shelves = self._shelves.get(resource)
-        if shelves is None:
+        indexes = self._indexes.get(resource)
+        if indexes is None:
             return Page(self._revision, [])
-        return page(shelves, self._revision, namespace, after, limit, matches)
+        return page(indexes, self._revision, namespace, after, limit, matches)
 
     def changed(self, resource: str) -> int:
         return self._changed.get(resource, self._loaded)
@@ -127,11 +127,11 @@ class CachedStore:
         if revision == self._revision:
             return self.list(resource, namespace, after, limit, matches)
         if revision >= self._window.start:
-            current = self._shelves.get(resource) or Shelves()
+            current = self._indexes.get(resource) or ResourceIndex()
             changed = self._window.undone(revision, resource, namespace)
             then = overlay(current, changed, namespace) if changed else current
         else:
-            then = Shelves()
+            then = ResourceIndex()
             then.load(await self._log.at(revision, resource, namespace))
         return page(then, revision, namespace, after, limit, matches)
 
@@ -214,14 +214,14 @@ class CachedStore:
         self._advance(self._revision)
 
     def _put(self, key: Key, entry: Entry | None) -> None:
-        shelves = self._shelves.get(key.resource)
+        indexes = self._indexes.get(key.resource)
         if entry is None:
-            if shelves is not None:
-                shelves.remove(key)
+            if indexes is not None:
+                indexes.remove(key)
             return
-        if shelves is None:
-            shelves = self._shelves[key.resource] = Shelves()
-        shelves.put(entry)
+        if indexes is None:
+            indexes = self._indexes[key.resource] = ResourceIndex()
+        indexes.put(entry)
 
     def _advance(self, revision: int) -> None:
         self._revision = revision

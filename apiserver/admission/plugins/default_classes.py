@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/{storage/storageclass/setdefault,
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.storage.interfaces import Store
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -23,7 +23,7 @@ class _Default:
 
     def __init__(self, store: Store, resource: str, annotations: tuple[str, ...]) -> None:
         self._annotations = annotations
-        self._name = Derived(store, [resource], self._find)
+        self._name = DerivedFromStore(store, [resource], self._find)
 
     def name(self) -> str:
         return self._name.get()

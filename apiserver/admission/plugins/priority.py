@@ -6,7 +6,7 @@ pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of 
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
@@ -23,7 +23,7 @@ class Priority(Plugin):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._defaults: Derived[list[Object]] = Derived(store, [_RESOURCE], _defaults)
+        self._defaults: DerivedFromStore[list[Object]] = DerivedFromStore(store, [_RESOURCE], _defaults)
 
     async def validate(self, attributes: Attributes) -> None:
         if attributes.resource.storage_resource != _RESOURCE:

@@ -20,7 +20,7 @@ from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.quota_checking import Asked, QuotaError, check
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.storage.records import Key
 
 _RESOURCE = "resourcequotas"
@@ -148,7 +148,7 @@ def _differ(one: Object, other: Object) -> bool:
 def claim_facts(services: AdmissionServices) -> ClaimFacts:
     """Returns the facts from the store that the use of claims depends on."""
     store, read = services.store, services.codec.current
-    classes = Derived(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)
+    classes = DerivedFromStore(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)
 
     def pod(namespace: str, name: str) -> Object | None:
         entry = store.get(Key("pods", namespace, name))

@@ -12,7 +12,7 @@ from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
 from kubeskew.apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 
@@ -50,7 +50,7 @@ class PodSecurity(Plugin):
     def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
         self._evaluator = Evaluator(services.features.admission.pod_security_release)
-        self._read: Generations[str, _Read] = Generations(_REMEMBERED)
+        self._read: TwoGenerationCache[str, _Read] = TwoGenerationCache(_REMEMBERED)
 
     async def validate(self, attributes: Attributes) -> None:
         resource, obj = attributes.resource.storage_resource, attributes.object

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic.matching import Criteria
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 
 E = TypeVar("E")
 _GROUP = "admissionregistration.k8s.io"
@@ -56,7 +56,7 @@ class Policies(Generic[E]):
     def __init__(self, services: AdmissionServices, plural: str, make: Callable[[Object], E]) -> None:
         self._make_evaluator = make
         names = [f"{plural}.{_GROUP}", f"{plural.removesuffix('ies')}ybindings.{_GROUP}"]
-        self._policies = Derived(services.store, names, self._make, services.codec.current)
+        self._policies = DerivedFromStore(services.store, names, self._make, services.codec.current)
 
     def all(self) -> list[Policy[E]]:
         return self._policies.get()

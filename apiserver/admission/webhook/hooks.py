@@ -17,7 +17,7 @@ from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.admission.webhook.reviews import ReviewError, Verdict, WrongTypeError
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.webhooks.client import CallError, ConfigError
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,9 @@ class Hooks:
         self._mutating = mutating
         virtual = services.features.admission.exempts_reviews
         self._exempt = EXEMPT | REVIEWS if virtual else EXEMPT
-        self._hooks = Derived(services.store, [f"{plural}.{_GROUP}"], self._make, services.codec.current)
+        self._hooks = DerivedFromStore(
+            services.store, [f"{plural}.{_GROUP}"], self._make, services.codec.current
+        )
 
     def _make(self, configurations: list[Object]) -> tuple[Hook, ...]:
         made: list[Hook] = []

@@ -21,17 +21,17 @@ from kubeskew.apiserver.registry.admissionregistration.policy_validation import 
     validating_policy_errors,
 )
 from kubeskew.apiserver.registry.admissionregistration.webhook_validation import Leniency, webhooks_errors
-from kubeskew.apiserver.registry.generic.builtin import CountedConditional
+from kubeskew.apiserver.registry.generic.builtin import WithGenerationConditionalUpdate
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 _GROUP = "admissionregistration.k8s.io"
 
 
-class ValidatingWebhooksStrategy(CountedConditional):
+class ValidatingWebhooksStrategy(WithGenerationConditionalUpdate):
     """ValidatingWebhookConfiguration."""
 
-    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
     core_metadata = False
     mutating = False
     weight = 16
@@ -55,7 +55,7 @@ class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
     mutating = True
 
 
-class _PolicyStrategy(CountedConditional, ABC):
+class _PolicyStrategy(WithGenerationConditionalUpdate, ABC):
     """Either kind of policy; its writer must be allowed to read its parameters."""
 
     weight = 16
@@ -91,7 +91,7 @@ class MutatingPolicyStrategy(_PolicyStrategy):
         return mutating_policy_errors(obj, checks)
 
 
-class ValidatingBindingStrategy(CountedConditional):
+class ValidatingBindingStrategy(WithGenerationConditionalUpdate):
     """ValidatingAdmissionPolicyBinding."""
 
     validating: ClassVar[bool] = True

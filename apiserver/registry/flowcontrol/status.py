@@ -4,15 +4,15 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.flowcontrol.status_validation import status_errors
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.storage.encoding import copied
 
 
-class ConditionsOnly(OwnRules, StatusStrategy):
+class ConditionsOnly(HandwrittenValidation, StatusStrategy):
     """A status write that changes conditions alone, and none of the metadata."""
 
-    checks_of_update = (Check.CHANGE,)
+    update_checks = (Check.CHANGE,)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)

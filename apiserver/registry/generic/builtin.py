@@ -34,14 +34,14 @@ class BuiltIn(Strategy):
             obj["status"] = zero(field.schema)
 
 
-class Counted(BuiltIn):
+class WithGeneration(BuiltIn):
     """A kind that counts its generations."""
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
 
 
-class Returned(BuiltIn):
+class ReturnsDeletedObject(BuiltIn):
     """A kind without rules of its own whose DELETE answers with the object."""
 
     returns_deleted_object = True
@@ -53,7 +53,7 @@ class CreatedByUpdate(BuiltIn):
     allow_create_on_update = True
 
 
-class CountedConditional(Counted):
+class WithGenerationConditionalUpdate(WithGeneration):
     """A kind whose updates must carry a resourceVersion as well."""
 
     allow_unconditional_update = False

@@ -10,13 +10,15 @@ registry/generic/registry/dryrun.go, 1.36.
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import UnreadableError
 
 
-async def commit(registry: Registry, key: Key, obj: Object, write: Write, over: Entry | None) -> Written:
+async def commit(
+    registry: Registry, key: Key, obj: Object, write: WriteRequest, over: Entry | None
+) -> WriteResult:
     """Stores `obj` over the entry `over` (None: as a new one), and returns it as its writer gets to see it.
 
     A dry run stores nothing. Raises RevisionMismatchError if something else than `over` stands there; a dry
@@ -37,13 +39,13 @@ async def commit(registry: Registry, key: Key, obj: Object, write: Write, over: 
         revision, stored = event.revision, value
     obj = await codec.returned(registry.resource, obj, value)
     if stored is not None:
-        registry.learn(obj, revision)
+        registry.remember_selectable(obj, revision)
     if revision:
         obj["metadata"]["resourceVersion"] = str(revision)
-    return Written(obj, revision, stored, created=over is None)
+    return WriteResult(obj, revision, stored, created=over is None)
 
 
-async def commit_removal(registry: Registry, entry: Entry, write: Write) -> None:
+async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> None:
     """Deletes `entry` for good; log and watchers see it go as it last was stored.
 
     Raises RevisionMismatchError.

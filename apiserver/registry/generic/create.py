@@ -18,7 +18,7 @@ from kubeskew.apiserver.registry.generic import checks
 from kubeskew.apiserver.registry.generic.commit import commit
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
@@ -28,7 +28,7 @@ _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
 _MAX_GENERATED = 63 - 5
 
 
-async def create(registry: Registry, obj: Object, write: Write) -> Written:
+async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteResult:
     """Write a new object (decoded, in the hub version, system metadata wiped); raises 409 if it exists.
 
     Mutating admission sees the object once; what follows begins again with another name where a generated one
@@ -52,13 +52,13 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
     return await _create(registry, obj, write)
 
 
-async def _create(registry: Registry, obj: Object, write: Write) -> Written:
+async def _create(registry: Registry, obj: Object, write: WriteRequest) -> WriteResult:
     check = partial(before_create, registry, obj, write)
     store = partial(_admit_and_commit, registry, obj, write)
     return await registry.check_and_commit(obj, registry.effort(write), check, store)
 
 
-async def _admit_and_commit(registry: Registry, obj: Object, write: Write) -> Written:
+async def _admit_and_commit(registry: Registry, obj: Object, write: WriteRequest) -> WriteResult:
     """Asks validating admission about a checked object, and stores it."""
     metadata, services = obj["metadata"], registry.services
     if write.verb != "create":
@@ -76,7 +76,7 @@ async def _admit_and_commit(registry: Registry, obj: Object, write: Write) -> Wr
         raise _exists(registry, conflict.current, metadata, write) from None
 
 
-def _check_right(registry: Registry, write: Write, name: str) -> None:
+def _check_right(registry: Registry, write: WriteRequest, name: str) -> None:
     """Raise 403 unless who updates or applies may also create (withAuthorization in handlers/update.go)."""
     resource = write.requested or registry.resource
     group, version = resource.gvk[:2]
@@ -101,7 +101,7 @@ def _check_no_revision(metadata: Object) -> None:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
-def before_create(registry: Registry, obj: Object, write: Write) -> None:
+def before_create(registry: Registry, obj: Object, write: WriteRequest) -> None:
     """Completes an object that mutating admission has seen, and checks it (rest.BeforeCreate); raises 422."""
     ctx = registry.context(write)
     strategy = registry.strategy
@@ -123,9 +123,9 @@ def before_create(registry: Registry, obj: Object, write: Write) -> None:
     write.warnings.extend(strategy.warnings(obj, ctx))
 
 
-def _exists(registry: Registry, current: Entry | None, metadata: Object, write: Write) -> StatusError:
+def _exists(registry: Registry, current: Entry | None, metadata: Object, write: WriteRequest) -> StatusError:
     """409; a name beside which the client asked for a generated one counts as generated, as upstream."""
-    error = errors.already_exists(registry.named(write), metadata["name"])
+    error = errors.already_exists(registry.requested_resource(write), metadata["name"])
     if metadata.get("generateName"):
         error.message += ", the server was not able to generate a unique name for the object"
         error.details = {**(error.details or {}), "retryAfterSeconds": 1}

@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.generic.commit import commit, commit_removal
 from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guaranteed_update
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.strategy import Strategy
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
 
@@ -20,12 +20,12 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 
-async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
+async def delete(registry: Registry, name: str, options: Object, write: WriteRequest) -> WriteResult:
     """Delete by `options` (DeleteOptions, checked); raises 400, 404 and 409."""
 
-    async def attempt(entry: Entry | None) -> Written:
+    async def attempt(entry: Entry | None) -> WriteResult:
         if entry is None:
-            raise errors.not_found(registry.named(write), name)
+            raise errors.not_found(registry.requested_resource(write), name)
         await registry.fetch_conversion(entry)
         return await _delete(registry, entry, options, write)
 
@@ -33,7 +33,7 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
     return await guaranteed_update(registry.services.store, key, attempt)
 
 
-async def _delete(registry: Registry, entry: Entry, options: Object, write: Write) -> Written:
+async def _delete(registry: Registry, entry: Entry, options: Object, write: WriteRequest) -> WriteResult:
     services, strategy = registry.services, registry.strategy
     old = registry.object(entry)
     check_preconditions(registry, entry, options)
@@ -162,7 +162,7 @@ def propagation(strategy: Strategy, obj: Object, options: Object) -> str:
     return strategy.default_propagation
 
 
-async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: WriteRequest) -> WriteResult:
     """Begin the end of an object that its own spec keeps: a namespace."""
     old_timestamp = new["metadata"].get("deletionTimestamp")
     if old_timestamp:
@@ -171,20 +171,22 @@ async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write
     return await _commit_marked(registry, entry, new, write)
 
 
-async def _commit_marked(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+async def _commit_marked(registry: Registry, entry: Entry, new: Object, write: WriteRequest) -> WriteResult:
     registry.strategy.mark_deleted(new, registry.context(write))
     if new == registry.object(entry):
         return await _unchanged(registry, entry, new)
     return await commit(registry, entry.key, new, write, entry)
 
 
-async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> Written:
+async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> WriteResult:
     """Answer with the object as it is; raises RevisionMismatchError if it has become another one."""
     await confirm(registry.services.store, entry)
-    return Written(obj, entry.revision, entry.value)
+    return WriteResult(obj, entry.revision, entry.value)
 
 
-async def _remove_marked(registry: Registry, entry: Entry, marked: Written, write: Write) -> Written:
+async def _remove_marked(
+    registry: Registry, entry: Entry, marked: WriteResult, write: WriteRequest
+) -> WriteResult:
     """Delete what has been marked without grace, whoever changes it meanwhile; its end is no error either."""
     while True:
         current = registry.services.store.get(entry.key)
@@ -196,9 +198,9 @@ async def _remove_marked(registry: Registry, entry: Entry, marked: Written, writ
             await registry.services.store.refresh()
 
 
-async def _remove(registry: Registry, entry: Entry, last: Object, write: Write) -> Written:
+async def _remove(registry: Registry, entry: Entry, last: Object, write: WriteRequest) -> WriteResult:
     """Delete for good; `last` is the object as the client sees it go."""
     if not write.dry_run:
         await commit_removal(registry, entry, write)
     last["metadata"]["resourceVersion"] = str(entry.revision)
-    return Written(last, entry.revision, None, deleted=True)
+    return WriteResult(last, entry.revision, None, deleted=True)

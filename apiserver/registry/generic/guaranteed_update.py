@@ -7,15 +7,15 @@ suggestion; it is read again before an error is believed.
 from collections.abc import Awaitable, Callable
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver.registry.generic.writes import Written
+from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 
-Attempt = Callable[[Entry | None], Awaitable[Written]]
+Attempt = Callable[[Entry | None], Awaitable[WriteResult]]
 
 
-async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> Written:
+async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> WriteResult:
     """Returns the result of `attempt` on the current object (None: there is none); raises its StatusError."""
     while True:
         entry = store.get(key)

@@ -47,7 +47,9 @@ def converted(obj: Object, target: Resource) -> Object | None:
     return answer
 
 
-async def asking(codec: Codec, resource: Resource, work: Callable[[], Awaitable[_Made]]) -> _Made:
+async def with_webhook_conversions(
+    codec: Codec, resource: Resource, work: Callable[[], Awaitable[_Made]]
+) -> _Made:
     """Returns the result of `work`, which may need objects `converted`."""
     if not codec.needs_webhook(resource):
         return await work()

@@ -23,13 +23,13 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apply.managedfields import FieldSet
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.registry.index import strategies_of
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
@@ -64,7 +64,7 @@ class Registry:
         self._subresources: dict[str, Strategy] = {"": self.strategy, "status": status}
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()
-        self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)
+        self._selectable: TwoGenerationCache[int, Selectable] = TwoGenerationCache(_REMEMBERED)
         self._under_way: dict[str, Object] = {}  # by uid
         self._checking = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
@@ -79,7 +79,7 @@ class Registry:
         """Returns the strategy of a subresource that has the object itself as its body."""
         return self._subresources.get(subresource, self.strategy)
 
-    def named(self, write: Write) -> GroupResource:
+    def requested_resource(self, write: WriteRequest) -> GroupResource:
         """Returns the name of the resource in answers: that of the request (events are in two groups)."""
         return (write.requested or self.resource).group_resource
 
@@ -152,10 +152,12 @@ class Registry:
         """Returns labels and fields of the object that `value` was at `revision`."""
         found = self._selectable.get(revision)
         if found is None:
-            found = self.learn(loads(self.services.codec.served(self.resource, value, revision)), revision)
+            found = self.remember_selectable(
+                loads(self.services.codec.served(self.resource, value, revision)), revision
+            )
         return found
 
-    def learn(self, obj: Object, revision: int) -> Selectable:
+    def remember_selectable(self, obj: Object, revision: int) -> Selectable:
         """Remember the labels and fields of an object that is at hand anyway."""
         labels = obj["metadata"].get("labels") or {}
         found = Selectable(dict(labels), self.strategy.fields(obj))
@@ -164,14 +166,18 @@ class Registry:
 
     # --- writing -------------------------------------------------------------------------------------------
 
-    def effort(self, write: Write, stored: int = 0) -> int:
+    def effort(self, write: WriteRequest, stored: int = 0) -> int:
         """Returns the effort of preparing the write, as a number of bytes; `stored` are those of now."""
         weight = self.strategy_of(write.subresource).weight
         return max(write.size, stored) * weight + self.strategy.effort
 
     async def check_and_commit(
-        self, obj: Object, effort: int, check: Callable[[], None], commit: Callable[[], Awaitable[Written]]
-    ) -> Written:
+        self,
+        obj: Object,
+        effort: int,
+        check: Callable[[], None],
+        commit: Callable[[], Awaitable[WriteResult]],
+    ) -> WriteResult:
         """Completes and checks `obj` with `check`, then has `commit` store it, and returns its result.
 
         An object of an exclusive kind counts for others' checks from its own on, before it is stored.
@@ -191,7 +197,7 @@ class Registry:
             if self._under_way.get(uid) is obj:
                 del self._under_way[uid]
 
-    def context(self, write: Write) -> StrategyContext:
+    def context(self, write: WriteRequest) -> StrategyContext:
         """Makes the context in which the strategy sees the world, for one write."""
         world = self.services.world
         return StrategyContext(
@@ -213,7 +219,7 @@ class Registry:
             write.warnings.extend,
         )
 
-    def reset_fields(self, write: Write) -> FieldSet:
+    def reset_fields(self, write: WriteRequest) -> FieldSet:
         """Returns the fields that a write through its subresource never owns."""
         found = self._reset.get(write.subresource)
         if found is None:
@@ -223,7 +229,7 @@ class Registry:
         return found
 
     def attributes(
-        self, operation: str, write: Write, name: str, obj: Object | None, old: Object | None
+        self, operation: str, write: WriteRequest, name: str, obj: Object | None, old: Object | None
     ) -> Attributes:
         """Returns the write as admission sees it."""
         return Attributes(

@@ -7,8 +7,8 @@ changed.
 
 The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/registry/rest/create.go, 1.36):
 wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
-disabled fields dropped, `checks_of_create`, `warnings`, validating admission. Of an update:
-`prepare_for_update`, generation, disabled fields dropped, `checks_of_update`, `update_warnings`.
+disabled fields dropped, `create_checks`, `warnings`, validating admission. Of an update:
+`prepare_for_update`, generation, disabled fields dropped, `update_checks`, `update_warnings`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,8 +68,8 @@ class Strategy:
     exclusive: ClassVar[bool] = False  # what one object has no other may: those under way count as stored
     weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
-    checks_of_create: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
-    checks_of_update: ClassVar[Checks] = UPDATE  # one that is named twice reports its faults twice
+    create_checks: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
+    update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its faults twice
     has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
@@ -116,13 +116,13 @@ class Strategy:
         """
         return self.validate_as_new(new, old, ctx)
 
-    def create_checks(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks of a create where they depend on version or gates; else `checks_of_create`."""
-        return self.checks_of_create
+    def create_checks_for(self, ctx: StrategyContext) -> Checks:
+        """Returns the checks of a create where they depend on version or gates; else `create_checks`."""
+        return self.create_checks
 
-    def update_checks(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks of an update where they depend on version or gates; else `checks_of_update`."""
-        return self.checks_of_update
+    def update_checks_for(self, ctx: StrategyContext) -> Checks:
+        """Returns the checks of an update where they depend on version or gates; else `update_checks`."""
+        return self.update_checks
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:
         """Decides whether `metadata_errors` checks metadata; if not, the generic rules check all of it, and
@@ -139,13 +139,15 @@ class Strategy:
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         """Returns all faults of a new object; `metadata` are those of its metadata."""
         faults: list[FieldError] = []
-        for check in self.create_checks(ctx):
+        for check in self.create_checks_for(ctx):
             if check is Check.METADATA:
                 faults += metadata
             elif check is Check.STRUCTURE:
                 faults += schema_validation.validate(obj, ctx.resource.schema)
-            else:
+            elif check is Check.OWN_RULES:
                 faults += self.validate(obj, ctx)
+            else:
+                raise ValueError(f"a new object has no {check}: it belongs to update_checks")
         return faults
 
     def check_change(
@@ -155,7 +157,7 @@ class Strategy:
 
         What upstream checks twice is told twice, but looked for once.
         """
-        checks, faults = self.update_checks(ctx), {Check.METADATA_CHANGE: metadata}
+        checks, faults = self.update_checks_for(ctx), {Check.METADATA_CHANGE: metadata}
         for check in checks:
             if check not in faults:
                 faults[check] = self._faults_of_change(check, new, old, ctx)

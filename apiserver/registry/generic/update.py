@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guara
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.strategy import Strategy
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.records import Entry, Key
 
 # Makes the new object of the current one (None: there is none); both in the hub version.
@@ -31,20 +31,20 @@ async def update(
     registry: Registry,
     name: str,
     transform: Transform,
-    write: Write,
+    write: WriteRequest,
     *,
     uid: str = "",
     force_create: bool = False,
-) -> Written:
+) -> WriteResult:
     """Write what `transform` makes of the object. `uid` is a precondition if it is not empty.
 
     Raises 400, 404, 409 (the transformed object names another resourceVersion), 422.
     """
 
-    async def attempt(entry: Entry | None) -> Written:
+    async def attempt(entry: Entry | None) -> WriteResult:
         creatable = force_create or registry.strategy.allow_create_on_update
         if entry is None and not creatable and registry.services.features.requests.absence_before_uid:
-            raise errors.not_found(registry.named(write), name)
+            raise errors.not_found(registry.requested_resource(write), name)
         if uid and uid != (entry.uid if entry is not None else ""):
             found = entry.uid if entry is not None else ""
             raise precondition_failed(registry, registry.key(write.namespace, name), "UID", uid, found)
@@ -58,20 +58,22 @@ async def update(
 
 
 async def _create(
-    registry: Registry, name: str, transform: Transform, write: Write, *, force_create: bool
-) -> Written:
+    registry: Registry, name: str, transform: Transform, write: WriteRequest, *, force_create: bool
+) -> WriteResult:
     if not (force_create or registry.strategy.allow_create_on_update) or write.subresource:
-        raise errors.not_found(registry.named(write), name)
+        raise errors.not_found(registry.requested_resource(write), name)
     new = await transform(None)
     new["metadata"].pop("resourceVersion", None)
     return await generic_create.create(registry, new, write)
 
 
-async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
+async def _update(registry: Registry, entry: Entry, transform: Transform, write: WriteRequest) -> WriteResult:
     services = registry.services
     old = registry.object(entry)
     codec = services.codec
-    new = await manager_versions.asking(codec, registry.resource, lambda: transform(registry.object(entry)))
+    new = await manager_versions.with_webhook_conversions(
+        codec, registry.resource, lambda: transform(registry.object(entry))
+    )
     strategy = registry.strategy_of(write.subresource)
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
@@ -84,8 +86,8 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
 
 
 async def _admit_and_commit(
-    registry: Registry, entry: Entry, new: Object, old: Object, write: Write
-) -> Written:
+    registry: Registry, entry: Entry, new: Object, old: Object, write: WriteRequest
+) -> WriteResult:
     """Asks validating admission about a checked object, and stores it; not where nothing changed."""
     services = registry.services
     if not write.admitted:
@@ -93,15 +95,15 @@ async def _admit_and_commit(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)
         )
     checks.as_stored(registry, new)
-    if ends(registry, new, old):
+    if should_delete_during_update(registry, new, old):
         return await _delete(registry, entry, new, write)
     if new == old and services.codec.is_stored(registry.resource, entry.value, entry.revision):
         await confirm(services.store, entry)
-        return Written(old, entry.revision, entry.value)
+        return WriteResult(old, entry.revision, entry.value)
     return await commit(registry, entry.key, new, write, entry)
 
 
-def _check_revision(registry: Registry, new: Object, entry: Entry, write: Write) -> None:
+def _check_revision(registry: Registry, new: Object, entry: Entry, write: WriteRequest) -> None:
     try:
         revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:  # (from memory) upstream hands on what its parser says
@@ -110,14 +112,16 @@ def _check_revision(registry: Registry, new: Object, entry: Entry, write: Write)
         requested = write.requested or registry.resource
         if not registry.strategy.takes_unconditional_update(requested.version):
             problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            kind = GroupKind(*registry.named(write))  # upstream names the resource here
+            kind = GroupKind(*registry.requested_resource(write))  # upstream names the resource here
             raise errors.invalid(kind, entry.key.name, [problem])
         new["metadata"]["resourceVersion"] = str(entry.revision)
     elif revision != entry.revision:
-        raise errors.conflict(registry.named(write), entry.key.name, errors.MODIFIED)
+        raise errors.conflict(registry.requested_resource(write), entry.key.name, errors.MODIFIED)
 
 
-def before_update(registry: Registry, strategy: Strategy, new: Object, old: Object, write: Write) -> None:
+def before_update(
+    registry: Registry, strategy: Strategy, new: Object, old: Object, write: WriteRequest
+) -> None:
     """Completes an object that mutating admission has seen, and checks its change (rest.BeforeUpdate).
 
     Raises 422.
@@ -149,7 +153,7 @@ def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:
     return any(new.get(name) != old.get(name) for name in names)
 
 
-def ends(registry: Registry, new: Object, old: Object) -> bool:
+def should_delete_during_update(registry: Registry, new: Object, old: Object) -> bool:
     """Decides whether the change lets go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
     if new["metadata"].get("finalizers") or not old["metadata"].get("deletionTimestamp"):
         return False
@@ -158,11 +162,11 @@ def ends(registry: Registry, new: Object, old: Object) -> bool:
     return not registry.strategy.stays_after_delete(new)
 
 
-async def _delete(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+async def _delete(registry: Registry, entry: Entry, new: Object, write: WriteRequest) -> WriteResult:
     """The object goes with this change; what the client sees is the change at the revision before."""
     if not write.dry_run:
         await commit_removal(registry, entry, write)
-    return Written(new, entry.revision, None, deleted=True)
+    return WriteResult(new, entry.revision, None, deleted=True)
 
 
 def precondition_failed(registry: Registry, key: Key, what: str, wanted: str, found: str) -> StatusError:

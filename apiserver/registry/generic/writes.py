@@ -10,7 +10,7 @@ from kubeskew.apiserver.user import User
 
 
 @dataclass(slots=True)
-class Write:
+class WriteRequest:
     """Holds one write. Texts put into `warnings` reach the client as Warning headers."""
 
     user: User
@@ -29,7 +29,7 @@ class Write:
     size: int = 0  # of the request's body, in bytes
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The object after a write, in the hub version.
 
     `value` is what the log holds (without resourceVersion), None for a dry run; `revision` its revision, 0

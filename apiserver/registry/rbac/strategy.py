@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.rbac import validation as rbac_validation
 
@@ -22,10 +22,10 @@ _CHECKED_TWICE = (
 )
 
 
-class RoleStrategy(OwnRules, CreatedByUpdate):
+class RoleStrategy(HandwrittenValidation, CreatedByUpdate):
     """Names need only be one segment of a path. Nothing of a role is kept from changing."""
 
-    checks_of_update = _CHECKED_TWICE
+    update_checks = _CHECKED_TWICE
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)
@@ -37,10 +37,10 @@ class RoleStrategy(OwnRules, CreatedByUpdate):
         return []
 
 
-class BindingStrategy(OwnRules, CreatedByUpdate):
+class BindingStrategy(HandwrittenValidation, CreatedByUpdate):
     """Validates bindings as roles; their roleRef may not change."""
 
-    checks_of_update = _CHECKED_TWICE
+    update_checks = _CHECKED_TWICE
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)

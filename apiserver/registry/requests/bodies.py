@@ -36,7 +36,7 @@ async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
     return body
 
 
-async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
+async def in_thread(body: bytes, work: Callable[[], _Made]) -> _Made:
     """Returns the result of `work` on `body`; if that takes long, other requests are served meanwhile."""
     return await offload(len(body), work)
 
@@ -48,7 +48,7 @@ async def read_object(request: Request, scope: Scope, validation: str) -> Object
     resource = scope.resource
     content_type = type_of(request, None if resource.custom else resource.schema)
     body = await read(request)
-    return await elsewhere(body, lambda: decode(request, scope, body, content_type, validation))
+    return await in_thread(body, lambda: decode(request, scope, body, content_type, validation))
 
 
 def type_of(request: Request, schema: Schema | None) -> str:
@@ -76,7 +76,7 @@ async def read_other(
     content_type = type_of(request, schema)
     body = await read(request)
     table = scope.services.table
-    decoded = await elsewhere(
+    decoded = await in_thread(
         body, lambda: decoder.decode(body, content_type, target, table, validation, schema)
     )
     request.warnings.extend(decoded.warnings)

@@ -12,7 +12,7 @@ from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.partial_metadata import partial
 from kubeskew.apiserver.http.request import Request, Response, Upgrade
-from kubeskew.apiserver.registry.generic.writes import Written
+from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, indented, loads, with_revision
 
@@ -51,7 +51,7 @@ def current(request: Request, scope: Scope, value: bytes, revision: int, form: A
 PLAIN = Accepted(media_types.JSON)
 
 
-def written(request: Request, scope: Scope, result: Written, form: Accepted) -> Response:
+def written(request: Request, scope: Scope, result: WriteResult, form: Accepted) -> Response:
     """Returns the object after a write."""
     status = 201 if result.created else 200
     as_written = not scope.resource.custom or scope.resource.gvk == scope.resource.storage

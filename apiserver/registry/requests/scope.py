@@ -7,7 +7,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.list_cache import ListCache
 from kubeskew.apiserver.http.request import Lifetime
 from kubeskew.apiserver.nodes.connections import NodeConnections
@@ -25,7 +25,7 @@ class RequestServices(RegistryServices, Protocol):
     lifetime: Lifetime
     nodes: NodeConnections
     listed: ListCache
-    encoded_events: Generations[tuple[int, str, Form], bytes]
+    encoded_events: TwoGenerationCache[tuple[int, str, Form], bytes]
 
     def definition(self, name: str) -> Schema | None:
         """Returns a built-in type that is no resource, by its OpenAPI name."""

@@ -5,14 +5,14 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http import authors, parameters
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
-from kubeskew.apiserver.registry.generic.writes import Write
+from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.registry.requests.scope import Scope
 
 
-def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
+def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
     """Returns the write that a request makes."""
     author = authors.author_of(request, str(scope.services.world.version))
-    return Write(
+    return WriteRequest(
         request.user,
         author,
         request.info.namespace,
@@ -28,7 +28,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
 
 
 def managed(
-    request: Request, scope: Scope, live: Object | None, new: Object, write: Write, manager: str
+    request: Request, scope: Scope, live: Object | None, new: Object, write: WriteRequest, manager: str
 ) -> Object:
     """Returns `new` (in the request's version) with its managedFields after this update."""
     return scope.registry.field_manager.update(

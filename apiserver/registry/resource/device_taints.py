@@ -21,7 +21,7 @@ def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRule
     yield from _label_name(name, child(path, "key"))
     if value:
         yield from _label_value(value, child(path, "value"))
-    if old is not None and rules.declared and (old.get("effect") or "") == effect:
+    if old is not None and rules.declarative_validation and (old.get("effect") or "") == effect:
         return
     if not effect:
         yield required(child(path, "effect"))

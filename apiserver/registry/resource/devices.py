@@ -46,7 +46,7 @@ def each(
 ) -> Iterator[FieldError]:
     """Checks each item, and that there are not too many; the latter alone since 1.35."""
     items = items or ()
-    if most is None or len(items) <= most or not rules.declared:
+    if most is None or len(items) <= most or not rules.declarative_validation:
         for position, item in enumerate(items):
             yield from rule(item, index(path, position))
     if most is not None and len(items) > most:
@@ -67,13 +67,13 @@ def unique(
     """
     items = items or ()
     yield from each(items, most, rule, path, rules)
-    if most is not None and len(items) > most and rules.declared:
+    if most is not None and len(items) > most and rules.declarative_validation:
         return
     seen: set[str] = set()
     for position, item in enumerate(items):
         at, name = index(path, position), identity(item)
         if name in seen:
-            yield duplicate(child(at, field) if field and not rules.declared else at, name)
+            yield duplicate(child(at, field) if field and not rules.declarative_validation else at, name)
         seen.add(name)
 
 
@@ -90,7 +90,7 @@ def entries(
     items = items or {}
     if most is not None and len(items) > most:
         yield _too_many(path, len(items), most, rules)
-        if rules.declared:
+        if rules.declarative_validation:
             return
     for name in sorted(items):
         at = key(path, _shortened(name, longest))
@@ -157,7 +157,7 @@ def _identifier(value: str, path: str, rules: DeviceRules) -> Iterator[FieldErro
     if len(value) > _MAX_ID:
         yield over_length(path, _MAX_ID, rules)
     for text in names.c_identifier(value):
-        if rules.declared:
+        if rules.declarative_validation:
             yield invalid(path, value, text)
         else:  # which upstream shows without its value
             yield FieldError(ErrorType.TYPE_INVALID, path, detail=text)
@@ -167,7 +167,7 @@ def qualified(rules: DeviceRules) -> Rule:
     """Returns a rule for the name of an attribute or capacity: `id` or `domain/id`."""
 
     def run(value: str, path: str) -> Iterator[FieldError]:
-        if not value and not rules.declared:
+        if not value and not rules.declarative_validation:
             yield required(path, "name required")
             return
         parts = value.split("/")
@@ -192,14 +192,14 @@ def _part(value: str, empty: str, rule: Rule, path: str, rules: DeviceRules) -> 
     if value:
         yield from rule(value, path)
     else:
-        yield invalid(path, "", empty) if rules.declared else required(path, empty)
+        yield invalid(path, "", empty) if rules.declarative_validation else required(path, empty)
 
 
 def fully_qualified(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
     yield from qualified(rules)(value, path)
-    if "/" in value or not (value or rules.declared):
+    if "/" in value or not (value or rules.declarative_validation):
         return
-    if rules.declared:
+    if rules.declarative_validation:
         yield invalid(path, value, _FULL_TEXT)
     elif rules.current_wording:
         yield invalid(path, value, "must include a domain")

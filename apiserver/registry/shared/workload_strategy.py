@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check, Checks
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors, workload_status, workloads
@@ -30,10 +30,10 @@ CHECKED_TWICE = (
 )
 
 
-class WorkloadStrategy(Counted):
+class WorkloadStrategy(WithGeneration):
     """Holds the strategy that all workloads share: warnings about the template when the spec changed."""
 
-    checks_of_update: ClassVar[Checks] = (
+    update_checks: ClassVar[Checks] = (
         Check.METADATA_CHANGE,
         Check.STRUCTURE,
         Check.OWN_RULES,
@@ -48,7 +48,7 @@ class WorkloadStrategy(Counted):
         return self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults of the change alone: `checks_of_update` names the rules of the spec."""
+        """Returns the faults of the change alone: `update_checks` names the rules of the spec."""
         return []
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -3,7 +3,7 @@
 from server_in_process import Caller, close_server, config_map, open_server
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 
 
 async def test_a_derived_value_is_made_anew_only_when_its_resource_changed() -> None:
@@ -16,7 +16,7 @@ async def test_a_derived_value_is_made_anew_only_when_its_resource_changed() -> 
             made.append(len(objects))
             return [obj["metadata"]["name"] for obj in objects]
 
-        derived = Derived(server.services.store, ["configmaps"], names)
+        derived = DerivedFromStore(server.services.store, ["configmaps"], names)
         before = derived.get()
 
         await api.post("/api/v1/namespaces", {"metadata": {"name": "other"}})

@@ -1,11 +1,11 @@
 """The bounded memory that the server's caches are."""
 
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 
 
 def test_what_was_put_is_found():
     """The newest value of a key counts, also when the older one is of the generation before."""
-    memory: Generations[str, int] = Generations(2)
+    memory: TwoGenerationCache[str, int] = TwoGenerationCache(2)
     for key, value in (("a", 1), ("b", 2), ("a", 3)):
         memory.put(key, value)
     assert memory.get("a") == 3
@@ -15,7 +15,7 @@ def test_what_was_put_is_found():
 
 def test_it_is_bounded_in_number():
     """It never holds more than twice its size, however much is put into it."""
-    memory: Generations[int, int] = Generations(10)
+    memory: TwoGenerationCache[int, int] = TwoGenerationCache(10)
     for number in range(1000):
         memory.put(number, number)
         assert len(memory) <= 20
@@ -25,7 +25,7 @@ def test_it_is_bounded_in_number():
 
 def test_what_is_asked_for_stays():
     """A key that is read in every generation is not forgotten."""
-    memory: Generations[int, int] = Generations(10)
+    memory: TwoGenerationCache[int, int] = TwoGenerationCache(10)
     memory.put(-1, -1)
     for number in range(1000):
         memory.put(number, number)
@@ -34,7 +34,7 @@ def test_what_is_asked_for_stays():
 
 def test_it_is_bounded_in_weight():
     """A few heavy values make a generation old as many light ones do."""
-    memory: Generations[int, bytes] = Generations(1000, lambda _, value: len(value), 100)
+    memory: TwoGenerationCache[int, bytes] = TwoGenerationCache(1000, lambda _, value: len(value), 100)
     for number in range(1000):
         memory.put(number, bytes(30))
         memory.get(number - 1)

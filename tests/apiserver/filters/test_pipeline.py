@@ -29,6 +29,7 @@ def test_order():
         "with_max_in_flight",  # where priority and fairness is off
         "with_fairness",
         "with_authorization",
+        "with_status_errors",  # what handlers raise
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from server_in_process import MAPS, config_map
 
-from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.http.request import Request
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -317,7 +317,7 @@ async def test_broken_body(server):
 
 def test_generations_are_bounded_by_bytes():
     """Large entries end a generation before many are there."""
-    kept: Generations[int, bytes] = Generations(100, lambda _, value: len(value), 10)
+    kept: TwoGenerationCache[int, bytes] = TwoGenerationCache(100, lambda _, value: len(value), 10)
     for i in range(50):
         kept.put(i, b"123456")
 

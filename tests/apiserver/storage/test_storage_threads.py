@@ -8,7 +8,7 @@ import pytest
 from randomness import SEED
 from storage_cases import pod
 
-from kubeskew.apiserver.storage.object_index import STEP, Shelves, page
+from kubeskew.apiserver.storage.object_index import STEP, ResourceIndex, page
 from kubeskew.apiserver.storage.records import Entry
 
 
@@ -25,16 +25,18 @@ def hasty():
     sys.setswitchinterval(before)
 
 
-def read_on(shelves: Shelves, stays: set[str], ended: threading.Event, failures: list[BaseException]) -> int:
+def read_on(
+    indexes: ResourceIndex, stays: set[str], ended: threading.Event, failures: list[BaseException]
+) -> int:
     """List until told to end: in order, nothing twice, and all that nobody removes."""
     rounds = 0
     try:
         while not ended.is_set() or not rounds:
             for namespace in (None, "default"):
-                found = [entry.key for entry in page(shelves, 1, namespace, None, 0, None).entries]
+                found = [entry.key for entry in page(indexes, 1, namespace, None, 0, None).entries]
                 assert [key.path for key in found] == sorted({key.path for key in found})
                 assert stays <= {key.name for key in found}
-                some = page(shelves, 1, namespace, found[0], 10, lambda one: one.revision >= 0)
+                some = page(indexes, 1, namespace, found[0], 10, lambda one: one.revision >= 0)
                 assert len(some.entries) == 10
             rounds += 1
     except BaseException as error:
@@ -45,13 +47,13 @@ def read_on(shelves: Shelves, stays: set[str], ended: threading.Event, failures:
 @pytest.mark.random
 def test_lists_while_objects_come_and_go(hasty):
     """No list fails, loses what stays or tells anything twice, whatever is put and removed meanwhile."""
-    shelves = Shelves()
+    indexes = ResourceIndex()
     stays = {f"stays-{number:04}" for number in range(200)}
     for name in stays:
-        shelves.put(entry(name, 1))
+        indexes.put(entry(name, 1))
     ended = threading.Event()
     failures: list[BaseException] = []
-    readers = [threading.Thread(target=read_on, args=(shelves, stays, ended, failures)) for _ in range(2)]
+    readers = [threading.Thread(target=read_on, args=(indexes, stays, ended, failures)) for _ in range(2)]
     for reader in readers:
         reader.start()
     draw = random.Random(SEED)
@@ -59,9 +61,9 @@ def test_lists_while_objects_come_and_go(hasty):
         name = f"s{draw.randrange(400)}"
         namespace = draw.choice(("default", "default", "other", "third"))
         if draw.random() < 0.5:
-            shelves.put(entry(name, revision, namespace))
+            indexes.put(entry(name, revision, namespace))
         else:
-            shelves.remove(pod(name, namespace))
+            indexes.remove(pod(name, namespace))
     ended.set()
     for reader in readers:
         reader.join()
@@ -72,11 +74,11 @@ def test_lists_while_objects_come_and_go(hasty):
 @pytest.mark.parametrize("count", [STEP - 1, STEP, STEP + 1, 2 * STEP])
 def test_steps_meet(count: int):
     """Whether the names fill their last step or not, each comes once."""
-    shelves = Shelves()
-    shelves.load(entry(f"p{number:05}", 1) for number in range(count))
+    indexes = ResourceIndex()
+    indexes.load(entry(f"p{number:05}", 1) for number in range(count))
 
-    found = [one.key.name for one in page(shelves, 1, None, None, 0, None).entries]
-    rest = page(shelves, 1, "default", pod(f"p{STEP - 2:05}"), 0, None).entries
+    found = [one.key.name for one in page(indexes, 1, None, None, 0, None).entries]
+    rest = page(indexes, 1, "default", pod(f"p{STEP - 2:05}"), 0, None).entries
 
     assert found == [f"p{number:05}" for number in range(count)]
     assert len(rest) == count - STEP + 1

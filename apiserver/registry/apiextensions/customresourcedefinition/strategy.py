@@ -10,7 +10,7 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions import conditions, validation
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 
 _PENDING = conditions.condition(
@@ -42,7 +42,7 @@ class DefinitionStatusStrategy(StatusStrategy):
         return ("metadata",), ("spec",)
 
 
-class DefinitionStrategy(OwnRules):
+class DefinitionStrategy(HandwrittenValidation):
     """Definitions: the server writes the status, including the versions that may be stored."""
 
     allow_unconditional_update = False

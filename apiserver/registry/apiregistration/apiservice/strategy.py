@@ -33,7 +33,7 @@ class APIServiceStrategy(BuiltIn):
     """APIServices: a local one is available from the start."""
 
     allow_unconditional_update = False
-    checks_of_update = (Check.METADATA, *UPDATE)
+    update_checks = (Check.METADATA, *UPDATE)
     core_metadata = False
     status: ClassVar[type[Strategy]] = APIServiceStatus
 

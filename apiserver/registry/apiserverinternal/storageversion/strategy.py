@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.apiserverinternal.storageversion import (
     validation as storageversion_validation,
 )
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
-from kubeskew.apiserver.registry.generic.checked import OwnRules, WithoutMetadata
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation, WithoutMetadata
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
@@ -20,10 +20,10 @@ class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):
         return list(storageversion_validation.status_errors(new.get("status") or {}))
 
 
-class StorageVersionStrategy(OwnRules, BuiltIn):
+class StorageVersionStrategy(HandwrittenValidation, BuiltIn):
     """StorageVersions: the spec is empty, so a change of it needs no check."""
 
-    checks_of_update = ()
+    update_checks = ()
     status: ClassVar[type[Strategy]] = StorageVersionStatus
     allow_unconditional_update = False
 

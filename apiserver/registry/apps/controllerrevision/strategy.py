@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.shared import workloads
 class ControllerRevisionStrategy(BuiltIn):
     """Keeps a revision as it was: the template of a set at some time never changes."""
 
-    checks_of_update = (Check.METADATA, *UPDATE_AS_NEW)
+    update_checks = (Check.METADATA, *UPDATE_AS_NEW)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]

@@ -20,7 +20,7 @@ class DaemonSetStrategy(SelectingStrategy):
     """Daemon sets: an annotation counts templates, since the field for that is gone."""
 
     status = DaemonSetStatus
-    checks_of_update = CHECKED_TWICE
+    update_checks = CHECKED_TWICE
     spec_errors = staticmethod(workloads.daemon_set_errors)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -14,6 +14,6 @@ from kubeskew.apiserver.registry.shared.workload_strategy import (
 
 class ReplicaSetStrategy(SelectingStrategy):
     status = ReplicaStatus
-    checks_of_update = CHECKED_TWICE
+    update_checks = CHECKED_TWICE
     spec_errors = staticmethod(workloads.replica_set_errors)
     scale = ScalePaths()

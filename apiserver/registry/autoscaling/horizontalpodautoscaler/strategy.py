@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import (
     validation as horizontalpodautoscaler_validation,
 )
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
@@ -24,7 +24,7 @@ class AutoscalerStatus(SpecKeptStatus):
         return list(horizontalpodautoscaler_validation.status_errors(new.get("status") or {}))
 
 
-class AutoscalerStrategy(Checked):
+class AutoscalerStrategy(HandwrittenBuiltIn):
     status: ClassVar[type[Strategy]] = AutoscalerStatus
 
     def counts_generation(self, ctx: StrategyContext) -> bool:

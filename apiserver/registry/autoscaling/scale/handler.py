@@ -25,7 +25,7 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.generic.strategy import at_path
-from kubeskew.apiserver.registry.generic.writes import Written
+from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies, patched_objects, rendering, strategic_patch
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.patches import (
@@ -217,7 +217,7 @@ def _check_owned(scope: Scope, live: Object, config: Object) -> None:
 
 async def _write(
     request: Request, scope: Scope, change: Callable[[Object, str], Object], *, dry_run: bool, uid: str = ""
-) -> Written:
+) -> WriteResult:
     """Writes what `change` makes of the live Scale into its object, with time and field owners.
 
     `uid` is a precondition if it is not empty.

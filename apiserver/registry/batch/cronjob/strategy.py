@@ -7,13 +7,13 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.cronjob import validation as cronjob_validation
 from kubeskew.apiserver.registry.batch.job.strategy import ZONE_WARNING, job_warnings
-from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
 
 
-class CronJobStrategy(Counted):
+class CronJobStrategy(WithGeneration):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = cronjob_validation.spec_errors(obj["spec"], None, template_options(ctx))
         name = obj["metadata"].get("name") or ""

@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.batch.job import (
 from kubeskew.apiserver.registry.batch.job import (
     validation as job_validation,
 )
-from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import workloads
@@ -48,11 +48,11 @@ class JobStatus(SpecKeptStatus):
         return list(status_validation.status_errors(new, old, strict=strict, interim=interim))
 
 
-class JobStrategy(Counted):
+class JobStrategy(WithGeneration):
     """Jobs: they select pods by their own uid, unless they have another selector."""
 
     status = JobStatus
-    checks_of_update = (Check.METADATA, *UPDATE_AS_NEW)
+    update_checks = (Check.METADATA, *UPDATE_AS_NEW)
     field_labels = ("status.successful",)
     default_propagation = "Orphan"
 

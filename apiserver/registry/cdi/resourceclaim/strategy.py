@@ -7,20 +7,20 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.cdi.resourceclaim.status_validation import status_errors
-from kubeskew.apiserver.registry.generic.builtin import Returned, SpecKeptStatus
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew, OwnRules
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation, ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.inline_claims import claim_spec_errors
 
 
-class ClaimStatusStrategy(OwnRules, SpecKeptStatus):
+class ClaimStatusStrategy(HandwrittenValidation, SpecKeptStatus):
     """Checks what scheduler, driver and kubelet write for each other."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new, old))
 
 
-class ClaimStrategy(CheckedAsNew, Returned):
+class ClaimStrategy(ValidatedAsNew, ReturnsDeletedObject):
     """Lets the spec be set once; does not look whether the class exists."""
 
     status = ClaimStatusStrategy

@@ -15,14 +15,14 @@ from kubeskew.apiserver.registry.certificates.certificatesigningrequest import (
 )
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
-class _Signing(OwnRules):
+class _Signing(HandwrittenValidation):
     """Requests may have any name."""
 
-    checks_of_update = (Check.CHANGE, Check.METADATA, Check.METADATA_CHANGE)
+    update_checks = (Check.CHANGE, Check.METADATA, Check.METADATA_CHANGE)
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return []

@@ -9,11 +9,11 @@ from kubeskew.apimachinery.validation import object_meta
 from kubeskew.apiserver.registry.certificates.clustertrustbundle import (
     validation as clustertrustbundle_validation,
 )
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
-class TrustBundleStrategy(CheckedAsNew):
+class TrustBundleStrategy(ValidatedAsNew):
     """ClusterTrustBundle."""
 
     allow_unconditional_update = False

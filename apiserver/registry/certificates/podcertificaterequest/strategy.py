@@ -10,12 +10,15 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.certificates.podcertificaterequest import (
     validation as podcertificaterequest_validation,
 )
-from kubeskew.apiserver.registry.generic.checked import Checked, OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import (
+    HandwrittenBuiltIn,
+    HandwrittenValidation,
+)
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.shared import conditions
 
 
-class PodCertificateStatus(OwnRules, StatusStrategy):
+class PodCertificateStatus(HandwrittenValidation, StatusStrategy):
     """Validates the status that a signer writes."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -23,7 +26,7 @@ class PodCertificateStatus(OwnRules, StatusStrategy):
         return list(conditions.condition_errors(found, "status.conditions"))
 
 
-class PodCertificateStrategy(Checked):
+class PodCertificateStrategy(HandwrittenBuiltIn):
     """PodCertificateRequest: nothing of it changes but its metadata."""
 
     status: ClassVar[type[Strategy]] = PodCertificateStatus

@@ -15,7 +15,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 class LeaseCandidateStrategy(LeaseStrategy):
     """Lease candidates: their names follow the rules for keys of config maps."""
 
-    checks_of_update = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
+    update_checks = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.config_key(name)

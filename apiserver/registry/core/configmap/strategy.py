@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 
 class ConfigMapStrategy(BuiltIn):
-    checks_of_update = (
+    update_checks = (
         Check.METADATA,
         Check.METADATA_CHANGE,
         Check.STRUCTURE,

@@ -14,7 +14,7 @@ from kubeskew.apiserver.user import SERVER
 
 
 class EndpointsStrategy(CreatedByUpdate):
-    checks_of_update = (Check.METADATA, *UPDATE)
+    update_checks = (Check.METADATA, *UPDATE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)

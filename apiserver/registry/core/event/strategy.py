@@ -8,14 +8,14 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.event import validation as event_validation
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 _NEWER = "events.k8s.io"
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-class EventStrategy(Checked):
+class EventStrategy(HandwrittenBuiltIn):
     """Events: the newer group is strict and checks metadata; the older one checks little."""
 
     allow_create_on_update = True

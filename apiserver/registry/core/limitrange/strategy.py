@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 class LimitRangeStrategy(CreatedByUpdate):
     """Validates limit ranges; one without a name gets a uid for it."""
 
-    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

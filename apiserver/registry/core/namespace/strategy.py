@@ -54,7 +54,7 @@ class NamespaceFinalize(Strategy):
 class NamespaceStrategy(BuiltIn):
     status = NamespaceStatus
     subresources = {"finalize": NamespaceFinalize}
-    checks_of_update = (Check.METADATA, *UPDATE)
+    update_checks = (Check.METADATA, *UPDATE)
     has_own_delete = True
     returns_deleted_object = True
     field_labels = ("status.phase",)

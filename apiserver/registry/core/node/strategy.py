@@ -23,7 +23,7 @@ class NodeStatus(SpecKeptStatus):
 
 class NodeStrategy(BuiltIn):
     status = NodeStatus
-    checks_of_update = (Check.METADATA, *UPDATE_AS_NEW)
+    update_checks = (Check.METADATA, *UPDATE_AS_NEW)
     field_labels = ("spec.unschedulable",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -5,7 +5,7 @@ Source: pkg/registry/core/persistentvolume/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
@@ -14,8 +14,8 @@ from kubeskew.apiserver.registry.shared.volumes.warnings import (
 )
 
 
-class VolumeStrategy(Returned):
-    checks_of_update = (Check.METADATA, Check.METADATA, Check.STRUCTURE, Check.OWN_RULES, Check.CHANGE)
+class VolumeStrategy(ReturnsDeletedObject):
+    update_checks = (Check.METADATA, Check.METADATA, Check.STRUCTURE, Check.OWN_RULES, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}

@@ -6,7 +6,7 @@ Source: pkg/registry/core/persistentvolumeclaim/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.persistentvolumeclaim import data_sources
-from kubeskew.apiserver.registry.generic.builtin import Returned, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
@@ -23,9 +23,9 @@ class VolumeClaimStatus(SpecKeptStatus):
         )
 
 
-class VolumeClaimStrategy(Returned):
+class VolumeClaimStrategy(ReturnsDeletedObject):
     status = VolumeClaimStatus
-    checks_of_update = (
+    update_checks = (
         Check.METADATA,
         Check.METADATA,
         Check.METADATA_CHANGE,

@@ -13,7 +13,7 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.commit import commit
 from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
-from kubeskew.apiserver.registry.generic.writes import Written
+from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import admit_posted
 from kubeskew.apiserver.registry.requests.scope import Scope
@@ -64,7 +64,7 @@ async def _assign(request: Request, scope: Scope, name: str, binding: Object, dr
     write = write_of(request, scope, dry_run=dry_run)
     wanted = binding["metadata"]
 
-    async def attempt(entry: Entry | None) -> Written:
+    async def attempt(entry: Entry | None) -> WriteResult:
         if entry is None:
             raise errors.not_found(registry.resource.group_resource, name)
         for what, asked, found in (

@@ -17,7 +17,7 @@ from kubeskew.apiserver.registry.core.pod.disruption_budgets import Budgets, sti
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.commit import commit
 from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
-from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.scope import Scope
@@ -143,23 +143,23 @@ class Eviction:
                 how = {**how, "preconditions": {**preconditions, "resourceVersion": str(marked.revision)}}
         await generic_delete.delete(registry, self._name, how, self._write())
 
-    async def _mark(self, how: Object) -> Written:
+    async def _mark(self, how: Object) -> WriteResult:
         registry, namespace = self._scope.registry, self._request.info.namespace
         tracked = self._scope.services.features.pods.observed_generation
         now = timestamp(self._scope.services.world.clock.now())
 
-        async def attempt(entry: Entry | None) -> Written:
+        async def attempt(entry: Entry | None) -> WriteResult:
             if entry is None:
                 raise not_found(registry.resource.group_resource, self._name)
             generic_delete.check_preconditions(registry, entry, how)
             pod = registry.object(entry)
             if not _set_target(pod, now, tracked=tracked):
-                return Written(pod, entry.revision, entry.value)
+                return WriteResult(pod, entry.revision, entry.value)
             return await commit(registry, entry.key, pod, self._write(), entry)
 
         return await guaranteed_update(registry.services.store, registry.key(namespace, self._name), attempt)
 
-    def _write(self) -> Write:
+    def _write(self) -> WriteRequest:
         write = write_of(self._request, self._scope, dry_run=self._dry_run)
         write.subresource, write.admitted = "", True
         return write

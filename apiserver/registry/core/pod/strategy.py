@@ -168,7 +168,7 @@ class ResizeStrategy(PodPartStrategy):
 
 
 class PodStrategy(BuiltIn):
-    checks_of_update = (Check.METADATA, *UPDATE)
+    update_checks = (Check.METADATA, *UPDATE)
     returns_deleted_object = True
     is_graceful = True
     status = PodStatusStrategy

@@ -5,7 +5,7 @@ Source: pkg/registry/core/podtemplate/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.shared.podtemplate.template_options import temp
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 
 
-class PodTemplateStrategy(Returned):
+class PodTemplateStrategy(ReturnsDeletedObject):
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
 

@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.shared.workload_strategy import (
 
 class ReplicationControllerStrategy(WorkloadStrategy):
     status = ReplicaStatus
-    checks_of_update = CHECKED_TWICE
+    update_checks = CHECKED_TWICE
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"

@@ -6,7 +6,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.writes import Write
+from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.registry.requests.scope import RequestServices
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
@@ -23,7 +23,7 @@ async def write_used(services: RequestServices, quota: Object, used: dict[str, s
     version = services.world.version
     author = Author(SERVER.name, _MANAGER, str(version), str(version), "")
     metadata = quota["metadata"]
-    write = Write(SERVER, author, metadata["namespace"], "status", requested=resource)
+    write = WriteRequest(SERVER, author, metadata["namespace"], "status", requested=resource)
 
     async def transform(current: Object | None) -> Object:
         if current is None:

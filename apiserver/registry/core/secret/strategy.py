@@ -19,7 +19,7 @@ class SecretStrategy(BuiltIn):
     """`stringData` is only a way to write `data`."""
 
     field_labels = ("type",)
-    checks_of_update = (
+    update_checks = (
         Check.METADATA,
         Check.METADATA_CHANGE,
         Check.STRUCTURE,

@@ -30,7 +30,7 @@ class ServiceStatusStrategy(SpecKeptStatus):
 class ServiceStrategy(BuiltIn):
     exclusive = True
     status = ServiceStatusStrategy
-    checks_of_update = (Check.METADATA, *UPDATE)
+    update_checks = (Check.METADATA, *UPDATE)
     allow_create_on_update = True
     returns_deleted_object = True
     field_labels = ("spec.clusterIP", "spec.type")

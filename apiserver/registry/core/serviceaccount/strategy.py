@@ -19,7 +19,7 @@ _ENFORCED = (
 class ServiceAccountStrategy(BuiltIn):
     """Of the secrets that it may mount, only names are kept."""
 
-    checks_of_update = (Check.METADATA, *UPDATE)
+    update_checks = (Check.METADATA, *UPDATE)
     returns_deleted_object = True
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

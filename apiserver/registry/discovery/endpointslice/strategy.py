@@ -6,22 +6,22 @@ Source: k8s.io/kubernetes/pkg/registry/discovery/endpointslice/strategy.go, 1.36
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.discovery.endpointslice import validation as endpointslice_validation
-from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.user import SERVER
 
 _HOST = "kubernetes.io/hostname"
 
 
-class EndpointSliceStrategy(Checked, Counted):
+class EndpointSliceStrategy(HandwrittenBuiltIn, WithGeneration):
     """Labels count as content does; v1 has no topology to write.
 
     The server itself listens on this machine, and may say so: nobody else may name a loopback address.
     """
 
-    checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -10,16 +10,16 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.flowcontrol.flowschema.validation import flow_schema_errors
 from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.strategy import set_dangling_condition
 from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly
-from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 
-class FlowSchemaStrategy(Counted):
+class FlowSchemaStrategy(WithGeneration):
     """FlowSchema."""
 
     status: ClassVar[type[Strategy]] = ConditionsOnly
-    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -12,18 +12,18 @@ from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.validati
     priority_level_errors,
 )
 from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly
-from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 _GROUP = "flowcontrol.apiserver.k8s.io"
 
 
-class PriorityLevelStrategy(Counted):
+class PriorityLevelStrategy(WithGeneration):
     """PriorityLevelConfiguration."""
 
     status: ClassVar[type[Strategy]] = ConditionsOnly
-    checks_of_update = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(priority_level_errors(obj))

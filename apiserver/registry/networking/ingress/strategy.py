@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.networking.ingress import validation as ingress_validation
 
@@ -21,8 +21,8 @@ class IngressStatus(SpecKeptStatus):
         return list(ingress_validation.status_errors(new, old, strict=ctx.features.strict_addresses))
 
 
-class IngressStrategy(Checked, Counted):
-    checks_of_update = (Check.METADATA_CHANGE, Check.METADATA, Check.CHANGE)
+class IngressStrategy(HandwrittenBuiltIn, WithGeneration):
+    update_checks = (Check.METADATA_CHANGE, Check.METADATA, Check.CHANGE)
     status: ClassVar[type[Strategy]] = IngressStatus
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:

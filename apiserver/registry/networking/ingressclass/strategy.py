@@ -5,15 +5,15 @@ Source: pkg/registry/networking/ingressclass/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.networking.ingressclass import validation as ingressclass_validation
 
 
-class IngressClassStrategy(Checked, Counted):
-    checks_of_update = (Check.METADATA_CHANGE, Check.CHANGE, Check.METADATA, Check.OWN_RULES)
+class IngressClassStrategy(HandwrittenBuiltIn, WithGeneration):
+    update_checks = (Check.METADATA_CHANGE, Check.CHANGE, Check.METADATA, Check.OWN_RULES)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(ingressclass_validation.class_errors(obj.get("spec") or {}))

@@ -5,12 +5,12 @@ Source: pkg/registry/networking/ipaddress/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.networking.ipaddress import validation as ipaddress_validation
 
 
-class IPAddressStrategy(CheckedAsNew):
+class IPAddressStrategy(ValidatedAsNew):
     """Named by the address itself."""
 
     def name_check(self, name: str, prefix: bool) -> list[str]:

@@ -5,13 +5,13 @@ Source: pkg/registry/networking/networkpolicy/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Counted
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.networking.networkpolicy import validation as networkpolicy_validation
 
 
-class NetworkPolicyStrategy(CheckedAsNew, Counted):
+class NetworkPolicyStrategy(ValidatedAsNew, WithGeneration):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         strict = ctx.features.strict_addresses
         return list(networkpolicy_validation.policy_errors(obj.get("spec") or {}, strict=strict))

@@ -5,12 +5,12 @@ Source: pkg/registry/networking/servicecidr/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.networking.servicecidr import validation as servicecidr_validation
 
 
-class ServiceCIDRStrategy(CheckedAsNew):
+class ServiceCIDRStrategy(ValidatedAsNew):
     """Its status is not kept from those who write the rest."""
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -5,12 +5,12 @@ Source: pkg/registry/node/runtimeclass/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.node.runtimeclass import validation as runtimeclass_validation
 
 
-class RuntimeClassStrategy(CheckedAsNew):
+class RuntimeClassStrategy(ValidatedAsNew):
     core_metadata = False
     allow_create_on_update = True
     allow_unconditional_update = False

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import CountedConditional, SpecKeptStatus
-from kubeskew.apiserver.registry.generic.checked import WithoutMetadata
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGenerationConditionalUpdate
+from kubeskew.apiserver.registry.generic.handwritten_validation import WithoutMetadata
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.policy.poddisruptionbudget import (
     validation as poddisruptionbudget_validation,
@@ -22,7 +22,7 @@ class BudgetStatus(WithoutMetadata, SpecKeptStatus):
         return list(poddisruptionbudget_validation.status_errors(new.get("status") or {}))
 
 
-class BudgetStrategy(WithoutMetadata, CountedConditional):
+class BudgetStrategy(WithoutMetadata, WithGenerationConditionalUpdate):
     status: ClassVar[type[Strategy]] = BudgetStatus
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

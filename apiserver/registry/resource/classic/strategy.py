@@ -5,8 +5,8 @@ Source: pkg/registry/resource/*/strategy.go, 1.30.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.classic import validation as rules
@@ -19,7 +19,7 @@ class ClassicStatus(StatusStrategy):
         return self.kept_metadata if ctx.features.devices.status_keeps_metadata else ()
 
 
-class _Mutable(CheckedAsNew, Returned):
+class _Mutable(ValidatedAsNew, ReturnsDeletedObject):
     """Checks a changed object as a new one; any change is fine."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:

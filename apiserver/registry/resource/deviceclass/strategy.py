@@ -27,8 +27,8 @@ class DeviceClassStrategy(BuiltIn):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return deviceclass_validation.class_errors(obj.get("spec") or {}, None, ctx.features.devices)
 
-    def update_checks(self, ctx: StrategyContext) -> Checks:
-        return UPDATE_AS_NEW if ctx.features.devices.checks_stored else self.checks_of_update
+    def update_checks_for(self, ctx: StrategyContext) -> Checks:
+        return UPDATE_AS_NEW if ctx.features.devices.revalidates_on_update else self.update_checks
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         rules, now, before = ctx.features.devices, new.get("spec") or {}, old.get("spec") or {}

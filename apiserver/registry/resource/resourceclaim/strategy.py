@@ -10,7 +10,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.check_order import AS_NEW_AND_AS_CHANGE, UPDATE_AS_NEW, Checks
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
@@ -64,18 +64,18 @@ class ClaimStrategy(BuiltIn):
             errors += admin_access_errors(self._claim_spec(obj, ctx), admin_label(ctx))
         return errors + self._errors(obj, ctx, stored=False)
 
-    def create_checks(self, ctx: StrategyContext) -> Checks:
+    def create_checks_for(self, ctx: StrategyContext) -> Checks:
         """Returns the checks: classic claims have none but their own."""
-        return OwnRules.checks_of_create if is_classic(ctx) else self.checks_of_create
+        return HandwrittenValidation.create_checks if is_classic(ctx) else self.create_checks
 
-    def update_checks(self, ctx: StrategyContext) -> Checks:
+    def update_checks_for(self, ctx: StrategyContext) -> Checks:
         """Returns the checks: until 1.34 a claim is checked as a new one, and once more as one that was
         stored.
         """
         if is_classic(ctx):
             return AS_NEW_AND_AS_CHANGE
-        as_new = ctx.features.devices.checks_stored
-        return UPDATE_AS_NEW if as_new else self.checks_of_update
+        as_new = ctx.features.devices.revalidates_on_update
+        return UPDATE_AS_NEW if as_new else self.update_checks
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
@@ -86,7 +86,7 @@ class ClaimStrategy(BuiltIn):
         changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
         if is_classic(ctx):
             return changed
-        if not ctx.features.devices.checks_stored:
+        if not ctx.features.devices.revalidates_on_update:
             return changed
         return [*changed, *self._errors(new, ctx, stored=True)]
 

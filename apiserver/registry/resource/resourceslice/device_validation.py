@@ -71,7 +71,7 @@ def device_errors(
         )
     if rules.wrapper:
         yield from _sizes(device, at, rules)
-    if old is None or not rules.declared or old.get("taints") != device.get("taints"):
+    if old is None or not rules.declarative_validation or old.get("taints") != device.get("taints"):
         yield from devices.each(
             device.get("taints"),
             rules.max_taints,
@@ -107,7 +107,9 @@ def _attribute(rules: DeviceRules) -> devices.Rule:
         for name in used:
             yield from _value(name, attribute[name], child(path, name), rules)
         if not used:
-            yield invalid(path, "", _ONE_VALUE) if rules.declared else required(path, _ONE_VALUE)
+            yield (
+                invalid(path, "", _ONE_VALUE) if rules.declarative_validation else required(path, _ONE_VALUE)
+            )
         elif len(used) > 1:
             text = _ONE_VALUE if rules.current_wording else "exactly one field must be specified"
             yield invalid(path, _internal(attribute, rules), text)
@@ -164,19 +166,19 @@ def _consumed(
         where = child(at, "counterSet")
         if not name:
             yield required(where)
-        elif rules.declared:
+        elif rules.declarative_validation:
             yield from devices.label(name, where)
         if not counters:
             yield required(child(at, "counters"))
         else:
-            most, where = MAX_COUNTERS if rules.declared else None, child(at, "counters")
+            most, where = MAX_COUNTERS if rules.declarative_validation else None, child(at, "counters")
             yield from devices.entries(counters, most, _MAX_LABEL, devices.label, any_counter, where, rules)
 
-    most = MAX_CONSUMED_SETS if rules.declared else None
+    most = MAX_CONSUMED_SETS if rules.declarative_validation else None
     yield from devices.unique(
         consumed, most, consumption, path, rules, lambda one: one.get("counterSet") or "", "counterSet"
     )
-    if not rules.declared:
+    if not rules.declarative_validation:
         yield from _known(consumed or [], path, around)
 
 

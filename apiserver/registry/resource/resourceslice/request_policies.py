@@ -62,7 +62,7 @@ def _values(
     found = False
     if len(values) > MAX_VALID_VALUES:
         yield too_many(path, len(values), MAX_VALID_VALUES)
-    if len(values) <= MAX_VALID_VALUES or not rules.declared:
+    if len(values) <= MAX_VALID_VALUES or not rules.declarative_validation:
         found = default in values
         for position, value in enumerate(values):
             if value > most:

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.check_order import AS_NEW_AND_AS_CHANGE, Checks
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
@@ -26,11 +26,11 @@ class SliceStrategy(BuiltIn):
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return not is_classic(ctx)
 
-    def create_checks(self, ctx: StrategyContext) -> Checks:
-        return OwnRules.checks_of_create if is_classic(ctx) else self.checks_of_create
+    def create_checks_for(self, ctx: StrategyContext) -> Checks:
+        return HandwrittenValidation.create_checks if is_classic(ctx) else self.create_checks
 
-    def update_checks(self, ctx: StrategyContext) -> Checks:
-        return AS_NEW_AND_AS_CHANGE if is_classic(ctx) else self.checks_of_update
+    def update_checks_for(self, ctx: StrategyContext) -> Checks:
+        return AS_NEW_AND_AS_CHANGE if is_classic(ctx) else self.update_checks
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):

@@ -45,7 +45,11 @@ def slice_errors(
     if old is not None:
         errors += _fixed(spec, old)
     errors += _nodes(spec, rules)
-    if rules.declared and spec.get("sharedCounters") is not None and spec.get("devices") is not None:
+    if (
+        rules.declarative_validation
+        and spec.get("sharedCounters") is not None
+        and spec.get("devices") is not None
+    ):
         errors.append(invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
     errors += _devices(spec, old, rules, bare)
     errors += _counters(spec, rules)
@@ -120,15 +124,15 @@ def _counters(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
         if not counters:
             yield required(child(at, "counters"))
         else:
-            most = MAX_COUNTERS if rules.declared else None
+            most = MAX_COUNTERS if rules.declarative_validation else None
             where = child(at, "counters")
             yield from devices.entries(counters, most, 63, devices.label, any_counter, where, rules)
 
     sets, path = spec.get("sharedCounters"), "spec.sharedCounters"
     total = sum(len(counter_set.get("counters") or {}) for counter_set in sets or ())
-    if not rules.declared and total > MAX_SHARED:  # of all sets together
+    if not rules.declarative_validation and total > MAX_SHARED:  # of all sets together
         yield invalid(path, total, f"the total number of shared counters must not exceed {MAX_SHARED}")
-    most = MAX_COUNTER_SETS if rules.declared else None
+    most = MAX_COUNTER_SETS if rules.declarative_validation else None
     yield from devices.unique(sets, most, counter_set, path, rules, lambda one: one.get("name") or "")
 
 
@@ -160,13 +164,13 @@ def _devices(
         for device in listed
         for counter_set in device.get("consumesCounters") or ()
     )
-    if not rules.declared and consumed > MAX_CONSUMED:
+    if not rules.declarative_validation and consumed > MAX_CONSUMED:
         text = f"the total number of counters in devices must not exceed {MAX_CONSUMED}"
         yield invalid("spec.devices", consumed, text)
 
 
 def _max_devices(listed: list[Object], rules: DeviceRules) -> int:
-    if not rules.declared:
+    if not rules.declarative_validation:
         return MAX_DEVICES
     for device in listed:
         if device.get("taints") or device.get("consumesCounters"):

@@ -5,13 +5,13 @@ Source: pkg/registry/scheduling/podgroup/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Counted
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.scheduling.podgroup import validation as podgroup_validation
 
 
-class PodGroupStrategy(Checked, Counted):
+class PodGroupStrategy(HandwrittenBuiltIn, WithGeneration):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(podgroup_validation.group_errors(obj.get("spec") or {}))
 

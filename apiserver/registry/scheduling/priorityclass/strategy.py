@@ -5,13 +5,13 @@ Source: pkg/registry/scheduling/priorityclass/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Counted
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.scheduling.priorityclass import validation as priorityclass_validation
 
 
-class PriorityClassStrategy(Checked, Counted):
+class PriorityClassStrategy(HandwrittenBuiltIn, WithGeneration):
     """Its first generation is its last: nothing that counts may change."""
 
     generation_ignores = frozenset({"metadata", "description", "globalDefault"})

@@ -6,13 +6,13 @@ Source: pkg/registry/scheduling/workload/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
-from kubeskew.apiserver.registry.generic.builtin import Counted
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.builtin import WithGeneration
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.scheduling.workload import validation as workload_validation
 
 
-class WorkloadStrategy(Checked, Counted):
+class WorkloadStrategy(HandwrittenBuiltIn, WithGeneration):
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.dns1123_subdomain(name, prefix)
 

@@ -5,15 +5,15 @@ Source: pkg/registry/storage/csidriver/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.storage.csidriver import validation as csidriver_validation
 
 
-class CSIDriverStrategy(Checked, Returned):
-    checks_of_update = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
+class CSIDriverStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
+    update_checks = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
     allow_unconditional_update = False
 
     def counts_generation(self, ctx: StrategyContext) -> bool:

@@ -5,18 +5,18 @@ Source: pkg/registry/storage/csinode/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.storage.csinode import validation as csinode_validation
 
 
-class CSINodeStrategy(Checked, Returned):
+class CSINodeStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
     """CSINode: as upstream, a change is checked as a new object, twice."""
 
     allow_unconditional_update = False
-    checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(csinode_validation.node_errors(obj.get("spec") or {}))

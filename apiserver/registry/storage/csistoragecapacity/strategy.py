@@ -5,8 +5,8 @@ Source: pkg/registry/storage/csistoragecapacity/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import node_labels, selectors
 from kubeskew.apiserver.registry.storage.csistoragecapacity import (
@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.storage.csistoragecapacity import (
 )
 
 
-class CapacityStrategy(CheckedAsNew, Returned):
+class CapacityStrategy(ValidatedAsNew, ReturnsDeletedObject):
     """CSIStorageCapacity."""
 
     allow_unconditional_update = False

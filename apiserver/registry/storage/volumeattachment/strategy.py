@@ -7,17 +7,17 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.storage.volumeattachment import validation as volumeattachment_validation
 
 
-class _AttachmentRules(OwnRules):
+class _AttachmentRules(HandwrittenValidation):
     """Looks at a change as a new object twice, whoever makes it."""
 
-    checks_of_update = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+    update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(volumeattachment_validation.attachment_errors(new))
@@ -33,7 +33,7 @@ class AttachmentStatus(_AttachmentRules, StatusStrategy):
         return (("metadata",), ("spec",))
 
 
-class AttachmentStrategy(_AttachmentRules, Returned):
+class AttachmentStrategy(_AttachmentRules, ReturnsDeletedObject):
     """VolumeAttachment."""
 
     status: ClassVar[type[Strategy]] = AttachmentStatus

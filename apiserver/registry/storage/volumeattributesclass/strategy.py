@@ -5,19 +5,19 @@ Source: pkg/registry/storage/volumeattributesclass/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.storage.volumeattributesclass import (
     validation as volumeattributesclass_validation,
 )
 
 
-class AttributesClassStrategy(CheckedAsNew, Returned):
+class AttributesClassStrategy(ValidatedAsNew, ReturnsDeletedObject):
     """VolumeAttributesClass: as upstream, a change is checked as a new object, twice."""
 
-    checks_of_update = (*CheckedAsNew.checks_of_update, Check.METADATA, Check.OWN_RULES)
+    update_checks = (*ValidatedAsNew.update_checks, Check.METADATA, Check.OWN_RULES)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(volumeattributesclass_validation.attributes_errors(obj))

@@ -7,19 +7,19 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.checked import CheckedAsNew, OwnRules
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation, ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.storagemigration.storageversionmigration import (
     validation as storageversionmigration_validation,
 )
 
 
-class MigrationStatus(OwnRules, StatusStrategy):
+class MigrationStatus(HandwrittenValidation, StatusStrategy):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(storageversionmigration_validation.migration_status_errors(new, old))
 
 
-class MigrationStrategy(CheckedAsNew):
+class MigrationStrategy(ValidatedAsNew):
     """StorageVersionMigration."""
 
     status: ClassVar[type[Strategy]] = MigrationStatus

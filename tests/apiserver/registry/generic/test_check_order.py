@@ -21,7 +21,7 @@ class Faulty(Strategy):
     """Finds one fault with every check, and notes which checks were made."""
 
     def __init__(self, create: Checks = CREATE, update: Checks = UPDATE) -> None:
-        self.checks_of_create, self.checks_of_update = create, update  # type: ignore[misc]
+        self.create_checks, self.update_checks = create, update  # type: ignore[misc]
         self.made: list[str] = []
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -96,5 +96,5 @@ def test_checks_may_depend_on_the_version() -> None:
         catalogue = catalogue_for(Version(minor))
         resource = catalogue.resource("resource.k8s.io", "v1", "resourceclaims")
         assert resource is not None
-        found[minor] = Check.OWN_RULES in ClaimStrategy().update_checks(context_of(catalogue, resource))
+        found[minor] = Check.OWN_RULES in ClaimStrategy().update_checks_for(context_of(catalogue, resource))
     assert found == {34: True, 35: False}

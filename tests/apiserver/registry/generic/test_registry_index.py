@@ -11,7 +11,7 @@ from kubeskew.apimachinery.versions import SUPPORTED
 from kubeskew.apiserver.registry import index
 from kubeskew.apiserver.registry.generic.strategy import Strategy
 
-ROOMS = sorted(index.ROOMS.items())
+GROUP_PACKAGES = sorted(index.GROUP_PACKAGES.items())
 
 
 def registered(room: str, table: str) -> dict[str, str]:
@@ -19,7 +19,7 @@ def registered(room: str, table: str) -> dict[str, str]:
     return names
 
 
-@pytest.mark.parametrize(("group", "room"), ROOMS)
+@pytest.mark.parametrize(("group", "room"), GROUP_PACKAGES)
 def test_every_registration_names_something_that_is_there(group: str, room: str) -> None:
     """Strategies are classes of strategies, cells and defaults functions."""
     for resource in registered(room, "STRATEGIES"):
@@ -36,7 +36,7 @@ def test_every_default_is_of_a_type_that_some_release_has() -> None:
     for version in SUPPORTED:
         types |= set(catalogue_for(version).definitions())
     unknown: list[Any] = []
-    for _, room in ROOMS:
+    for _, room in GROUP_PACKAGES:
         for name in registered(room, "DEFAULTS"):
             ends = f".{room}.{name}"
             found = [kind for kind in types if kind.endswith(ends)]
