@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from kubeskew.cli.main import COMMANDS
+from kubeskew.conformance.loading import load
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
@@ -174,6 +175,32 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
 
     assert [line for line in told.splitlines()[:-1] if "[set-order]" not in line] == []
     assert sorted({int(line.split(":")[1]) for line in told.splitlines()[:-1]}) == expected
+
+
+# Steps of our scenarios that have the passing of time as their subject, with how much of it they let pass.
+PASSING_TIME = {
+    ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],
+    ("kep-5004/names.yaml", "a class gives a name to the devices of a driver"): ["1100ms"],
+}
+
+
+def test_scenarios_await_what_they_need():
+    """No scenario sleeps, but where time has to pass, such as a scheduler's interval or a second of a timestamp."""
+    root = ROOT / "conformance" / "scenarios"
+    sleeps: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(root.rglob("*.yaml")):
+        for step in load(path).steps:
+            for operation in step.all_operations():
+                if operation.kind == "sleep":
+                    where = (str(path.relative_to(root)), step.name)
+                    sleeps.setdefault(where, []).append(operation.body["duration"])
+    assert sleeps == PASSING_TIME
+
+
+def test_no_operation_hides_behind_an_expected_failure():
+    """Where a step fails as upstream, the operations behind the failure are run all the same."""
+    record = (ROOT / "conformance" / "outcomes.json").read_text()
+    assert [line for line in record.splitlines() if "operations behind it not run" in line] == []
 
 
 def test_architecture_names_every_package():
