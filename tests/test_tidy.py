@@ -185,7 +185,7 @@ PASSING_TIME = {
 
 
 def test_scenarios_await_what_they_need():
-    """No scenario sleeps, but where time has to pass, such as a scheduler's interval or a second of a timestamp."""
+    """No scenario sleeps, but where the passing of time is the subject."""
     root = ROOT / "conformance" / "scenarios"
     sleeps: dict[tuple[str, str], list[str]] = {}
     for path in sorted(root.rglob("*.yaml")):
