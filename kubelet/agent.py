@@ -21,7 +21,7 @@ from kubeskew.apimachinery.component import Health, World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
-from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
+from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.dra.node import NodeDRA
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -40,9 +40,9 @@ from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
 from kubeskew.kubelet.server.view import NodeView
 from kubeskew.kubelet.sockets import NodeSockets
+from kubeskew.kubelet.starting_in_turns import Turns
 from kubeskew.kubelet.status.pod_status import owned_fields
 from kubeskew.kubelet.status.status_manager import StatusWriter
-from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class NodeAgent:
         self._started_at = world.clock.now()
 
     def _device_plugins(self, metrics: KubeletMetrics) -> DevicePluginManager:
-        surroundings = Surroundings(
+        surroundings = ManagerDependencies(
             active_pods=lambda: self._pods.active_uids(),
             capacity_changed=lambda: self._reporter.wake(),
             health_changed=lambda uids: self._pods.wake(uids),
@@ -233,7 +233,7 @@ class NodeAgent:
                 self._clock,
                 self.config.name,
                 self._server.access,
-                fine_grained=self._features.fine_grained_authorization,
+                fine_grained=self._features.fine_grained_authz,
                 plural=self._features.refuses_by_subresources,
             )
         self._listener = Listener(Routes(view, self._server.health), self._server.context, access)

@@ -76,7 +76,7 @@ class KubeletFeatures:
     dynamic_resources: bool
     extended_resources: bool
     delegated_to_dra: DelegatedToDRA  # on admission
-    claims_of_pod_groups: bool
+    workload_resource_claims: bool
     optional_node_operations: bool
     tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578), and in KEP-3063 as drafted
     drafted_claims: bool  # KEP-3063 as drafted: plugins are told the UID of a claim alone
@@ -89,17 +89,17 @@ class KubeletFeatures:
     dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     device_plugins_apart: bool  # distinguishes two plugins for one resource
-    devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
+    zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # reported in pods' statuses
     pod_resources_get: bool
-    pod_resources_of_claims: bool
-    pod_resources_of_active: bool  # counts active pods only
+    pod_resources_dynamic_resources: bool
+    pod_resources_list_active_pods: bool  # counts active pods only
     pod_resources_of_sidecars: bool
     pod_resources_of_shares: bool
     pod_resources_limited: bool  # in calls per second
     resource_health_message: bool
-    fine_grained_authorization: bool  # the server has separate subresources for pods, configz, healthz
+    fine_grained_authz: bool  # the server has separate subresources for pods, configz, healthz
     refuses_by_subresources: bool  # and names all that would have allowed it
     swap_metrics: bool
     stable_resource_metrics: bool  # metrics of /metrics/resource
@@ -127,7 +127,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=extended,
         delegated_to_dra=_since(_DELEGATED_TO_DRA, minor) if extended else DelegatedToDRA.NOTHING,
-        claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
+        workload_resource_claims=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
         tells_failed_preparation=minor >= 28 or drafted,
         drafted_claims=drafted,
@@ -141,17 +141,17 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         device_plugins_apart=minor >= 37,  # pull request 135437
         # Pull request 133784, of 1.35.
-        devices_of_none_are_inactive=extended and minor >= 35,
+        zero_capacity_is_inactive=extended and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
         pod_resources_get=gate("KubeletPodResourcesGet"),
-        pod_resources_of_claims=gate("KubeletPodResourcesDynamicResources"),
-        pod_resources_of_active=gate("KubeletPodResourcesListUseActivePods"),
+        pod_resources_dynamic_resources=gate("KubeletPodResourcesDynamicResources"),
+        pod_resources_list_active_pods=gate("KubeletPodResourcesListUseActivePods"),
         pod_resources_of_sidecars=gate("SidecarContainers") and minor >= 29,
         pod_resources_of_shares=minor >= 35,
         pod_resources_limited=minor >= 28,
         resource_health_message=gate("ResourceHealthStatusMessage"),
-        fine_grained_authorization=gate("KubeletFineGrainedAuthz"),
+        fine_grained_authz=gate("KubeletFineGrainedAuthz"),
         refuses_by_subresources=minor >= 32,
         swap_metrics=minor >= 29,
         stable_resource_metrics=minor >= 29,

@@ -15,7 +15,7 @@ from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, load_nodes
 from kubeskew.kubelet.server.access import AccessOptions
 from kubeskew.kubelet.server.listening import Credentials
-from kubeskew.kubelet.turns import Turns
+from kubeskew.kubelet.starting_in_turns import Turns
 
 log = logging.getLogger(__name__)
 

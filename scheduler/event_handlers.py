@@ -79,15 +79,17 @@ class ClusterInformers:
         if new is None:
             if old is not None:
                 self._cache.remove_node(old["metadata"]["name"])
-                self._queue.move(_NODE_DELETED, old, None)
+                self._queue.move_all_to_active_or_backoff_queue(_NODE_DELETED, old, None)
             return
         self._cache.set_node(new)
         if old is None:
-            self._queue.move(_NODE_ADDED, None, new)
+            self._queue.move_all_to_active_or_backoff_queue(_NODE_ADDED, None, new)
             return
         for action, label, part in _NODE_CHANGES:
             if part(old) != part(new):
-                self._queue.move(ClusterEvent(EventResource.NODE, action, label), old, new)
+                self._queue.move_all_to_active_or_backoff_queue(
+                    ClusterEvent(EventResource.NODE, action, label), old, new
+                )
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if self._is_ours(old) and not self._is_ours(new) and old is not None:
@@ -95,7 +97,7 @@ class ClusterInformers:
         if new is None and old is not None and self._cache.is_assumed(old["metadata"]["uid"]):
             # Bound and deleted while the watch was broken: the informer never showed the pod on its node.
             self._cache.forget(old["metadata"]["uid"])
-            self._queue.move(_POD_DELETED, old, None)
+            self._queue.move_all_to_active_or_backoff_queue(_POD_DELETED, old, None)
             return
         if is_assigned(new) or is_assigned(old):
             self._assigned(old, new)
@@ -126,11 +128,11 @@ class ClusterInformers:
         if new is None or not is_assigned(new):
             if old is not None:
                 self._cache.remove_pod(old["metadata"]["uid"])
-                self._queue.move(_POD_DELETED, old, new)
+                self._queue.move_all_to_active_or_backoff_queue(_POD_DELETED, old, new)
             return
         if not is_assigned(old):
             self._cache.add_pod(PodInfo(new))
-            self._queue.move(_POD_ADDED, old, new)
+            self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, old, new)
             return
         if old is not None:
             self._changed(old, new)
@@ -146,6 +148,6 @@ class ClusterInformers:
             return
         self._cache.add_pod(PodInfo(new))
         if respecified and pod_requests(old["spec"]) != pod_requests(new["spec"]):
-            self._queue.move(_POD_SHRUNK, old, new)
+            self._queue.move_all_to_active_or_backoff_queue(_POD_SHRUNK, old, new)
         if relabelled:
-            self._queue.move(_POD_RELABELLED, old, new)
+            self._queue.move_all_to_active_or_backoff_queue(_POD_RELABELLED, old, new)

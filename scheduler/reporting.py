@@ -14,7 +14,7 @@ from kubeskew.scheduler.pod_status import patch_pod_status
 _NOTE_LIMIT = 1024  # characters of an event, with the ellipsis
 
 
-class Reporter:
+class FailureHandler:
     """Reports by API calls."""
 
     def __init__(

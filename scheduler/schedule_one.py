@@ -16,6 +16,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.cooperative import in_turns
 from kubeskew.scheduler.diagnosis import Diagnosis
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
@@ -28,7 +29,6 @@ from kubeskew.scheduler.placement import NO_NODES, NodeFinder
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 from kubeskew.scheduler.queue.unschedulable_pods import QueuedPod
 from kubeskew.scheduler.sampling import NodeSampler
-from kubeskew.scheduler.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class Scheduler:
         if not status.is_success:
             await self._undo(state, pod, node)
             # The pod held resources for a while; pods rejected meanwhile may fit now.
-            self._queue.move(_POD_FORGOTTEN, pod.pod, None)
+            self._queue.move_all_to_active_or_backoff_queue(_POD_FORGOTTEN, pod.pod, None)
             await self._fail_with(queued, status, began)
             return
         self._queue.done(pod.uid)
@@ -243,7 +243,7 @@ class Scheduler:
             pod = queued.info  # upstream tells of it all the same (schedule_one.go, handleSchedulingFailure)
         else:
             queued.info = pod
-            self._queue.give_back(queued, nominated)
+            self._queue.add_unschedulable_if_not_present(queued, nominated)
         try:
             await self._reporter.not_scheduled(
                 pod, "Unschedulable" if rejected else "SchedulerError", status.message, nominated

@@ -25,7 +25,7 @@ from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
 from kubeskew.scheduler.plugins.dynamicresources.drafted.dra_manager import DraftedState
 from kubeskew.scheduler.plugins.registry import PluginContext
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
-from kubeskew.scheduler.reporting import Reporter
+from kubeskew.scheduler.reporting import FailureHandler
 from kubeskew.scheduler.schedule_one import Scheduler
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SchedulerService:
             filters,
             self.queue,
             self.cache,
-            Reporter(client, self._recorders, world.clock, self._features),
+            FailureHandler(client, self._recorders, world.clock, self._features),
             pods.get,
             world.clock,
             world.entropy,

@@ -139,7 +139,7 @@ def _connect(factory: InformerFactory, queue: SchedulingQueue, ref: Ref, resourc
     updated = ClusterEvent(resource, Action.UPDATE, f"{ref.kind}Update")
     deleted = ClusterEvent(resource, Action.DELETE, f"{ref.kind}Delete")
     factory.informer(ref).add_handler(
-        lambda obj: queue.move(added, None, obj),
-        lambda old, obj: queue.move(updated, old, obj),
-        lambda obj: queue.move(deleted, obj, None),
+        lambda obj: queue.move_all_to_active_or_backoff_queue(added, None, obj),
+        lambda old, obj: queue.move_all_to_active_or_backoff_queue(updated, old, obj),
+        lambda obj: queue.move_all_to_active_or_backoff_queue(deleted, obj, None),
     )

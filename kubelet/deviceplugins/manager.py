@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ManagerDependencies:
     """The parts of the kubelet that the manager uses and notifies."""
 
     active_pods: Callable[[], set[str]]
@@ -50,14 +50,14 @@ class DevicePluginManager:
         clock: Clock,
         features: KubeletFeatures,
         metrics: KubeletMetrics,
-        surroundings: Surroundings,
+        surroundings: ManagerDependencies,
     ) -> None:
         """The checkpoint is in `directory`."""
         self._directory = directory
         self._clock = clock
         self._features = features
         self._surroundings = surroundings
-        self._inventory = Inventory(clock, zero_is_inactive=features.devices_of_none_are_inactive)
+        self._inventory = Inventory(clock, zero_is_inactive=features.zero_capacity_is_inactive)
         self._allocator = Allocator(
             self._inventory,
             Allocations(),

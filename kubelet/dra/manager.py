@@ -64,7 +64,7 @@ class DRAManager:
         self._cache = cache
         self._health = health
         self._extended = features.extended_resources
-        self._groups = features.claims_of_pod_groups
+        self._groups = features.workload_resource_claims
         self._knows_skips = features.dra_lists_skipped
         self._may_skip = features.optional_node_operations
         self._validates_first = features.dra_validates_first

@@ -20,8 +20,8 @@ from kubeskew.kubelet.node.object import (
     without_extended_resources,
     without_heartbeats,
 )
+from kubeskew.kubelet.starting_in_turns import Turns
 from kubeskew.kubelet.status.patch import status_patch
-from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 

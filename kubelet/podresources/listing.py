@@ -74,7 +74,7 @@ class Lister:
                 nodes = [node for node, ids in allocation.devices.items() if device in ids]
                 known = [node for node in nodes if node != NO_NUMA_NODE]
                 found.devices.extend(_entries(resource, device, known))
-        if self._features.pod_resources_of_claims:
+        if self._features.pod_resources_dynamic_resources:
             found.dynamic_resources.extend(map(self._claim, self._claims(pod, container)))
         return found
 

@@ -72,7 +72,9 @@ class PodResourcesServer:
     async def _list(self, _: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:
         self._metrics.pod_resources_requests.labels("v1").inc()
         self._metrics.pod_resources_lists.labels("v1").inc()
-        pods = self._pods.active_pods() if self._features.pod_resources_of_active else self._pods.pods()
+        pods = (
+            self._pods.active_pods() if self._features.pod_resources_list_active_pods else self._pods.pods()
+        )
         return v1.ListPodResourcesResponse(pod_resources=self._lister.pods(pods))
 
     async def _get_allocatable(self, _: v1.AllocatableResourcesRequest) -> v1.AllocatableResourcesResponse:

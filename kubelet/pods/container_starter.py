@@ -13,7 +13,7 @@ from kubeskew.kubelet.containers.program import Program, program_of
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import interpreter
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
-from kubeskew.kubelet.pods.next_steps import Steps, should_restart
+from kubeskew.kubelet.pods.next_steps import PodActions, should_restart
 from kubeskew.kubelet.pods.post_start import PostStartHooks
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.status.container_status import Waiting
@@ -40,7 +40,9 @@ class ContainerStarter:
         self._failed: dict[str, tuple[datetime, Waiting]] = {}  # when a container is tried again, and why
         self._announced: dict[str, str] = {}  # id of the attempt whose back-off event is out, by container
 
-    async def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
+    async def start(
+        self, pod: Object, sandbox: Sandbox, steps: PodActions
+    ) -> tuple[bool, dict[str, Waiting]]:
         """Returns (whether any was started, why the others are held back)."""
         self.next_try = None
         started = False

@@ -12,7 +12,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 
 
 @dataclass(slots=True)
-class Steps:
+class PodActions:
     """The steps that are due now."""
 
     start: list[Object] = field(default_factory=list)  # at once
@@ -22,14 +22,14 @@ class Steps:
 
 def next_steps(
     pod: Object, sandbox: Sandbox, now: datetime, features: KubeletFeatures, stopped: Collection[str] = ()
-) -> Steps:
+) -> PodActions:
     """Returns the steps: init containers in order, sidecars running from their place on, then all regular
     ones.
 
     `stopped` are the ids of containers that were stopped to be started again, whatever the restart policy
     says.
     """
-    steps = Steps()
+    steps = PodActions()
     # Ephemeral containers begin whatever the others do, and are never started again.
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     begun = any(sandbox.latest(spec["name"]) is not None for spec in pod_spec.containers(pod))
@@ -54,7 +54,7 @@ def next_steps(
 
 
 def _init_step(
-    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: Steps, *, sidecar: bool
+    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: PodActions, *, sidecar: bool
 ) -> bool:
     """Adds what this init container needs; returns whether the next one may begin."""
     latest = sandbox.latest(spec["name"])

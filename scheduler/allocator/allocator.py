@@ -53,15 +53,15 @@ class Allocator:
         self._share_id = share_id
         self._counters = AvailableCounters(allocated, features, lambda: slices.revision)
         self._first_fit = FirstFit(allocated, self._counters, features)
-        self._situation = (-1, -1)
+        self._allocation_epoch = (-1, -1)
 
-    def situation(self) -> object:
+    def allocation_epoch(self) -> object:
         """Returns the same object as long as no slice changes and no device becomes free."""
         releases = self._allocated.releases
         now = (self._slices.revision, releases() if releases is not None else 0)
-        if now != self._situation:
-            self._situation = now
-        return self._situation
+        if now != self._allocation_epoch:
+            self._allocation_epoch = now
+        return self._allocation_epoch
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
         """Plans the claims, once per pod: the part that does not depend on the node."""

@@ -20,7 +20,12 @@ from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.metrics.metrics import Metrics
-from kubeskew.scheduler.queue.unschedulable_pods import Happened, Interests, QueuedPod, WaitingPods
+from kubeskew.scheduler.queue.unschedulable_pods import (
+    InFlightEvent,
+    QueuedPod,
+    QueueingHints,
+    UnschedulablePods,
+)
 
 LEFTOVER_SECONDS = 300.0  # seconds after which a rejected pod is tried again without an event
 FLUSH_SECONDS = 30.0
@@ -58,10 +63,10 @@ class SchedulingQueue:
         self._heap: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
         self._backoff: dict[str, QueuedPod] = {}
         hints = {name: hints for profile in reversed(profiles) for name, hints in profile.hints.items()}
-        self._interests = Interests(hints, with_hints=with_hints)
-        self._waiting = WaitingPods(self._interests)  # rejected or gated
+        self._hints = QueueingHints(hints, with_hints=with_hints)
+        self._waiting = UnschedulablePods(self._hints)  # rejected or gated
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
-        self._happened: deque[Happened] = deque()
+        self._happened: deque[InFlightEvent] = deque()
         self._forgotten = 0  # number of events dropped from the front of `_happened`
         self._serial = itertools.count()
         self._changed = asyncio.Event()
@@ -82,7 +87,7 @@ class SchedulingQueue:
             self.nominator.update((old.get("status") or {}).get("nominatedNodeName") or "", pod)
         if queued is None:
             if pod.uid in self._in_flight:
-                self._remember(Happened(event, old, pod.pod) for event in events)
+                self._remember(InFlightEvent(event, old, pod.pod) for event in events)
             else:
                 self.add(pod)
             return
@@ -91,7 +96,7 @@ class SchedulingQueue:
             return
         self._waiting.add(queued)
         if queued.gated_by or any(
-            self._interests.helps(queued, Happened(event, old, pod.pod)) for event in events
+            self._hints.helps(queued, InFlightEvent(event, old, pod.pod)) for event in events
         ):
             self._waiting.pop(pod.uid)
             self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
@@ -109,7 +114,7 @@ class SchedulingQueue:
         if queued is not None:
             self._enqueue(queued, "ForceActivate")
 
-    def give_back(self, queued: QueuedPod, nominated: str | None = None) -> None:
+    def add_unschedulable_if_not_present(self, queued: QueuedPod, nominated: str | None = None) -> None:
         """Takes a pod back after a failed attempt; an empty `rejected_by` means an error.
 
         `nominated` is the node of its nomination, "" for none; None keeps the present one.
@@ -121,9 +126,9 @@ class SchedulingQueue:
         queued.failures += 1
         queued.failed = not queued.rejected_by and not queued.pending_by
         self._blame(queued, 1)
-        if self._with_hints and any(self._interests.ends_wait(queued, event) for event in since):
+        if self._with_hints and any(self._hints.ends_wait(queued, event) for event in since):
             queued.tried = _LONG_AGO
-        if queued.failed or any(self._interests.helps(queued, event) for event in since):
+        if queued.failed or any(self._hints.helps(queued, event) for event in since):
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._waiting.add(queued)
@@ -141,20 +146,22 @@ class SchedulingQueue:
 
     # -- events
 
-    def move(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+    def move_all_to_active_or_backoff_queue(
+        self, event: ClusterEvent, old: Object | None, new: Object | None
+    ) -> None:
         """Requeues the pods that a change may help."""
-        if not self._interests.anybody(event):
+        if not self._hints.anybody(event):
             return
-        happened = Happened(event, old, new)
+        happened = InFlightEvent(event, old, new)
         if self._in_flight:
             self._happened.append(happened)
         for queued in self._waiting.helped_by(happened):
             self._waiting.pop(queued.uid)
-            if self._interests.ends_wait(queued, happened):
+            if self._hints.ends_wait(queued, happened):
                 queued.tried = _LONG_AGO
             self._requeue(queued, event.label)
 
-    def _remember(self, events: Iterator[Happened]) -> None:
+    def _remember(self, events: Iterator[InFlightEvent]) -> None:
         if self._in_flight:
             self._happened.extend(events)
 

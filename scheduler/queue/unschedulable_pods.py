@@ -33,13 +33,13 @@ class QueuedPod:
         return self.info.uid
 
     @property
-    def kept_by(self) -> frozenset[str]:
+    def unschedulable_plugins(self) -> frozenset[str]:
         """Returns the plugins that keep the pod from being tried."""
         return frozenset((self.gated_by,)) if self.gated_by else frozenset(self.rejected_by | self.pending_by)
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class InFlightEvent:
     """A change, with the object before and after it."""
 
     event: ClusterEvent
@@ -47,7 +47,7 @@ class Happened:
     new: Object | None
 
 
-class Interests:
+class QueueingHints:
     """The hints of plugins that an event calls for."""
 
     def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
@@ -75,18 +75,18 @@ class Interests:
         """Returns whether the event can help any pod at all."""
         return event.resource is EventResource.ANY or bool(self.of(self._everybody, event))
 
-    def helps(self, queued: QueuedPod, happened: Happened) -> bool:
+    def helps(self, queued: QueuedPod, happened: InFlightEvent) -> bool:
         """Returns whether the pod should be tried again."""
-        kept_by = queued.kept_by
-        if not kept_by or happened.event.resource is EventResource.ANY:
+        unschedulable_plugins = queued.unschedulable_plugins
+        if not unschedulable_plugins or happened.event.resource is EventResource.ANY:
             return True
-        return self._any_hint(kept_by, queued, happened)
+        return self._any_hint(unschedulable_plugins, queued, happened)
 
-    def ends_wait(self, queued: QueuedPod, happened: Happened) -> bool:
+    def ends_wait(self, queued: QueuedPod, happened: InFlightEvent) -> bool:
         """Returns whether a plugin waited for this with its Pending: the pod need not back off then."""
         return bool(queued.pending_by) and self._any_hint(frozenset(queued.pending_by), queued, happened)
 
-    def _any_hint(self, plugins: frozenset[str], queued: QueuedPod, happened: Happened) -> bool:
+    def _any_hint(self, plugins: frozenset[str], queued: QueuedPod, happened: InFlightEvent) -> bool:
         pod, old, new = queued.info.pod, happened.old, happened.new
         return any(hint.hint is None or hint.hint(pod, old, new) for hint in self.of(plugins, happened.event))
 
@@ -94,15 +94,15 @@ class Interests:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     serial: int
-    kept_by: frozenset[str]
+    unschedulable_plugins: frozenset[str]
     topics: Collection[Hashable]
 
 
-class WaitingPods:
+class UnschedulablePods:
     """Rejected and gated pods, in the order in which they came."""
 
-    def __init__(self, interests: Interests) -> None:
-        self._interests = interests
+    def __init__(self, hints: QueueingHints) -> None:
+        self._hints = hints
         self._pods: dict[str, QueuedPod] = {}
         self._entries: dict[str, _Entry] = {}
         self._groups: dict[frozenset[str], dict[str, QueuedPod]] = {}
@@ -128,18 +128,18 @@ class WaitingPods:
             self.pop(queued.uid)
         else:
             self._serial += 1
-        kept_by = queued.kept_by
+        unschedulable_plugins = queued.unschedulable_plugins
         topics = dict.fromkeys(
             topic
-            for plugin in sorted(kept_by)
-            for hint in self._interests.hints.get(plugin, ())
+            for plugin in sorted(unschedulable_plugins)
+            for hint in self._hints.hints.get(plugin, ())
             if hint.topics is not None
             for topic in hint.topics.of_pod(queued.info.pod)
         )
         serial = self._serial if before is None else before.serial
-        self._entries[queued.uid] = _Entry(serial, kept_by, topics)
+        self._entries[queued.uid] = _Entry(serial, unschedulable_plugins, topics)
         self._pods[queued.uid] = queued
-        self._groups.setdefault(kept_by, {})[queued.uid] = queued
+        self._groups.setdefault(unschedulable_plugins, {})[queued.uid] = queued
         for topic in topics:
             self._by_topic.setdefault(topic, {})[queued.uid] = queued
 
@@ -149,25 +149,27 @@ class WaitingPods:
         if queued is None:
             return None
         entry = self._entries.pop(uid)
-        _drop(self._groups, entry.kept_by, uid)
+        _drop(self._groups, entry.unschedulable_plugins, uid)
         for topic in entry.topics:
             _drop(self._by_topic, topic, uid)
         return queued
 
-    def helped_by(self, happened: Happened) -> list[QueuedPod]:
+    def helped_by(self, happened: InFlightEvent) -> list[QueuedPod]:
         """Returns the pods that should be tried again, in the order in which they came."""
         if happened.event.resource is EventResource.ANY:
             return list(self)
         found = [
             queued
-            for kept_by, group in self._groups.items()
-            for queued in self._concerned(group, self._interests.of(kept_by, happened.event), happened)
-            if self._interests.helps(queued, happened)
+            for unschedulable_plugins, group in self._groups.items()
+            for queued in self._concerned(
+                group, self._hints.of(unschedulable_plugins, happened.event), happened
+            )
+            if self._hints.helps(queued, happened)
         ]
         return sorted(found, key=lambda queued: self._entries[queued.uid].serial)
 
     def _concerned(
-        self, group: Mapping[str, QueuedPod], hints: Sequence[EventHint], happened: Happened
+        self, group: Mapping[str, QueuedPod], hints: Sequence[EventHint], happened: InFlightEvent
     ) -> Collection[QueuedPod]:
         """Returns the pods of the group for which the hints have to be called."""
         topics: dict[Hashable, None] = {}

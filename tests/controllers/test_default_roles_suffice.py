@@ -28,7 +28,7 @@ from kubeskew.controllers.manager import CONTROLLERS
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.turns import Turns
+from kubeskew.kubelet.starting_in_turns import Turns
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.scheduler import SchedulerService
 

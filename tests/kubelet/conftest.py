@@ -25,7 +25,7 @@ from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.turns import Turns
+from kubeskew.kubelet.starting_in_turns import Turns
 
 
 class KubeletServer(FakeServer):

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins import serving
-from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
+from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -113,7 +113,7 @@ class Side:
             clock,
             features,
             metrics,
-            Surroundings(lambda: self.active, lambda: None, lambda pods: None),
+            ManagerDependencies(lambda: self.active, lambda: None, lambda pods: None),
         )
         self.directory = directory / "plugins"
         self.server = DevicePluginServer(

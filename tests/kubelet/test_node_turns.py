@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubeskew.kubelet.turns import Turns
+from kubeskew.kubelet.starting_in_turns import Turns
 
 pytestmark = pytest.mark.looptime
 

@@ -10,7 +10,7 @@ from kubeskew.scheduler.framework.extended_resource_cache import (
     ListedExtendedResources,
     class_may_help,
 )
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import per_container, with_reuse
 
@@ -329,7 +329,7 @@ def test_tracker_finds_the_extended_resource_claim_of_a_pod():
 @pytest.mark.parametrize("minor", [31, 32, 33, 34, 36])
 def test_edge_converts_both_ways(minor):
     """Claims go out in the version that the server speaks and come back in ours."""
-    edge, ref = DRAEdge(Version(minor)), dra_refs(Version(minor)).claims
+    edge, ref = VersionConverter(Version(minor)), dra_refs(Version(minor)).claims
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
 

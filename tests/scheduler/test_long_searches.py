@@ -4,7 +4,7 @@ import asyncio
 from itertools import count
 from types import SimpleNamespace
 
-from kubeskew.scheduler.turns import give_way, in_turns
+from kubeskew.scheduler.cooperative import give_way, in_turns
 
 
 def _ticking():

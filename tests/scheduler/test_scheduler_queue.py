@@ -54,7 +54,7 @@ async def _rejected(queue, name="a", by="Picky"):
     queue.add(_pod(name))
     queued = await queue.pop()
     queued.rejected_by = {by}
-    queue.give_back(queued)
+    queue.add_unschedulable_if_not_present(queued)
     return queued
 
 
@@ -78,7 +78,7 @@ async def test_error_is_retried_after_backoff(looptime):
     """A pod that nobody rejected failed by accident, and comes back by itself."""
     queue = _queue()
     queue.add(_pod("a"))
-    queue.give_back(await queue.pop())
+    queue.add_unschedulable_if_not_present(await queue.pop())
 
     assert (await queue.pop()).info.name == "a"
     assert looptime == pytest.approx(1, abs=0.01)
@@ -89,10 +89,10 @@ async def test_rejected_pod_waits_for_its_event():
     queue = _queue()
     await _rejected(queue)
 
-    queue.move(POD_DELETED, {}, None)
-    queue.move(NODE_ADDED, None, {"good": False})
+    queue.move_all_to_active_or_backoff_queue(POD_DELETED, {}, None)
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": False})
     assert queue.sizes["unschedulable"] == 1
-    queue.move(NODE_ADDED, None, {"good": True})
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
     assert queue.sizes == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
 
 
@@ -102,7 +102,7 @@ async def test_requeued_pod_skips_a_finished_backoff(looptime):
     await _rejected(queue)
     await asyncio.sleep(2)
 
-    queue.move(NODE_ADDED, None, {"good": True})
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
     assert queue.sizes["active"] == 1
     await queue.pop()
     assert looptime == pytest.approx(2, abs=0.01)
@@ -113,10 +113,10 @@ async def test_event_during_the_attempt_counts():
     queue = _queue()
     queue.add(_pod("a"))
     queued = await queue.pop()
-    queue.move(NODE_ADDED, None, {"good": True})
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
     queued.rejected_by = {"Picky"}
 
-    queue.give_back(queued)
+    queue.add_unschedulable_if_not_present(queued)
     assert queue.sizes["backoff"] == 1
 
 
@@ -126,11 +126,11 @@ async def test_event_before_the_attempt_does_not_count():
     queue.add(_pod("a"))
     queue.add(_pod("b"))
     first = await queue.pop()
-    queue.move(NODE_ADDED, None, {"good": True})
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
     second = await queue.pop()
     second.rejected_by = {"Picky"}
 
-    queue.give_back(second)
+    queue.add_unschedulable_if_not_present(second)
     queue.done(first.uid)
     assert queue.sizes["unschedulable"] == 1
 
@@ -190,10 +190,10 @@ async def test_only_pods_that_a_change_concerns_are_asked():
     for name in ("a", "b"):
         queue.add(_pod(name, held=True))
 
-    queue.move(NODE_ADDED, None, {"names": ["b", "c"]})
-    queue.move(POD_DELETED, {}, None)
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"names": ["b", "c"]})
+    queue.move_all_to_active_or_backoff_queue(POD_DELETED, {}, None)
     assert asked == ["b"]
-    queue.move(NODE_ADDED, None, {"names": None})
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"names": None})
     assert asked == ["b", "a", "b"]
 
 
@@ -203,7 +203,7 @@ async def test_idle_queue_does_not_wait_for_backoff(early, looptime):
     profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
     queue = SchedulingQueue(SystemClock(), [profile], pops_from_backoff=early)
     await _rejected(queue)
-    queue.move(NODE_ADDED, None, {"good": True})
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
 
     assert (await queue.pop()).info.name == "a"
     assert looptime == (0.0 if early else 1.0)
@@ -214,7 +214,7 @@ async def test_errors_wait_for_their_backoff(looptime):
     profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
     queue = SchedulingQueue(SystemClock(), [profile], pops_from_backoff=True)
     queue.add(_pod("a"))
-    queue.give_back(await queue.pop())
+    queue.add_unschedulable_if_not_present(await queue.pop())
 
     assert (await queue.pop()).info.name == "a"
     assert looptime == 1.0

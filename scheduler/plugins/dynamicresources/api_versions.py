@@ -10,7 +10,7 @@ from kubeskew.apimachinery.versions import Version
 INTERNAL = "v1"
 
 
-class DRAEdge:
+class VersionConverter:
     """Converts received and sent objects."""
 
     def __init__(self, version: Version) -> None:
@@ -32,7 +32,7 @@ class DRAEdge:
         return convert({**obj, **internal}, GroupVersionKind(ref.group, ref.version, ref.kind))
 
 
-class PlainEdge(DRAEdge):
+class NoConversion(VersionConverter):
     """Leaves objects as the server has them: classic releases have no other version to think in."""
 
     def incoming(self, ref: Ref, obj: Object) -> Object:

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import FINALIZER, allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
 from kubeskew.scheduler.pod_status import patch_pod_status
 
 # client-go, retry.DefaultRetry
@@ -27,7 +27,13 @@ class ClaimWriter:
     """Claims have the v1 shape on this side. Methods raise StatusError, ClaimError or a connection error."""
 
     def __init__(
-        self, client: APIClient, edge: DRAEdge, clock: Clock, *, stamps: bool, finalizer: str = FINALIZER
+        self,
+        client: APIClient,
+        edge: VersionConverter,
+        clock: Clock,
+        *,
+        stamps: bool,
+        finalizer: str = FINALIZER,
     ) -> None:
         """`stamps`: allocations have a timestamp, for binding conditions."""
         self._finalizer = finalizer

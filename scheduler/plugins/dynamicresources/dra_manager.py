@@ -22,7 +22,7 @@ from kubeskew.scheduler.framework.extended_resource_cache import (
     ListedExtendedResources,
 )
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
@@ -48,7 +48,7 @@ class DynamicState:
     def __init__(self, world: World, features: SchedulerFeatures) -> None:
         self._world = world
         self._features = features
-        self._edge = DRAEdge(world.version)
+        self._edge = VersionConverter(world.version)
         self._allocator_features = AllocatorFeatures.of(world.version, world.gates)
         self.claims = ClaimTracker(shares=self._allocator_features.gates.consumable_capacity)
         self.classes = DeviceClasses()
@@ -117,7 +117,7 @@ class DynamicState:
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
         """Follows claims, classes and slices; reports changes to the queue."""
         self._queue = queue
-        self.claims.listener = queue.move
+        self.claims.listener = queue.move_all_to_active_or_backoff_queue
         refs = self._edge.refs
         claims, classes, slices = refs.claims, refs.device_classes, refs.slices
         factory.informer(claims).add_handler(
@@ -136,7 +136,7 @@ class DynamicState:
             lambda obj: self._taints.remove_slice(self._in(slices, obj)),
         )
         if self._contexts is not None:
-            self._contexts.listener = queue.move
+            self._contexts.listener = queue.move_all_to_active_or_backoff_queue
             set_context = self._contexts.set_context
             factory.informer(scheduling_context_ref(self._world.version)).add_handler(
                 set_context, lambda _, obj: set_context(obj), self._contexts.remove_context
@@ -157,7 +157,9 @@ class DynamicState:
         self._report(self._taints.refresh())
         if self.extended is not None:
             self.extended.set_class(old, new)
-        self._queue.move(_CLASS_ADDED if old is None else _CLASS_UPDATED, old, new)
+        self._queue.move_all_to_active_or_backoff_queue(
+            _CLASS_ADDED if old is None else _CLASS_UPDATED, old, new
+        )
 
     def _class_removed(self, old: Object) -> None:
         self.classes.remove_class(old)
@@ -167,7 +169,9 @@ class DynamicState:
 
     def _slice_changed(self, old: Object | None, new: Object) -> None:
         self._taints.set_slice(new)
-        self._queue.move(_SLICE_ADDED if old is None else _SLICE_UPDATED, old, new)
+        self._queue.move_all_to_active_or_backoff_queue(
+            _SLICE_ADDED if old is None else _SLICE_UPDATED, old, new
+        )
 
     def _taint_rule_changed(self, rule: Object) -> None:
         self._report(self._taints.set_rule(rule))
@@ -175,7 +179,7 @@ class DynamicState:
     def _report(self, changed: Sequence[tuple[Object, Object]]) -> None:
         """Reports slices that a rule changed to the queue, as updates."""
         for old, new in changed:
-            self._queue.move(_SLICE_UPDATED, old, new)
+            self._queue.move_all_to_active_or_backoff_queue(_SLICE_UPDATED, old, new)
 
 
 def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None:

@@ -40,6 +40,8 @@ def moves(queue: SchedulingQueue, resource: EventResource) -> Callable[[Object |
 
     def moved(old: Object | None, new: Object) -> None:
         action, name = _CHANGES[old is not None]
-        queue.move(ClusterEvent(resource, action, f"{resource}{name}"), old, new)
+        queue.move_all_to_active_or_backoff_queue(
+            ClusterEvent(resource, action, f"{resource}{name}"), old, new
+        )
 
     return moved

@@ -7,12 +7,12 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
+from kubeskew.scheduler.cooperative import give_way
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.kinds import Kinds
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, NodeChoice, PodState
-from kubeskew.scheduler.turns import give_way
 
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of("DynamicResources")
 
@@ -48,7 +48,7 @@ class DeviceChooser:
     def known(self, own: PodState, node: NodeInfo) -> Status | None:
         """Returns what the node answered the last such pod, if that still holds."""
         known: _Known | None = node.memo.get(own.kind)
-        if known is None or known[0] is not own.situation:
+        if known is None or known[0] is not own.allocation_epoch:
             return None
         if known[1] is None:
             return _CANNOT_ALLOCATE
@@ -64,12 +64,12 @@ class DeviceChooser:
     @staticmethod
     def _remember(own: PodState, node: NodeInfo, status: Status) -> None:
         if status is _CANNOT_ALLOCATE:
-            node.memo[own.kind] = (own.situation, None)
+            node.memo[own.kind] = (own.allocation_epoch, None)
         choice = own.choices.get(node.name)
         if status is SUCCESS and choice is not None and choice.found is not None:
             (device,) = (chosen.device for chosen in choice.found.solution[0].choices)
             if device.plain:
-                node.memo[own.kind] = (own.situation, device.id)
+                node.memo[own.kind] = (own.allocation_epoch, device.id)
 
     def chosen(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
         """Chooses, for Reserve, as `choose` did, and keeps the choice in the state."""

@@ -138,7 +138,7 @@ class DynamicResources:
             except ForeignContextError as error:
                 return PreFilterResult(failed(error))
         own.kind = self._chooser.kind(own)
-        own.situation = self._allocator.situation()
+        own.allocation_epoch = self._allocator.allocation_epoch()
         state.write(NAME, own)
         return PreFilterResult()
 

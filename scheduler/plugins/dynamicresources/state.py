@@ -76,7 +76,7 @@ class PodState:
         None  # on nodes where DRA alone has all that classes back
     )
     kind: object | None = None  # kind of pods that want the same one device: nodes keep their answer under it
-    situation: object = None  # that answer is valid while this is the same
+    allocation_epoch: object = None  # that answer is valid while this is the same
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     extended_plans: dict[tuple[str, ...], ExtendedResourcePlan] = field(default_factory=dict)  # by resources
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector

@@ -11,7 +11,7 @@ from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import PlainEdge
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import NoConversion
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.books import ClassicBooks, StructuredBooks
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
@@ -33,7 +33,7 @@ class ClassicState:
         self._world = world
         self._features = features
         self._classic = classic
-        self._edge = PlainEdge(world.version)
+        self._edge = NoConversion(world.version)
         self._contexts_ref = scheduling_context_ref(world.version)
         self.claims = ClaimTracker()
         self._books = ClassicBooks(self.claims, SchedulingContexts(self._contexts_ref, classic))
@@ -57,8 +57,8 @@ class ClassicState:
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
         """Follow claims, classes and contexts; tell the queue what changed."""
         books, refs = self._books, self._edge.refs
-        self.claims.listener = queue.move
-        books.contexts.listener = queue.move
+        self.claims.listener = queue.move_all_to_active_or_backoff_queue
+        books.contexts.listener = queue.move_all_to_active_or_backoff_queue
         follow(factory, refs.claims, self.claims.set_claim, self.claims.remove_claim)
         follow(factory, self._contexts_ref, books.contexts.set_context, books.contexts.remove_context)
         follow_classes(factory, refs.device_classes, books.classes, queue)

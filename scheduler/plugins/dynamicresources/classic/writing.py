@@ -14,7 +14,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import display
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import is_reserved_for
@@ -33,7 +33,7 @@ class ClassicWriter:
         self,
         features: ClassicFeatures,
         client: APIClient,
-        edge: DRAEdge,
+        edge: VersionConverter,
         books: ClaimTracker,
         clock: Clock,
         entropy: Entropy,

@@ -39,6 +39,6 @@ class DraftedState:
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
         """Follow claims and classes; tell the queue what changed."""
-        self.claims.listener = queue.move
+        self.claims.listener = queue.move_all_to_active_or_backoff_queue
         follow(factory, self._refs.claims, self.claims.set_claim, self.claims.remove_claim)
         follow_classes(factory, self._refs.device_classes, self._classes, queue)
