@@ -1,6 +1,7 @@
 """Reports of a run: a page to read, JSON to process, JUnit for test systems."""
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,8 +21,7 @@ from kubeskew.conformance.results import (
     StepResult,
     Verdict,
 )
-
-FORMAT_VERSION = 1  # of report.json; it goes up when what a reader relies on changes
+from kubeskew.conformance.resuming import FORMAT_VERSION, REPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,25 @@ class Run:
 
 
 def write(run: Run, directory: Path) -> None:
-    """Write `index.html`, `report.json` and `junit.xml`."""
+    """Write `index.html`, `report.json` and `junit.xml`; those of before stay until all three are written."""
+    files = {
+        REPORT: (json.dumps(as_json(run), indent=1) + "\n").encode(),
+        "junit.xml": as_junit(run),
+        "index.html": as_html(run).encode(),
+    }
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "report.json").write_text(json.dumps(as_json(run), indent=1) + "\n")
-    (directory / "junit.xml").write_bytes(as_junit(run))
-    (directory / "index.html").write_text(as_html(run))
+    new = {name: directory / f".{name}.{os.getpid()}" for name in files}
+    try:
+        for name, content in files.items():
+            with new[name].open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for name, path in new.items():
+            path.replace(directory / name)
+    finally:
+        for path in new.values():
+            path.unlink(missing_ok=True)
 
 
 def as_json(run: Run) -> dict[str, Any]:
@@ -80,6 +94,7 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         "seconds": round(cell.seconds, 3),
         "stepsRun": cell.steps_run,
         "stepsNotRun": cell.steps_not_run,
+        "digest": cell.digest or None,
         "seed": cell.seed,
         "logHash": cell.record.digest if cell.record else None,
         "logHashOf": "scrubbed log" if cell.record else None,
@@ -88,6 +103,8 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         },
         "observations": cell.observations,
         "baseline": cell.baseline,
+        "began": cell.began,
+        "ended": cell.ended,
         "divergence": asdict(cell.divergence) if cell.divergence else None,
         "components": [asdict(each) for each in cell.components],
         "pods": [asdict(each) for each in cell.pods],
@@ -122,6 +139,7 @@ def _operation_json(operation: OperationResult) -> dict[str, Any]:
         "expected": operation.expected,
         "found": operation.found,
         "notRun": operation.not_run,
+        "broken": operation.broken,
         "seconds": round(operation.seconds, 3),
     }
 

@@ -142,6 +142,7 @@ class CellResult:
     seed: int | None = None  # of a simulation; processes run without one
     record: Record | None = None  # what the log says, for comparing; not part of the report
     divergence: Divergence | None = None
+    digest: str = ""  # of what it came from (resuming.py), if it was run to its end
 
     def verdict(self, step: StepResult) -> Verdict:
         """Returns whether the step did what the file says of it."""

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.evidence.divergence import diverged
 from kubeskew.conformance.results import CellResult, StepResult
+from kubeskew.conformance.resuming import digest_of
 from kubeskew.conformance.runner import run_cell
 from kubeskew.conformance.scenario import Cell
 
@@ -36,7 +37,9 @@ async def run_cells(
             def progress(text: str) -> None:
                 announce(f"{cell.name}: {text}")
 
+            digest = digest_of(cell.scenario)
             result = await run_cell(cell, control_for(cell, progress), clock, progress)
+            result.digest = "" if result.error else digest
             why = "" if result.passed else f": {result.failure.splitlines()[0]}"
             progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}")
             if done is not None:
@@ -68,6 +71,6 @@ def _compare(results: Sequence[CellResult]) -> None:
     by_name = {result.name: result for result in results}
     for result in results:
         other = by_name.get(result.baseline or "")
-        if other and other.record and result.record:
+        if other and other.record and other.record.states and result.record and result.record.states:
             steps = [step.name for step in result.steps if not step.not_run]
             result.divergence = diverged(result.record, other.record, other.name, steps)

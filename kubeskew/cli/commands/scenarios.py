@@ -27,6 +27,7 @@ from kubeskew.conformance.failing_sets import failing_sets
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.report import Run, as_json, remarks, write
 from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult
+from kubeskew.conformance.resuming import REPORT, taken_over
 from kubeskew.conformance.running import OUTCOMES
 from kubeskew.conformance.scenario import Cell
 
@@ -57,6 +58,7 @@ class Asked:
     shard: tuple[int, int] | None
     listing: bool
     report: Path | None
+    resume: bool
     jobs: int
     keep: bool
     output: str
@@ -79,6 +81,9 @@ def run_options(command: F) -> F:
             "--report",
             type=click.Path(path_type=Path, file_okay=False),
             help="Write index.html, report.json, junit.xml here.",
+        ),
+        click.option(
+            "--resume", is_flag=True, help="Take over the cells that --report has; run the others only."
         ),
         click.option(
             "--jobs",
@@ -110,7 +115,9 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run my-scenario.yaml --report report
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     """
-    asked = Asked(**flags)
+    asked = _asked(flags)
+    if kubeconfig and asked.resume:
+        raise UserError("leave out --resume: nobody knows whether the cluster of --kubeconfig is as it was")
     with _component_processes(asked, kubeconfig) as processes:
         selection = _checked(lambda: matrices.of_scenarios(scenarios))
         if kubeconfig:
@@ -157,6 +164,7 @@ def matrix(
     \b
     kubeskew matrix
     kubeskew matrix --profile full --report report
+    kubeskew matrix --profile full --report report --resume
     kubeskew matrix --profile full --only 'kep-5004/staged-flips/explicit/*'
     kubeskew matrix mine.yaml other.yaml --jobs 4
     kubeskew matrix --profile mine-profile.yaml --list -o json
@@ -166,7 +174,7 @@ def matrix(
         raise UserError("name scenarios or a profile, not both: a profile in a file can list scenarios")
     if compare and record:
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
-    asked = Asked(**flags)
+    asked = _asked(flags)
     with _component_processes(asked, None) as processes:
         selection = _checked(
             lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
@@ -185,6 +193,15 @@ def matrix(
     return _show(
         finished, asked, list(outcomes.differences(before, finished.cells, known)) if compare else None
     )
+
+
+def _asked(flags: dict[str, Any]) -> Asked:
+    asked = Asked(**flags)
+    if asked.resume and not asked.report:
+        raise UserError(
+            "--resume goes on with the run that a report tells of: name its directory by --report"
+        )
+    return asked
 
 
 def _checked(work: Callable[[], T]) -> T:
@@ -248,20 +265,28 @@ def _run(
             replace(cell, scenario=replace(cell.scenario, cluster=cell.scenario.cluster or {}))
             for cell in cells
         ]
-    done: list[CellResult] = []
+    taken: list[CellResult] = []
+    if asked.resume and asked.report:
+        report = asked.report
+        taken = _checked(lambda: taken_over(report, selection.title, cells))
+        show_progress(f"{len(taken)} of {len(cells)} cells taken over from {report / REPORT}")
+    known = {result.name for result in taken}
+    done: list[CellResult] = [*taken]
 
     def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
         if kubeconfig:
             return KubeconfigControl(kubeconfig)
         return LocalControl(clock, progress, processes, keep=asked.keep)
 
-    work = running.run_cells(cells, control_for, clock, show_progress, asked.jobs, done)
+    left = [cell for cell in cells if cell.name not in known]
+    work = running.run_cells(left, control_for, clock, show_progress, asked.jobs, done)
     try:
         results = run_async(work)
     except KeyboardInterrupt:
         _finish(selection, started, running.interrupted(cells, done), asked)
         raise
-    return _finish(selection, started, results, asked)
+    by_name = {result.name: result for result in (*taken, *results)}
+    return _finish(selection, started, [by_name[cell.name] for cell in cells], asked)
 
 
 def _finish(selection: Selection, started: datetime, results: Sequence[CellResult], asked: Asked) -> Run:
