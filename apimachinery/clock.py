@@ -92,7 +92,8 @@ class _SystemRandom(random.SystemRandom):
 
 
 class SeededEntropy:
-    """Randomness that its seed reproduces; the operating system seeds it when `seed` is None."""
+    """Draws identifiers and numbers: from a seed, so that they can be had again, or without one from the
+    operating system, as components do outside of tests."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = _SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - reproducible on purpose

@@ -1,20 +1,32 @@
-"""Matches nodes against a pod's node selector and required node affinity."""
+"""Matches nodes against a pod's node selector and required node affinity (component-helpers)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.objects import Object
 
 
-def affinity_matches(pod: Object, node: Object) -> bool:
-    """Checks nodeSelector and requiredDuringSchedulingIgnoredDuringExecution (component-helpers,
-    nodeaffinity)."""
-    labels: Mapping[str, str] = node["metadata"].get("labels") or {}
-    selector = pod["spec"].get("nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in selector.items()):
+def node_affinity_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (spec.get("affinity") or {}).get("nodeAffinity") or {}
+
+
+def required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = node_affinity_of(spec).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    return found
+
+
+def fits(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
+    """Returns whether a pod with that spec may run on the node with those labels and that name."""
+    selector = spec.get("nodeSelector")
+    if selector and any(labels.get(key) != value for key, value in selector.items()):
         return False
-    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return True
-    return selector_matches(required, labels, node["metadata"]["name"])
+    affinity = required(spec)
+    return affinity is None or selector_matches(affinity, labels, name)
+
+
+def affinity_matches(pod: Object, node: Object) -> bool:
+    """Returns whether the pod may run on the node."""
+    return fits(pod["spec"], node["metadata"].get("labels") or {}, node["metadata"]["name"])

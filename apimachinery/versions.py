@@ -8,7 +8,7 @@ _TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.\d+)?(?:\+(?P<preview>[a-z0-9]+))?
 
 OLDEST_MINOR, NEWEST_MINOR = 26, 37
 
-# The newest patch level whose behaviour we follow, per minor (dra-facts: fixes inside patch releases).
+# The newest patch level whose behaviour we follow, per minor (fixes of DRA came with patch releases).
 _PATCH_LEVELS = {
     26: 15, 27: 16, 28: 15, 29: 15, 30: 14, 31: 14, 32: 13, 33: 10, 34: 7, 35: 6, 36: 4, 37: 0,
 }  # fmt: skip

@@ -5,8 +5,6 @@ What fires goes to the log's time line, as the starts of components do.
 
 import asyncio
 import logging
-import os
-import signal
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.calls import Call
 from kubeskew.apimachinery.faults.fault import Fault
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
-from kubeskew.apimachinery.faults.process import ProcessFaults
+from kubeskew.apimachinery.faults.process import ProcessFaults, end_process
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
 from kubeskew.apiserver.storage.failures import StorageError
@@ -27,11 +25,6 @@ Append = Callable[[Change], Awaitable[Event]]
 SitOut = Callable[[Awaitable[None]], Awaitable[None]]  # be away until this returns
 
 log = logging.getLogger(__name__)
-
-
-def end_process() -> None:
-    """End this process as SIGKILL does."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class ServerFaults:

@@ -154,7 +154,10 @@ class APIServer:
         log.info("%s %s serving on %s:%d", options.name, world.version, options.bind_address, self.port)
 
     async def bootstrap(self) -> None:
-        """Make what a fresh cluster has; enough for a server that is only called in process."""
+        """Creates the objects that every cluster has (namespaces, roles, flow schemas), and keeps them there.
+
+        A server that is only called in process needs no more than this to start.
+        """
         if not await self._make_what_is_missing():
             self.services.background.add("bootstrap", self._go_on_making)
         self.services.background.add("what has to be there", self._keep)

@@ -1,4 +1,4 @@
-"""The API server's rows of DESIGN's table of numbers."""
+"""Measures the API server: the numbers of docs/performance.md."""
 
 import asyncio
 import json

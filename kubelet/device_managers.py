@@ -1,4 +1,4 @@
-"""The interface by which the pod lifecycle uses devices; the DRA manager implements it."""
+"""The interfaces by which pod workers use device managers: that of DRA, and that of device plugins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

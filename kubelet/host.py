@@ -6,9 +6,10 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from kubeskew.apimachinery.client.component_faults import ComponentFaults, end_process, posting_at_once
+from kubeskew.apimachinery.client.component_faults import ComponentFaults, posting_at_once
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.faults.process import end_process
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
 from kubeskew.kubelet.metrics import KubeletMetrics

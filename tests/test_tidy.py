@@ -292,6 +292,24 @@ def test_versions_and_gates_are_decided_in_one_place():
     assert {name for name in found if not is_features(name)} == VERSION_TABLES
 
 
+# Groups that register another group's modules, and why.
+BORROWED = {("events", "core")}  # the events of both groups are one resource
+REGISTRATION = re.compile(r'"kubeskew\.apiserver\.registry\.(\w+)\.[\w.]+:\w+"')
+
+
+def test_groups_register_their_own():
+    """A group registers modules of its own or shared ones by name: no import shows that to import-linter."""
+    registry = ROOT / "apiserver/registry"
+    registered = {
+        (path.parent.name, group)
+        for path in registry.glob("*/__init__.py")
+        for group in REGISTRATION.findall(path.read_text())
+    }
+    assert registered
+    foreign = {(of, group) for of, group in registered if group not in (of, "shared", "generic")}
+    assert foreign == BORROWED
+
+
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "hack")
 # What stands for a name that the reader chooses: GROUP, KIND, NAME.

@@ -82,7 +82,7 @@ def _free(kinds: Iterable[Type]) -> Iterator[Type]:
 def overload(
     signature: str, function: Callable[..., Any], identity: str = "", *, loose: bool = False
 ) -> Overload:
-    """Returns the overload that calls `function` for `TARGET.NAME(PARAMETERS) RESULT`.
+    """Returns the overload that calls `function`; `signature` has the form `TARGET.NAME(PARAMETERS) RESULT`.
 
     A namespace (`sets.`) is part of the name. `identity` is cel-go's overload id where costs depend on it; a
     `loose` overload has its function check the arguments at run time.

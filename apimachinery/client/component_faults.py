@@ -6,8 +6,6 @@ the answer, while nothing else of the process runs; so the crash comes exactly w
 
 import asyncio
 import logging
-import os
-import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +20,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
-from kubeskew.apimachinery.faults.process import ProcessFaults
+from kubeskew.apimachinery.faults.process import ProcessFaults, end_process
 from kubeskew.apimachinery.objects import Object
 
 if TYPE_CHECKING:
@@ -35,11 +33,6 @@ _LAST_SECONDS = 1.0  # a server that takes longer misses the last words
 log = logging.getLogger(__name__)
 
 LastWords = Callable[[Sequence[Object]], None]
-
-
-def end_process() -> None:
-    """End this process as SIGKILL does."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class ComponentFaults:

@@ -1,7 +1,7 @@
 """Carries out the faults of one component: around its requests, and in the events of its watches.
 
-The same for a client, which sends requests, and for an API server, which answers them: `send` is what lies
-behind. While there is no plan, `decider` is None and nobody need ask further.
+A client that sends requests and an API server that answers them use the same code: `send` passes a request on
+to what really sends or answers it. While there is no plan, `decider` is None and nobody need ask further.
 """
 
 import asyncio

@@ -13,8 +13,8 @@ _Made = TypeVar("_Made")
 
 
 async def offload(size: int, work: Callable[[], _Made]) -> _Made:
-    """Returns the result of `work`, done in a thread if `size`, that of the objects, is more than a few
-    bytes.
+    """Returns the result of `work`, done in a thread if `size`, that of the objects in bytes, is above
+    LARGE (64 KiB).
 
     In a thread `work` may change what is its request's alone, and read what is replaced but never changed.
     """

@@ -174,9 +174,9 @@ class Database:
             raw.execute(pragma)
 
     def peek(self, name: str) -> Any:
-        """Returns the first value of a named, cheap query, at once and on the calling thread.
+        """Returns the first value of a named, cheap query, read on the calling thread; None if there is none.
 
-        A reader in WAL mode waits for nobody; None if it would have to, or if there is nothing.
+        A reader in WAL mode waits for nobody. Returns None also where it would have to wait.
         """
         if self._peek is None:
             return None

@@ -96,7 +96,7 @@ class _Run:
         self._optional = optional  # rules with optionalOldSelf run without an old value
 
     def walk(self, node: RuleNode, value: Any, old: Any, path: str, past: Past) -> None:
-        """Rules at a node and below; raises _Stop."""
+        """Evaluates the rules at a node and below it; raises _Stop when the budget is spent."""
         if value is None:
             return
         if node.rules:

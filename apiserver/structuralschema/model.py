@@ -103,7 +103,7 @@ class Structural:
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:
-        """Returns the compiled rules, of a resource's root."""
+        """Returns the compiled rules (`x-kubernetes-validations`) of the schema as the root of a resource."""
         return _rule_tree(self, root=True)
 
     @property

@@ -22,12 +22,12 @@ Path: TypeAlias = tuple[Any, str | int | Key] | None  # (path above, step); None
 
 
 def dotted(path: Path) -> str:
-    """`spec.labels.a`, `spec.items[0].name`; the root is empty."""
+    """Returns the path as `spec.labels.a` or `spec.items[0].name`; the root is empty."""
     return _joined(path, "", lambda name: f".{name}")
 
 
 def bracketed(path: Path, prefix: str = "") -> str:
-    """`spec.labels[a]`, below a prefix."""
+    """Returns the path as `spec.labels[a]`, below a prefix."""
     return _joined(path, prefix, lambda name: f"[{name}]")
 
 

@@ -2,6 +2,7 @@
 
 import copy
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.cronjob.features import CronJobFeatures
@@ -30,7 +31,7 @@ class CronJobController(Controller):
 
     def _job_updated(self, old: Object, new: Object) -> None:
         self._job_changed(new)
-        if owner_references.controller_reference(old) != owner_references.controller_reference(new):
+        if controller_of(old) != controller_of(new):
             self._job_changed(old)
 
     async def sync(self, key: Key) -> None:

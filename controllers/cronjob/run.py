@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kubeskew.apimachinery import cron
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.client.rest import APIClient
@@ -187,7 +188,7 @@ class Run:
 
     def _was_forgotten(self, job: Object) -> bool:
         """Returns whether a job was already made for this moment, when the status could not be written."""
-        owner = owner_references.controller_reference(job)
+        owner = controller_of(job)
         ours = owner is not None and owner["uid"] == self._cron_job["metadata"]["uid"]
         return ours and not any(reference["uid"] == job["metadata"]["uid"] for reference in self._active())
 

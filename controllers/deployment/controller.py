@@ -1,5 +1,6 @@
 """The deployment controller's loop: which deployments to sync after a change, and when to sync again."""
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
@@ -35,14 +36,14 @@ class DeploymentController(Controller):
         return owner_references.resolve_controller(one, DEPLOYMENTS, self._deployments.get)
 
     def _set_added(self, one: Object) -> None:
-        if owner_references.controller_reference(one) is None:
+        if controller_of(one) is None:
             self._enqueue_matching(one)
         elif owner := self._owner(one):
             self.enqueue(owner)
 
     def _set_updated(self, old: Object, new: Object) -> None:
-        reference = owner_references.controller_reference(new)
-        reference_changed = owner_references.controller_reference(old) != reference
+        reference = controller_of(new)
+        reference_changed = controller_of(old) != reference
         if reference_changed and (former := self._owner(old)):
             self.enqueue(former)
         if reference is not None:

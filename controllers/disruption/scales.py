@@ -6,6 +6,7 @@ with a scale subresource.
 
 from collections.abc import Sequence
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import (
     DEPLOYMENTS,
@@ -40,7 +41,7 @@ class Scales:
         """Returns the sum over all owners of the pods; pods without one do not count. Raises SyncError."""
         counts: dict[str, int] = {}
         for pod in found:
-            reference = owner_references.controller_reference(pod)
+            reference = controller_of(pod)
             if reference is None or reference["uid"] in counts:
                 continue
             uid, count = await self._scale(reference, pod)

@@ -5,23 +5,15 @@ Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go.
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 
 
-def controller_reference(obj: Object) -> Object | None:
-    """Returns the owner reference that controls `obj`."""
-    for reference in obj["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            found: Object = reference
-            return found
-    return None
-
-
 def is_controlled_by(obj: Object, owner: Object) -> bool:
-    reference = controller_reference(obj)
+    reference = controller_of(obj)
     return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
@@ -39,7 +31,7 @@ def new_controller_reference(owner: Object, ref: Ref) -> Object:
 
 def resolve_controller(obj: Object, ref: Ref, get: Callable[[str, str], Object | None]) -> Object | None:
     """Returns the owner of kind `ref` that controls `obj`, if it is the one meant (same uid)."""
-    reference = controller_reference(obj)
+    reference = controller_of(obj)
     if reference is None or reference["kind"] != ref.kind:
         return None
     owner = get(obj["metadata"].get("namespace") or "", reference["name"])
@@ -81,7 +73,7 @@ class Claimer:
 
     async def _claim_one(self, obj: Object) -> bool:
         owner_deleted = bool(self._owner["metadata"].get("deletionTimestamp"))
-        reference = controller_reference(obj)
+        reference = controller_of(obj)
         if reference is not None:
             if reference["uid"] != self._owner["metadata"]["uid"]:
                 return False
@@ -134,10 +126,10 @@ class Claimer:
 
 def controller_uids(obj: Object) -> list[str]:
     """Returns the uid of an object's controller: an index function."""
-    reference = controller_reference(obj)
+    reference = controller_of(obj)
     return [reference["uid"]] if reference is not None else []
 
 
 def orphan_namespaces(obj: Object) -> list[str]:
     """Returns the namespace of an object without a controller: an index function."""
-    return [] if controller_reference(obj) is not None else [obj["metadata"]["namespace"]]
+    return [] if controller_of(obj) is not None else [obj["metadata"]["namespace"]]

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
@@ -64,7 +65,7 @@ class PodOwnerController(Controller):
         if self.deletion_frees and pods.is_terminating(pod):
             # A restarted controller first sees it while it terminates.
             self._pod_deleted(pod)
-        elif owner_references.controller_reference(pod) is None:
+        elif controller_of(pod) is None:
             self._enqueue_matching(pod)
         elif owner := self.owner_of(pod):
             self.expectations.creation_seen(key_of(owner))
@@ -76,8 +77,8 @@ class PodOwnerController(Controller):
             # Deletion begins with a timestamp; waiting for the removal would delay the replacement.
             self._pod_deleted(new)
             return
-        reference = owner_references.controller_reference(new)
-        reference_changed = owner_references.controller_reference(old) != reference
+        reference = controller_of(new)
+        reference_changed = controller_of(old) != reference
         if reference_changed and (former := self.owner_of(old)):
             self.enqueue(former)
         if reference is None:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import JOBS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework import owner_references, pods
+from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
@@ -75,7 +76,7 @@ class JobController(PodOwnerController):
 
     @staticmethod
     def _had_job(pod: Object) -> bool:
-        reference = owner_references.controller_reference(pod)
+        reference = controller_of(pod)
         return reference is None or reference["kind"] == JOBS.kind
 
     async def sync(self, key: Key | Orphan) -> None:

@@ -6,11 +6,12 @@ Behaviour of k8s.io/kubernetes/pkg/controller/replicaset, 1.36.
 from collections import Counter
 from collections.abc import Sequence
 
+from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework import owner_references, pods
+from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
@@ -92,7 +93,7 @@ class ReplicaSetController(PodOwnerController):
     def _related_per_node(self, replica_set: Object) -> dict[str, int]:
         """Counts the active pods per node of all replica sets with the same owner: their pods spread
         together."""
-        reference = owner_references.controller_reference(replica_set)
+        reference = controller_of(replica_set)
         related = [replica_set]
         if reference is not None:
             related = self.objects.by_index("controller", reference["uid"])

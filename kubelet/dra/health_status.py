@@ -44,7 +44,7 @@ def _claim_names(pod: Object) -> Mapping[str, str | None]:
 
 
 def _healths(info: ClaimInfo, request: str, health: HealthCache, *, with_message: bool) -> Iterator[Object]:
-    """Yields one entry per resource; several devices may be one to the container runtime."""
+    """Yields one entry per resource ID: devices of a claim that share a CDI ID count once."""
     seen = set()
     for driver, devices in info.devices.items():
         for device in devices:

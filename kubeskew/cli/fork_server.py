@@ -108,8 +108,7 @@ def import_all(modules: Iterable[str]) -> None:
 
 
 def become(request: Mapping[str, Any], log: int) -> None:
-    """Takes on what distinguishes the process asked for from the server: all that it would have been started
-    with."""
+    """Gives a forked process the session, directory, environment and output that the request asks for."""
     os.setsid()
     os.umask(0o077)
     os.chdir(request["directory"])

@@ -60,7 +60,8 @@ class ClusterFaults:
             return cleared
 
     async def current(self) -> list[FaultReport]:
-        """Returns all faults, how far they have come, and what their components have called until now."""
+        """Publishes the plan once more, so that components write down what they have called, and returns a
+        report per fault; no other change of the cluster runs meanwhile."""
         with self._cluster.changing() as state:
             plan = load(self._directory)
             if not plan.entries:

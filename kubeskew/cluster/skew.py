@@ -1,6 +1,6 @@
 """The skew policy: which versions may run beside which, and in which order components change.
 
-Source: Kubernetes' version skew policy, as DESIGN §4 fixes it.
+Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-skew-policy/).
 """
 
 from collections.abc import Iterable, Mapping

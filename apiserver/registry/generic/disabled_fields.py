@@ -18,11 +18,13 @@ Gates = tuple[str, ...]
 Steps = tuple[str, ...]  # field names; "*" stands for every item of a list or map
 Branches = dict[str, "Branches"]  # many Steps as a tree; "" marks where one of them ends
 
-# Gates that upstream treats as one feature: all of them must be on (ResourceSlice, dra facts).
+# Gates that upstream treats as one feature: all of them must be on
+# (pkg/registry/resource/resourceslice/strategy.go).
 _BOTH_NEEDED = {
     "DRADeviceBindingConditions": ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
 }
-# Gated fields that upstream's strategies nevertheless take: what reads them looks at the gate (dra facts).
+# Gated fields that upstream's strategies nevertheless take: what reads them looks at the gate
+# (pkg/registry/resource/resourceclaim/strategy.go drops none of them).
 _NEVER_DROPPED = {
     ("ExactDeviceRequest", "tolerations"),
     ("DeviceRequest", "tolerations"),
@@ -86,7 +88,7 @@ def _branches(schema: Schema, gates: FeatureGates) -> Branches:
 
 
 def _may_have(value: Any, branches: Branches) -> bool:
-    """Decides whether something is set at any place of the tree: one walk for all of them."""
+    """Decides whether `value` has a field at any of the paths in the tree `branches`, in one walk."""
     if "" in branches:
         return True
     if isinstance(value, dict):

@@ -1,7 +1,9 @@
 """Tries a write on the object as this server knows it, and again while that proves out of date.
 
 Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (GuaranteedUpdate), 1.36: what is at hand is only a
-suggestion; it is read again before an error is believed.
+suggestion; it is read again before an error is believed. As there, nothing bounds the repetitions: each
+follows a write of somebody else. The five of MaxRetryWhenPatchConflicts (endpoints/handlers/patch.go) are
+around it, for conflicts with a resourceVersion that the patch itself names, and end in the same conflict.
 """
 
 from collections.abc import Awaitable, Callable

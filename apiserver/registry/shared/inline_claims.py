@@ -15,12 +15,12 @@ _MODES = ("Delayed", "Immediate")
 
 
 def claim_spec_defaults(spec: Object) -> None:
-    """Sets the default of a claim's spec: to wait for a pod."""
+    """Sets the default allocation mode of a ResourceClaim's spec: Delayed, until a pod needs the claim."""
     fill(spec, allocationMode="Delayed")
 
 
 def claim_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks a claim's spec; its parameters are the driver's to check, and its class need not exist."""
+    """Checks a ResourceClaim's spec; a driver checks its parameters, and its class need not exist."""
     name, mode = spec.get("resourceClassName") or "", spec.get("allocationMode") or ""
     at = child(path, "resourceClassName")
     yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))

@@ -76,13 +76,13 @@ class ExampleDriver:
                     claim.error = f"failed allocating claim {uid}: {error}"
 
     async def deallocate(self, claim: Object) -> None:
-        """Frees it; a claim that is not known is fine."""
+        """Frees the devices of the claim; a claim that has none is no error."""
         self._allocated.pop(claim["metadata"]["uid"], None)
 
     async def unsuitable_nodes(
         self, pod: Object, claims: Sequence[ClaimAllocation], nodes: Sequence[str]
     ) -> None:
-        """A node that has no room for all of the pod's claims suits none of them."""
+        """Marks, for each claim of the pod, the nodes that have no room for all of its claims together."""
         capacity = self._capacity()
         new = sum(claim.claim["metadata"]["uid"] not in self._allocated for claim in claims)
         lacking = [

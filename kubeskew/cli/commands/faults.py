@@ -52,7 +52,7 @@ def fault() -> None:
 
 
 def _selecting(command: Command) -> Command:
-    """Add the options that say which calls, and at which of them."""
+    """Adds the options that choose calls (--verb, --resource, …) and which of them fail (--nth, …)."""
     options: dict[str, dict[str, Any]] = {
         "--verb": {
             "multiple": True,

@@ -32,7 +32,7 @@ class Bounds:
 
     @classmethod
     def of(cls, new: Object, old: Object | None, features: WorkloadFeatures) -> "Bounds":
-        """`new` and `old` are specs."""
+        """Returns the bounds for a new object (`old` None) or a change; `new` and `old` are specs."""
         least = 0 if features.scale_to_zero or (old is not None and old.get("minReplicas") == 0) else 1
         if not features.target_versions:
             return cls(least)

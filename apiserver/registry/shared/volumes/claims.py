@@ -35,7 +35,10 @@ def access_mode_errors(modes: list[str], path: str) -> Iterator[FieldError]:
 
 
 def claim_errors(spec: Object, path: str, *, classes: bool = True) -> Iterator[FieldError]:
-    """Checks a claim; `classes`: whether classes of attributes are known (gate VolumeAttributesClass)."""
+    """Checks the spec of a PersistentVolumeClaim.
+
+    `classes` says whether classes of attributes are known (gate VolumeAttributesClass).
+    """
     modes = spec.get("accessModes") or []
     if not modes:
         yield required(child(path, "accessModes"), "at least 1 access mode is required")
