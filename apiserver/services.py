@@ -104,7 +104,7 @@ class Services:
         """Deletes an object as the server itself; raises StatusError."""
         registry, version = self.registry(resource), str(self.world.version)
         author = Author(SERVER.name, "kube-apiserver", version, version, "")
-        write = WriteRequest(SERVER, author, namespace, requested=registry.resource)
+        write = WriteRequest(SERVER, author, namespace, requested=registry.resource, verb="delete")
         await generic_delete.delete(registry, name, {}, write)
 
     async def write_used_quota(self, quota: Object, used: dict[str, str]) -> None:

@@ -39,16 +39,8 @@ def declared_of(kind: Type | Declared) -> Declared:
     return kind if isinstance(kind, Declared) else Declared(kind, sized=False)
 
 
-def declared_list(element: Declared, most: int) -> Declared:
-    return Declared(types.list_of(element.type), most, element=element, smallest=2)
-
-
 def declared_map(key: Declared, value: Declared, most: int) -> Declared:
     return Declared(types.map_of(key.type, value.type), most, key=key, element=value, smallest=2)
-
-
-def declared_object(name: str, fields: Mapping[str, Declared], smallest: int = 2) -> Declared:
-    return Declared(types.object_type(name, fields), 0, dict(fields), smallest=smallest)
 
 
 def size_at(variables: Mapping[str, Declared], path: tuple[str, ...]) -> Range | None:

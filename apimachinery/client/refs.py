@@ -74,7 +74,6 @@ ENDPOINT_SLICES = Ref("discovery.k8s.io", "v1", "endpointslices", True, "Endpoin
 EVENTS_V1 = Ref("events.k8s.io", "v1", "events", True, "Event")
 LEASES = Ref("coordination.k8s.io", "v1", "leases", True, "Lease")
 POD_DISRUPTION_BUDGETS = Ref("policy", "v1", "poddisruptionbudgets", True, "PodDisruptionBudget")
-PRIORITY_CLASSES = Ref("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
 CSI_NODES = Ref("storage.k8s.io", "v1", "csinodes", False, "CSINode")
 STORAGE_CLASSES = Ref("storage.k8s.io", "v1", "storageclasses", False, "StorageClass")
 CUSTOM_RESOURCE_DEFINITIONS = Ref(

@@ -15,18 +15,22 @@ class WriteRequest:
 
     user: User
     author: Author
+    verb: str = field(kw_only=True)  # of the request
     namespace: str = ""
     subresource: str = ""
     dry_run: bool = False
-    group: str = ""  # of the request, which may differ from the hub's
     warnings: list[str] = field(default_factory=list)
     requested: Resource | None = None  # in the version of the request
     options: Object = field(default_factory=dict)  # CreateOptions, PatchOptions, …, as the client gave them
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
     admitted: bool = False  # admission has seen what this write is a part of (an eviction, a scale)
-    verb: str = "update"  # of the request
     collection: bool = False  # one of many: the request names no object
     size: int = 0  # of the request's body, in bytes
+
+    @property
+    def group(self) -> str:
+        """Returns the group of the request, which may differ from the hub's."""
+        return self.requested.group if self.requested is not None else ""
 
 
 class WriteResult(NamedTuple):

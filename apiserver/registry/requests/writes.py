@@ -18,7 +18,6 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
         request.info.namespace,
         scope.subresource,
         dry_run,
-        scope.resource.group,
         request.warnings,
         scope.resource,
         parameters.given_options(request),

@@ -23,7 +23,7 @@ async def write_used(services: RequestServices, quota: Object, used: dict[str, s
     version = services.world.version
     author = Author(SERVER.name, _MANAGER, str(version), str(version), "")
     metadata = quota["metadata"]
-    write = WriteRequest(SERVER, author, metadata["namespace"], "status", requested=resource)
+    write = WriteRequest(SERVER, author, metadata["namespace"], "status", requested=resource, verb="update")
 
     async def transform(current: Object | None) -> Object:
         if current is None:

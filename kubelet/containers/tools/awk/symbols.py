@@ -27,7 +27,6 @@ _ESCAPES = {
     '"': '"',
     "/": "/",
 }
-_BEFORE_OPERAND = frozenset({"sign", "keyword", ""})
 
 
 class AwkError(ValueError):
