@@ -51,10 +51,15 @@ def load_checked(text: str) -> list[Any]:
     return list(yaml.load_all(text, Loader=_CheckingLoader))
 
 
+_BAD_START = "cannot start any token"  # a tab in the indentation, or a text that begins with @ or `
+
+
 def explain(error: yaml.YAMLError) -> str:
     """Returns one line that says what is wrong and where."""
     if isinstance(error, KeyTypeError):
         return str(error)
     mark = getattr(error, "problem_mark", None)
     line = f"line {mark.line + 1}: " if mark else ""
-    return f"{line}not YAML: {getattr(error, 'problem', None) or error}"
+    problem = getattr(error, "problem", None) or str(error)
+    tab = "; indent with spaces, not tabs, and quote texts with @ or `" if _BAD_START in problem else ""
+    return f"{line}not YAML: {problem}{tab}"

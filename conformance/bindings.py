@@ -59,7 +59,7 @@ def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
     except JMESPathTypeError as error:
         raise UnfitValueError(f"({text}): {error}") from error
     except JMESPathError as error:
-        raise ScenarioError(f"({text}): {error}") from error
+        raise ScenarioError(f"({text}): {_first_line(error)}") from error
 
 
 def _check_path(text: str, name: str, value: Any, path: str) -> None:
@@ -79,6 +79,11 @@ def _check_path(text: str, name: str, value: Any, path: str) -> None:
         else:
             value = value[part["field"]]
         where += part[0]
+
+
+def _first_line(error: JMESPathError) -> str:
+    """Returns what is wrong, without the drawing of the place below it."""
+    return str(error).partition("\n")[0].rstrip(": ")
 
 
 def _literal(value: Any) -> str:
@@ -119,7 +124,7 @@ def check_expression(text: str, bindings: Mapping[str, Any]) -> None:
     try:
         jmespath.compile(_PIECE.sub(lambda piece: f"`0`{piece['path']}" if piece["name"] else piece[0], text))
     except JMESPathError as error:
-        raise ScenarioError(f"({text}): {error}") from error
+        raise ScenarioError(f"({text}): {_first_line(error)}") from error
 
 
 def bind(value: Any, bindings: Mapping[str, Any]) -> Any:

@@ -68,6 +68,15 @@ OPERATIONS: Mapping[str, Shape] = {
     ),
 }
 NOT_YET = ("fork",)
+# What Chainsaw has besides, and what to write here instead.
+CHAINSAW_OPERATIONS: Mapping[str, str] = {
+    "command": "write a `script`",
+    "describe": "write an `assert`, whose failure says what was found",
+    "events": "write an `assert` of an Event",
+    "get": "write an `assert`, whose failure says what was found",
+    "proxy": "write a `script` with kubectl",
+    "update": "write a `patch`, or `apply`",
+}
 
 PROFILE_KEYS = ("scenarios", "cells")
 HEADER_KEYS = ("cluster", "parameters", "baseline", "expectedFailures", "notRun")

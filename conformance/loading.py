@@ -16,6 +16,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import (
     BESIDE_OPERATION,
     BINDING_KEYS,
+    CHAINSAW_OPERATIONS,
     DOCUMENT_KEYS,
     EXPECT_KEYS,
     HEADER_KEYS,
@@ -47,17 +48,20 @@ def load(path: Path) -> Scenario:
 
 def parse(documents: list[Any], source: str) -> Scenario:
     """The scenario in a file's documents: an optional header, then one Test."""
+    if not documents:
+        raise ScenarioError(f"{source}: the file is empty: expected a {CHAINSAW} Test")
     headers: list[Mapping[str, Any]] = []
     tests: list[Mapping[str, Any]] = []
     for document in documents:
         kind = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else None
         if kind not in ((HEADER, "Scenario"), (CHAINSAW, "Test")):
-            raise ScenarioError(f"{source}: expected a {HEADER} Scenario or a {CHAINSAW} Test, found {kind}")
+            found = " ".join(map(str, kind)) if kind else repr(document)
+            raise ScenarioError(f"{source}: expected a {HEADER} Scenario or a {CHAINSAW} Test, found {found}")
         check_keys(document, DOCUMENT_KEYS, f"{source}: {document['kind']}")
         (headers if document["kind"] == "Scenario" else tests).append(document)
-    for found, what in ((tests, "Test"), (headers or [{}], "Scenario header")):
-        if len(found) != 1:
-            raise ScenarioError(f"{source}: expected one {what}, found {len(found)}")
+    for given, what in ((tests, "Test"), (headers or [{}], "Scenario header")):
+        if len(given) != 1:
+            raise ScenarioError(f"{source}: expected one {what}, found {len(given)}")
     header = (headers[0].get("spec") or {}) if headers else {}
     return _scenario(check_keys(header, HEADER_KEYS, f"{source}: the header's spec"), tests[0], source)
 
@@ -152,9 +156,11 @@ def _part(value: Any, index: int, where: str) -> Step | Repeat:
 
 
 def _step(step: Any, index: int, where: str) -> Step:
-    if not isinstance(step, dict) or not isinstance(step.get("try"), list):
+    if not isinstance(step, dict):
         raise ScenarioError(f"{where}: expected a step with a `try` list")
     check_keys(step, STEP_KEYS, where)
+    if not isinstance(step.get("try"), list):
+        raise ScenarioError(f"{where}: expected a step with a `try` list")
 
     def block(name: str) -> tuple[Operation, ...]:
         operations = step.get(name) or []
@@ -188,6 +194,9 @@ def _operation(value: Any, where: str) -> Operation:
     kind = kinds[0]
     if kind in NOT_YET:
         raise ScenarioError(f"{where}: the operation {kind} is not supported yet; leave it out")
+    if kind in CHAINSAW_OPERATIONS:
+        instead = CHAINSAW_OPERATIONS[kind]
+        raise ScenarioError(f"{where}: Chainsaw's operation {kind} is not supported here: {instead}")
     if kind not in OPERATIONS:
         known = ", ".join(OPERATIONS)
         raise ScenarioError(

@@ -81,6 +81,8 @@ def find(name: str, beside: Path | None = None) -> Scenario:
         scenario = load(path)
     else:
         known = bundled()
+        if name not in known and path.is_dir():
+            raise ScenarioError(f"{path} is a directory: name a scenario's file in it")
         if name not in known:
             hint = did_you_mean(name, known)
             raise ScenarioError(

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError
@@ -47,10 +50,46 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
 def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
     if kind in _WRITES and ("resource" in body) == ("file" in body):
         raise ScenarioError(f"{where}: expected either `resource` or `file`")
+    if isinstance(body.get("file"), str) and expression(body["file"]) is None:
+        path = Path(where.partition(":")[0]).parent / body["file"]
+        if not path.is_file():
+            raise ScenarioError(f"{where}.file: there is no file {path}")
     if "resource" in body and expression(body["resource"]) is None:
         resource = body["resource"]
         if not isinstance(resource, Mapping) or not resource.get("apiVersion") or not resource.get("kind"):
             raise ScenarioError(f"{where}.resource: expected an object with `apiVersion` and `kind`")
+        if not body.get("expect"):  # else it may be meant to be refused
+            _check_kind(resource["apiVersion"], resource["kind"], f"{where}.resource")
+
+
+@cache
+def _kinds() -> Mapping[str, Mapping[str, frozenset[str]]]:
+    """Returns the kinds of all releases by group and version; other groups are custom ones."""
+    from kubeskew.apimachinery.catalogue import data
+
+    kinds: dict[str, dict[str, frozenset[str]]] = {}
+    for row in data.load()["resources"]:
+        versions = kinds.setdefault(row["g"], {})
+        versions[row["v"]] = versions.get(row["v"], frozenset()) | {row["k"]}
+    return kinds
+
+
+def _check_kind(api_version: Any, kind: Any, where: str) -> None:
+    """Raises ScenarioError for a kind that no release has in one of Kubernetes' own groups."""
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise ScenarioError(f"{where}: expected texts as `apiVersion` and `kind`")
+    if expression(api_version) is not None or expression(kind) is not None:
+        return
+    group, _, version = api_version.rpartition("/")
+    versions = _kinds().get(group)
+    if versions is None:
+        return
+    if version not in versions:
+        known = ", ".join(f"{group}/{name}".lstrip("/") for name in sorted(versions))
+        raise ScenarioError(f"{where}.apiVersion: no release serves {api_version}; known are {known}")
+    if kind not in versions[version]:
+        hint = did_you_mean(kind, sorted(versions[version]))
+        raise ScenarioError(f"{where}.kind: no release has a {kind} in {api_version}{hint}")
 
 
 def _check_reference(ref: Any, where: str) -> None:

@@ -142,5 +142,5 @@ def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
 
 
 def _seconds(ctx: CellContext, operation: Operation, kind: str) -> float:
-    text = operation.body.get("timeout")
+    text = bind(operation.body.get("timeout"), ctx.bindings)
     return seconds(text, operation.where) if text else ctx.timeout(kind)

@@ -41,4 +41,5 @@ async def script(ctx: CellContext, operation: Operation) -> None:
 
 async def sleep(ctx: CellContext, operation: Operation) -> None:
     """Let time pass."""
-    await ctx.clock.sleep(seconds(operation.body.get("duration"), f"{operation.where}.duration"))
+    duration = bind(operation.body.get("duration"), ctx.bindings)
+    await ctx.clock.sleep(seconds(duration, f"{operation.where}.duration"))

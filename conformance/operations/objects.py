@@ -135,5 +135,5 @@ def describe(obj: Mapping[str, Any]) -> str:
 
 
 def _timeout(ctx: CellContext, operation: Operation, kind: str) -> float:
-    text = operation.body.get("timeout")
+    text = bind(operation.body.get("timeout"), ctx.bindings)
     return seconds(text, operation.where) if text else ctx.timeout(kind)

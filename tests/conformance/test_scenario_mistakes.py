@@ -1,0 +1,99 @@
+"""Mistakes of those who write a scenario: one line with file and place, before any cluster is started."""
+
+from pathlib import Path
+
+import pytest
+from cell_in_memory import Control, run
+
+from kubeskew.cli.main import main
+
+TEST = """
+apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: mine}
+spec:
+  steps:
+  - name: a
+    try:
+    - %s
+"""
+
+
+def told(capsys: pytest.CaptureFixture[str], path: Path) -> str:
+    """Returns the one line that the command says of the file, and checks that it exits with 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(path)])
+    text = capsys.readouterr().err
+    assert (ended.value.code, text.count("\n")) == (2, 1), text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty: expected a chainsaw.kyverno.io/v1alpha1 Test"),
+        ("# nothing", "the file is empty"),
+        ("apiVersion: kuttl.dev/v1beta1\nkind: TestStep", "Test, found kuttl.dev/v1beta1 TestStep"),
+        ("- a", "Test, found ['a']"),
+        (TEST % "{}" + "\t- {}", "indent with spaces, not tabs"),
+        (TEST.replace("try", "tri") % "{}", "steps[0]: unknown key tri; known are name, "),
+    ],
+)
+def test_a_file_that_is_no_scenario(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+):
+    """The line says what was found instead, as it stands in the file."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    line = told(capsys, path)
+    assert line.startswith(f"kubeskew: {path}: ")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (
+            "assert: {resource: {apiVersion: v1, kind: Podd}}",
+            "no release has a Podd in v1; did you mean Pod?",
+        ),
+        ("error: {resource: {apiVersion: apps/v2, kind: Pod}}", "serves apps/v2; known are apps/v1"),
+        ("apply: {resource: {apiVersion: 1, kind: Pod}}", "expected texts as `apiVersion` and `kind`"),
+        ("apply: {file: none.yaml}", "apply.file: there is no file "),
+        ("command: {entrypoint: kubectl}", "Chainsaw's operation command is not supported here: write a"),
+        (
+            "update: {resource: {apiVersion: v1, kind: Pod}}",
+            "Chainsaw's operation update is not supported here",
+        ),
+        ("assert: {resource: {apiVersion: v1, kind: Pod, status: {(length(a): 1}}}", "Incomplete expression"),
+    ],
+)
+def test_an_operation_that_cannot_be_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], operation: str, message: str
+):
+    """The line names the place in the file and what to write."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(TEST % operation)
+    line = told(capsys, path)
+    assert line.startswith(f"kubeskew: {path}: spec.steps[0].try[0]")
+    assert message in line
+
+
+def test_a_directory_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The line says so, instead of listing the scenarios that come along."""
+    assert told(capsys, tmp_path) == f"kubeskew: {tmp_path} is a directory: name a scenario's file in it\n"
+
+
+async def test_durations_may_be_expressions():
+    """A timeout or a sleep can depend on the cell's parameters."""
+    result = await run(
+        """
+  - name: waits
+    try:
+    - sleep: {duration: ($pause)}
+    - error: {resource: {apiVersion: v1, kind: Pod}, timeout: ($pause)}
+""",
+        Control(),
+        '{cluster: {}, parameters: {pause: ["3s"]}}',
+    )
+    assert (result.outcome, result.failure) == ("passed", "")
