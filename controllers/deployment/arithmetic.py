@@ -38,16 +38,22 @@ def active(sets: Iterable[Object | None]) -> list[Object]:
 
 def by_age(sets: Iterable[Object]) -> list[Object]:
     """Returns the replica sets by age, oldest first, then by name."""
-    return sorted(sets, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+    return sorted(
+        sets,
+        key=lambda replica_set: (
+            replica_set["metadata"]["creationTimestamp"],
+            replica_set["metadata"]["name"],
+        ),
+    )
 
 
 def by_size(sets: Iterable[Object], *, newer_first: bool) -> list[Object]:
     """Returns the replica sets by size, largest first; among equals the newer or the older one."""
     sign = -1 if newer_first else 1
 
-    def rank(one: Object) -> tuple[int, float, str]:
-        created = parse_timestamp(one["metadata"]["creationTimestamp"]).timestamp()
-        return -replicas(one), sign * created, one["metadata"]["name"]
+    def rank(replica_set: Object) -> tuple[int, float, str]:
+        created = parse_timestamp(replica_set["metadata"]["creationTimestamp"]).timestamp()
+        return -replicas(replica_set), sign * created, replica_set["metadata"]["name"]
 
     return sorted(sets, key=rank)
 
@@ -147,28 +153,28 @@ def proportional_sizes(deployment: Object, sets: Sequence[Object]) -> dict[str, 
     return sizes
 
 
-def _share(one: Object, deployment: Object, change: int, added: int) -> int:
-    if replicas(one) == 0 or change in (0, added):
+def _share(replica_set: Object, deployment: Object, change: int, added: int) -> int:
+    if replicas(replica_set) == 0 or change in (0, added):
         return 0
-    fraction, allowed = _fraction(one, deployment), change - added
+    fraction, allowed = _fraction(replica_set, deployment), change - added
     return min(fraction, allowed) if change > 0 else max(fraction, allowed)
 
 
-def _fraction(one: Object, deployment: Object) -> int:
+def _fraction(replica_set: Object, deployment: Object) -> int:
     """Returns the change of the set's size if its share of the deployment stayed the same."""
     wanted = replicas(deployment)
     if wanted == 0:
-        return -replicas(one)
-    before = annotated(one, MAX_REPLICAS) or (deployment.get("status") or {}).get("replicas") or 0
+        return -replicas(replica_set)
+    before = annotated(replica_set, MAX_REPLICAS) or (deployment.get("status") or {}).get("replicas") or 0
     if not before:
         return 0
-    exact = replicas(one) * (wanted + max_surge(deployment)) / before
-    return math.floor(exact + 0.5) - replicas(one)
+    exact = replicas(replica_set) * (wanted + max_surge(deployment)) / before
+    return math.floor(exact + 0.5) - replicas(replica_set)
 
 
-def annotated(one: Object, name: str) -> int | None:
+def annotated(replica_set: Object, name: str) -> int | None:
     """Returns an annotation that holds a number."""
-    text = (one["metadata"].get("annotations") or {}).get(name, "")
+    text = (replica_set["metadata"].get("annotations") or {}).get(name, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
@@ -182,13 +188,13 @@ def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None
     return found[0] if len(found) == 1 else None
 
 
-def is_saturated(deployment: Object, one: Object | None) -> bool:
+def is_saturated(deployment: Object, replica_set: Object | None) -> bool:
     """Returns whether the replica set has, and has recorded, all replicas of the deployment."""
-    if one is None:
+    if replica_set is None:
         return False
     wanted = replicas(deployment)
     return (
-        replicas(one) == wanted
-        and annotated(one, DESIRED_REPLICAS) == wanted
-        and reported([one], "availableReplicas") == wanted
+        replicas(replica_set) == wanted
+        and annotated(replica_set, DESIRED_REPLICAS) == wanted
+        and reported([replica_set], "availableReplicas") == wanted
     )

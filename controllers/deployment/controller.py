@@ -32,13 +32,13 @@ class DeploymentController(Controller):
 
     # -- what is told
 
-    def _owner(self, one: Object) -> Object | None:
-        return owner_references.resolve_controller(one, DEPLOYMENTS, self._deployments.get)
+    def _owner(self, replica_set: Object) -> Object | None:
+        return owner_references.resolve_controller(replica_set, DEPLOYMENTS, self._deployments.get)
 
-    def _set_added(self, one: Object) -> None:
-        if controller_of(one) is None:
-            self._enqueue_matching(one)
-        elif owner := self._owner(one):
+    def _set_added(self, replica_set: Object) -> None:
+        if controller_of(replica_set) is None:
+            self._enqueue_matching(replica_set)
+        elif owner := self._owner(replica_set):
             self.enqueue(owner)
 
     def _set_updated(self, old: Object, new: Object) -> None:
@@ -52,20 +52,20 @@ class DeploymentController(Controller):
         elif reference_changed or old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._enqueue_matching(new)
 
-    def _set_deleted(self, one: Object) -> None:
-        if owner := self._owner(one):
+    def _set_deleted(self, replica_set: Object) -> None:
+        if owner := self._owner(replica_set):
             self.enqueue(owner)
 
     def _pod_deleted(self, pod: Object) -> None:
         """Syncs a deployment with strategy Recreate, whose new pods wait for the last old one's end."""
-        one = owner_references.resolve_controller(pod, REPLICA_SETS, self._sets.get)
-        owner = self._owner(one) if one is not None else None
+        replica_set = owner_references.resolve_controller(pod, REPLICA_SETS, self._sets.get)
+        owner = self._owner(replica_set) if replica_set is not None else None
         if owner is not None and not arithmetic.is_rolling(owner):
             self.enqueue(owner)
 
-    def _enqueue_matching(self, one: Object) -> None:
-        labels = one["metadata"].get("labels")
-        for deployment in self._deployments.list(one["metadata"]["namespace"]) if labels else ():
+    def _enqueue_matching(self, replica_set: Object) -> None:
+        labels = replica_set["metadata"].get("labels")
+        for deployment in self._deployments.list(replica_set["metadata"]["namespace"]) if labels else ():
             selector = LabelSelector.from_object(deployment["spec"].get("selector"))
             if not selector.is_empty() and selector.matches(labels):
                 self.enqueue(deployment)
@@ -111,7 +111,7 @@ class DeploymentController(Controller):
             deployment,
             DEPLOYMENTS,
             REPLICA_SETS,
-            lambda one: selector.matches(one["metadata"].get("labels")),
+            lambda replica_set: selector.matches(replica_set["metadata"].get("labels")),
             lambda: self.client.get(DEPLOYMENTS, metadata["name"], metadata["namespace"]),
         )
         mine = self._sets.by_index("controller", metadata["uid"])
