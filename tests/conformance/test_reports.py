@@ -1,6 +1,7 @@
 """Reports: the page, the JSON, the JUnit file."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,17 @@ def test_the_page_escapes_what_was_found(report: Path):
 
     assert "a &lt;b&gt;" in page
     assert "1 failed" in page
+
+
+def test_the_page_shows_at_once_what_did_not_pass(tmp_path: Path):
+    """Steps that passed are folded; others are open, with verdict, reason, source, and what was found."""
+    page = (written(tmp_path, known_failure()) / "index.html").read_text()
+    folded = re.findall(r"<details>\n<summary>.*?</details>", page, re.DOTALL)
+    shown = " ".join(re.findall(r"<details open>\n<summary>.*?</details>", page, re.DOTALL))
+
+    assert folded == []
+    for text in ("as upstream (kubernetes/kubernetes#1)", "no Pod at all", "nothing was bound to $uid"):
+        assert text in shown
 
 
 MARK = ExpectedFailure("`true`", ("looks",), "as upstream", "no Pod", "kubernetes/kubernetes#1")
