@@ -19,7 +19,7 @@ def into(obj: Object, version: str) -> Object:
 
 
 def test_shares_have_another_name_in_old_versions() -> None:
-    """What v1beta2 calls assured is nominal later, both ways."""
+    """The field assuredConcurrencyShares of v1beta2 becomes nominalConcurrencyShares later, and back."""
     old, new = level("v1beta2", assuredConcurrencyShares=5), level("v1beta3", nominalConcurrencyShares=5)
     assert into(old, "v1beta3") == new
     assert into(new, "v1beta2") == old

@@ -18,6 +18,6 @@ from kubeskew.apimachinery.go_text import quoted
     ],
 )
 def test_quoted(text, shown):
-    """What is no printable character is escaped as strconv.Quote does it, also in field errors."""
+    """Characters that cannot be printed are escaped as strconv.Quote does it, also in field errors."""
     assert quoted(text) == shown
     assert invalid("a", text, "no").body == f"Invalid value: {shown}: no"

@@ -91,7 +91,7 @@ def test_faults_of_names_and_values():
 
 
 def test_text():
-    """As generated Go code prints it."""
+    """A node selector is printed as upstream's generated Go code prints it."""
     assert selector_text(_selector("Gt", "1", "2")) == (
         "&NodeSelector{NodeSelectorTerms:[]NodeSelectorTerm{NodeSelectorTerm{MatchExpressions:"
         "[]NodeSelectorRequirement{NodeSelectorRequirement{Key:cpus,Operator:Gt,Values:[1 2],},},"

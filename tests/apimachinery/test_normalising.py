@@ -96,7 +96,7 @@ def test_normalising_is_idempotent_on_real_kinds() -> None:
     ],
 )
 def test_schemas_inside_schemas(given: dict[str, Any], written: dict[str, Any]):
-    """What may be a schema or something else drops unknown fields without telling, as its Go type does."""
+    """A field that may hold a schema drops unknown fields without a report, as its Go type does."""
     props = types_of(DEFAULT_VERSION)[
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
     ]

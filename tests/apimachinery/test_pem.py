@@ -21,7 +21,7 @@ FOUND = Block("A", False, b"\0\0\0")
     ],
 )
 def test_blocks(text: str, found: list[Block]) -> None:
-    """What is not in base64 or ends otherwise is passed over."""
+    """Blocks whose content is not base64, or whose end does not match, are passed over."""
     assert list(blocks(text)) == found
 
 

@@ -40,7 +40,7 @@ def test_names(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1.25", "1.26+kep3063", "1.25+kep9999"])
 def test_unknown_previews_are_refused(text: str) -> None:
-    """What is no release at all is refused with those that are."""
+    """A version that is no release is refused with a message that names the releases to choose from."""
     with pytest.raises(ValueError, match=r"choose one from 1\.26 to 1\.37, or 1\.25\+kep3063$"):
         Version.parse(text)
 

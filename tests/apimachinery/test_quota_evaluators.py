@@ -377,7 +377,7 @@ def test_updates_are_charged_with_what_is_more() -> None:
 
 
 def test_counted_objects() -> None:
-    """What has no evaluator of its own is counted, once, when it is created."""
+    """A resource without an evaluator of its own is counted once per object, at its creation."""
     known = evaluators()
     deployments = known.of(GroupResource("apps", "deployments"))
 

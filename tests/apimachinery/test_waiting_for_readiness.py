@@ -26,7 +26,7 @@ async def test_an_answer_waits_until_the_component_is_ready():
 
 @pytest.mark.parametrize("wait", ["0", "0.02", "-1", "soon", "nan"])
 async def test_a_wait_is_bounded_and_never_an_error(wait):
-    """What is not ready in time, or is asked for with no number, is answered as without it."""
+    """A wait that runs out, or that is not a number, is answered as a request without a wait."""
     health = Health(CollectorRegistry())
     health.add_check("part", lambda: "missing")
     async with serve_health(health, "127.0.0.1", 0) as port, ClientSession() as session:

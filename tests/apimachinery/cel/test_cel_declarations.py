@@ -170,7 +170,7 @@ def test_estimate_bounds_what_is_spent():
 
 
 def test_plain_objects_are_not_copied():
-    """Where JSON is what expressions see, it is bound as it is."""
+    """A value of a type that CEL can see as plain JSON is bound without a copy."""
     declared = cel.declare({"type": "object", "properties": {"a": {"type": "string"}}})
     data = {"a": "b"}
 

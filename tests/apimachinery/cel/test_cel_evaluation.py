@@ -186,7 +186,7 @@ def test_value(expression, value):
     ],
 )
 def test_error(expression, message):
-    """What fails on an input fails in cel-go's words."""
+    """An expression that fails on its input fails with cel-go's message."""
     with pytest.raises(cel.EvaluationError) as caught:
         _value(expression)
 

@@ -112,7 +112,7 @@ def test_type_of_an_expression(expression, result):
     ],
 )
 def test_message_of_a_misfit(expression, place, message):
-    """What does not fit is said where and as cel-go says it."""
+    """An expression whose types do not fit is refused with cel-go's message, at its line and column."""
     with pytest.raises(cel.CompileError) as caught:
         cel.compile(expression, _ENVIRONMENT)
 
@@ -153,7 +153,7 @@ def test_results_that_are_allowed(results, message):
     [("1.33", False, False), ("1.33", True, True), ("1.34", False, True), ("1.32", True, False)],
 )
 def test_libraries_come_with_minors(minor, stored, known):
-    """What is new in a minor serves stored expressions at once, new ones a minor later."""
+    """A library new in a minor serves stored expressions at once, and new expressions one minor later."""
     environment = cel.environment(minor, stored=stored)
     if known:
         assert cel.compile("isSemver('1.0.0')", environment).result == types.BOOL

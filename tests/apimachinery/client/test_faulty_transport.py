@@ -177,7 +177,7 @@ async def test_a_stale_watch(faulty, informer, client):
 
 
 async def test_a_stale_watch_that_is_cleared(faulty, informer, client):
-    """What was held back until the fault is cleared comes at once then."""
+    """Events that a stale watch held back arrive as soon as the fault is cleared."""
     faulty.set({"resource": "configmaps", "stale": True})
     await client.update(CONFIG_MAPS, config_map("a", n="2"))
     await asyncio.sleep(300)

@@ -67,7 +67,7 @@ async def test_containers_of_a_pod_are_told_apart(client, recorder):
 
 
 async def test_an_expired_event_begins_anew(client, recorder):
-    """When the server no longer has the event, another one is made."""
+    """The recorder makes a new event if the server no longer has the one that it would count up."""
     recorder.event(POD, "Normal", "Pulled", "pulled")
     await recorder.flush()
     await client.delete_collection(EVENTS, "ns")

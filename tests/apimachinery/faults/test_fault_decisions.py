@@ -173,7 +173,7 @@ def test_chance_is_as_likely_as_it_says():
 
 
 def test_calls_are_counted_by_kind():
-    """What a component called is known by verb and resource, whether or not a fault is about it."""
+    """Calls are counted by verb and resource, whether or not a fault concerns them."""
     deciding = decider({"answer": 409, "resource": "nodes"})
     for call in (POD, STATUS, STATUS, Call("watch", "pods", event="ADDED")):
         deciding.decide(call, 0.0)

@@ -57,7 +57,7 @@ async def test_a_process_without_a_plan_has_no_faults(tmp_path):
 
 
 async def test_a_plan_takes_effect_when_it_is_read_again(tmp_path):
-    """What is added fires from then on, what is taken away no longer; the rest keeps its counters."""
+    """A reloaded plan starts its new faults and ends the removed ones; the others keep their counters."""
     process, injector = started(tmp_path)
     write(tmp_path, 1, (1, {"id": "a", "nth": 4, "answer": 500}))
     process.reload()

@@ -172,7 +172,7 @@ BAD = [
 
 @pytest.mark.parametrize(("limits", "why"), BAD)
 async def test_bad_limit_ranges(api: Caller, limits: dict[str, Any], why: str) -> None:
-    """What a limit range says must fit together."""
+    """A limit range whose values contradict each other is refused."""
     answer = await api.post(RANGES, limit_range(limits))
 
     assert (answer.status, answer.body["message"]) == (422, f'LimitRange "limits" is invalid: {why}')

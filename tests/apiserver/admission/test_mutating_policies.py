@@ -38,7 +38,7 @@ def pod():
 
 
 async def test_apply_configuration(call):
-    """What the configuration names is merged in, lists with keys by their keys."""
+    """The fields of an apply configuration are merged into the object, lists with keys by their keys."""
     await bind(
         call,
         "p",
@@ -105,7 +105,7 @@ async def test_json_patch(call):
     ],
 )
 async def test_patches_that_do_not_fit(call, operation, status, message):
-    """What a patch makes is read strictly; what it adds is named after where it is."""
+    """The result of a patch is decoded strictly, and an error names the place of the value that it added."""
     await bind(call, "p", json_patch(f"[JSONPatch{{{operation}}}]"), resources=("pods",))
     answer = await call.post(PODS, pod())
     assert (answer.status, answer.body["message"]) == (status, message)

@@ -30,7 +30,7 @@ async def used(api: Caller, name: str) -> dict[str, str]:
 
 
 async def test_a_quota_is_charged(api: Caller) -> None:
-    """What is created is used; the API server is who wrote it down."""
+    """A created pod is charged to its quota by the API server, and one beyond the quota is refused."""
     await measured(api, "q", {"pods": "2", "requests.cpu": "1"})
 
     assert (await api.post(PODS, pod("a", cpu="600m"))).status == 201

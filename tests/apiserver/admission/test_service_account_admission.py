@@ -104,7 +104,7 @@ MIRRORED = [
 
 @pytest.mark.parametrize(("spec", "why"), MIRRORED)
 async def test_mirror_pods(api: Caller, spec: dict[str, Any], why: str) -> None:
-    """What a node runs by itself has no account and no secrets."""
+    """A mirror pod that refers to a service account or to secrets is refused."""
     made = pod(nodeName="n", **spec)
     made["metadata"]["annotations"] = MIRROR
 

@@ -146,7 +146,7 @@ async def test_topology_labels(api: Caller) -> None:
 
 
 async def test_trust_bundles_need_leave_to_attest() -> None:
-    """Who may write bundles may still not speak for every signer."""
+    """A user who may write trust bundles but not attest for a signer cannot write the signer's bundles."""
     gates = {"ClusterTrustBundle": True}
     config = {"certificates.k8s.io/v1beta1": True}
     server = await open_server(36, gates=gates, runtime_config=config)
@@ -181,7 +181,7 @@ async def optional() -> AsyncIterator[Caller]:
 
 
 async def test_optional_plugins(optional: Caller) -> None:
-    """What each optional plugin changes or refuses."""
+    """Each optional admission plugin changes or refuses objects once it is turned on."""
     limits = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     container = {"name": "c", "image": "i:1", "imagePullPolicy": "Never", "resources": limits}
     term = {"topologyKey": "zone", "labelSelector": {}}
@@ -202,7 +202,7 @@ async def test_optional_plugins(optional: Caller) -> None:
 
 
 async def test_owner_references() -> None:
-    """Who may not delete an object, or finalize its owner, cannot tie them together."""
+    """A user who may not delete an object or finalize its owner cannot set an owner reference on it."""
     server = await open_server(36, enable_admission_plugins=("OwnerReferencesPermissionEnforcement",))
     try:
         admin, other = Caller(server), Caller(server, Peer("other", ()))

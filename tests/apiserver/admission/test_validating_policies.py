@@ -162,7 +162,7 @@ async def test_unknown_parameters(call):
 
 
 async def test_expressions_are_checked(call):
-    """What does not compile is told where it stands."""
+    """Each expression that does not compile is reported with the field that it stands in."""
     made = policy(
         {"expression": "object.x =="},
         {"expression": "1 + 1"},

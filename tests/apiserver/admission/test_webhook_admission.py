@@ -32,7 +32,7 @@ async def hook(tmp_path):
     ],
 )
 async def test_an_address_that_is_none(call, hook, url, why):
-    """What passes for a URL and cannot be dialled is a failing call as well."""
+    """A webhook whose URL parses but cannot be dialled counts as a failing call: failurePolicy decides."""
     there = {"clientConfig": {"url": url}}
     await configure(call, "Validating", "strict", webhook(hook, **there))
     refused = await call.post(MAPS, config_map("one"))
@@ -83,7 +83,7 @@ async def test_a_url_that_is_none(call, hook, url, why):
 )
 @pytest.mark.parametrize("kind", ["Validating", "Mutating"])
 async def test_an_answer_of_wrong_types(call, hook, kind, response):
-    """What Go could not decode is a failing call: failurePolicy decides, and nothing else goes wrong."""
+    """A webhook's answer that Go could not decode counts as a failing call: failurePolicy decides."""
     hook.answer = lambda review: allow(review, **response)
     await configure(call, kind, "strict", webhook(hook))
     refused = await call.post(MAPS, config_map("one"))

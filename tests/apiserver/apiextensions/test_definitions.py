@@ -291,7 +291,7 @@ async def test_columns(api: Caller, kind: str, value: Any, shown: Any):
 
 
 async def test_a_scale_of_a_custom_resource_cannot_be_applied(api: Caller):
-    """What converts custom resources knows no Scale; who updates one owns nothing by that either."""
+    """A custom resource's scale cannot be applied, and an update of the scale owns no fields of it."""
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     one = version(subresources={"scale": scale})
     fields = one["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -341,7 +341,7 @@ async def test_schemas_of_the_past_are_forgotten(api: Caller):
 
 
 async def test_an_answer_is_what_was_stored(api: Caller):
-    """What only the version of a write has is not stored, so not in its answer; a dry run tells the same."""
+    """An answer lacks fields that only the written version has: they are not stored. So does a dry run."""
     await define(api, "foos", version(), version("v1beta1", storage=False, fields="size hue"))
     url = path("foos", "v1beta1")
 

@@ -267,7 +267,7 @@ def test_schemas_are_judged_as_upstream_does(schema: dict[str, Any], said: list[
     ],
 )
 def test_the_root_of_a_schema(root: dict[str, Any], said: list[str]):
-    """What only the root may not do."""
+    """The root of a schema is refused if it uses keywords that are allowed only below it."""
     assert [str(error) for error in validate_definition(definition(root))] == said
 
 

@@ -111,7 +111,7 @@ def test_what_cannot_be_described_is_an_object():
 
 
 def test_the_bridge_knows_lists_maps_and_metadata():
-    """What server-side apply needs: list types, keys, atomic maps, free fields, embedded resources."""
+    """Server-side apply gets a schema's list types, keys, atomic maps and embedded resources."""
     items = {"type": "object", "properties": {"k": TEXT}}
     root = Structural.of(
         {

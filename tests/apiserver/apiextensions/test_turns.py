@@ -41,7 +41,7 @@ def turns():
 
 
 def test_patience():
-    """What costs more is given up; what was done before counts; a thread without any is not hurried."""
+    """A thread may evaluate and compile only as much as its patience; one without any is not limited."""
     program = cel.compile("[1, 2, 3].all(x, x > 0)", cel.environment("1.36", stored=True))
     value, cost = program.evaluate({})
     with patience(cost * 2):
@@ -155,7 +155,7 @@ def test_paths_of_columns_that_are_hostile(text):
 
 
 def test_paths_that_find_the_same_again_and_again():
-    """What `..` after `..` finds is bounded."""
+    """The number of values that repeated `..` in a JSONPath can find is bounded."""
     deep = {}
     for _ in range(100):
         deep = {"a": deep}

@@ -83,7 +83,7 @@ def test_a_creators_entry_is_what_a_comparison_with_a_blank_object_gives(spec):
 
 
 def test_creators_own_what_structs_hold():
-    """What Go always writes, structs and zeros, is nobody's; a struct behind a pointer is its creator's."""
+    """Structs and zeros that Go always writes have no owner; a struct behind a pointer is its creator's."""
     spec = {"size": 1, "part": {"count": 0, "text": "x"}, "other": {"count": 0}, "items": [{"text": "a"}]}
     obj = {"apiVersion": "e/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}
 

@@ -59,7 +59,7 @@ def test_elements_have_one_text():
 
 @pytest.mark.parametrize("text", ["f", "fx", "v:{", "k:[1]", "i:x"])
 def test_bad_elements(text):
-    """What is no element is a ValueError."""
+    """A text that is no path element of fieldsV1 raises ValueError."""
     with pytest.raises(ValueError, match=r"."):
         canonical(text)
 
@@ -219,7 +219,7 @@ def test_merge_laws(live, config):
 
 @given(st.lists(scalar_specs, min_size=1, max_size=4))
 def test_applier_leaves_no_trace(configs):
-    """What one applier applied and no longer applies is gone.
+    """Fields that an applier applied once and no longer applies are gone from the object.
 
     It always applies something: an object nobody owns anything of has its fields from before the first apply.
     """

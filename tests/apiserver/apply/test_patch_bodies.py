@@ -151,7 +151,7 @@ CONFIGURATIONS = [
 
 @pytest.mark.parametrize(("config", "status", "why"), CONFIGURATIONS)
 async def test_configurations_of_another_kind(maps, config, status, why):
-    """What is applied must be of the path's kind and version."""
+    """An applied configuration must have the kind and version of its path."""
     answer = await maps.patch(f"{A}?fieldManager=m", config, "apply")
     assert (answer.status, answer.body["message"]) == (status, why)
 

@@ -102,7 +102,7 @@ async def test_a_key_given_twice_is_told_first(api):
 
 
 async def test_a_patch_cannot_make_another_kind(api):
-    """What a strategic merge patch says of apiVersion and kind is not looked at."""
+    """The apiVersion and kind in a strategic merge patch are ignored."""
     await api.post(MAPS, config_map("a"))
 
     answer = await api.patch(f"{MAPS}/a", {"kind": "Secret", "apiVersion": "v2"}, "strategic")
@@ -112,7 +112,7 @@ async def test_a_patch_cannot_make_another_kind(api):
 
 @pytest.mark.parametrize(("body", "found"), [(b"[1]", "array"), (b'"x"', "string"), (b"1", "number")])
 async def test_a_patch_is_an_object(api, body, found):
-    """What is something else is refused in the decoder's words."""
+    """A strategic merge patch that is not an object is refused with the message of Go's decoder."""
     await api.post(MAPS, config_map("a"))
 
     answer = await api.patch(f"{MAPS}/a", body, "strategic")

@@ -142,7 +142,7 @@ async def test_slices_and_leases(api, kubelet):
 
 
 async def test_rules_of_a_node(kubelet):
-    """What a node may do cannot be listed, and a review of its rules says so."""
+    """A review of a node's rules says that it is incomplete, as the node authorizer cannot list them."""
     review = {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": "default"},

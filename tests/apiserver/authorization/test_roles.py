@@ -84,7 +84,7 @@ def test_rules(given, target, allowed):
 
 
 async def test_a_binding(api, eve):
-    """What is bound is allowed from the next request on, and no longer once the binding is gone."""
+    """A role's rules hold from the request after its binding on, and end with the binding."""
     assert (await eve.get(PODS)).status == 403
     await grant(api, rule("get list", "", "pods"), rule("get", "", "secrets", "mine"))
 
@@ -141,7 +141,7 @@ async def test_a_missing_role(api, eve):
 
 
 async def test_escalation(api, eve):
-    """Who may write roles still grants only what they hold, unless they may escalate or bind."""
+    """A user who writes roles grants only rights that the user holds, unless allowed to escalate or bind."""
     manage = rule("get create update", GROUP, "roles rolebindings")
     await grant(api, manage, rule("get list", "", "pods"))
     wanted = role("more", rule("list delete", "", "pods"), rule("get", "apps", "deployments"))
@@ -164,7 +164,7 @@ async def test_escalation(api, eve):
 
 
 async def test_creating_takes_the_right_to_create(api, eve):
-    """Who may only patch and update creates nothing by an apply or a PUT."""
+    """A user who may only patch and update cannot create an object by an apply or a PUT."""
     await grant(api, rule("patch update", ",coordination.k8s.io", "configmaps leases"))
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}

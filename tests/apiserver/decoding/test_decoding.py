@@ -174,6 +174,6 @@ def test_aliases_cannot_blow_up() -> None:
 
 
 def test_bytes_that_are_not_utf8_become_replacement_characters() -> None:
-    """As in Go, they are no error."""
+    """Bytes that are not UTF-8 are no error but become U+FFFD, as in Go."""
     made = decoded(b'{"metadata":{"name":"a","annotations":{"x":"\xff","y":"\\ud800"}}}').object
     assert made["metadata"]["annotations"] == {"x": "\ufffd", "y": "\ufffd"}

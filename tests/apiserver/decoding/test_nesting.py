@@ -28,7 +28,7 @@ def test_the_limit_counts_objects_and_lists(value: object, limit: int):
 
 @pytest.mark.parametrize("levels", [253, 300, 100_000])
 def test_no_depth_is_too_much_to_be_found(levels: int):
-    """What cannot be written any more is looked at as well."""
+    """A value's depth is measured without recursion, even if it is too deep to be encoded."""
     value: list[object] = []
     for _ in range(levels - 1):
         value = [value]

@@ -50,7 +50,7 @@ def entry(number: int, key: str, value: bytes | str) -> bytes:
 
 @pytest.mark.parametrize("name", sorted(RECORDED.keys() - REVIEWS))
 async def test_recorded(api, name):
-    """What kubectl sends is created (or refused), and is the same object as from its JSON."""
+    """A body recorded from kubectl in protobuf has the same outcome as the same object in JSON."""
     row = RECORDED[name]
 
     sent = await api("POST", row["path"] + "?dryRun=All", bytes.fromhex(row["body"]), content_type=PROTOBUF)
@@ -178,7 +178,7 @@ async def test_deep_json(api, depth):
     [b"", b"{}", b"k8s\x00", b"k8s\x00\x0a", b"k8s\x00\x0a\x05ab", b"k8s\x00\x0f", b"k8s\x00" + b"\xff" * 12],
 )
 async def test_malformed(api, body):
-    """What is no protobuf, or ends too early, is 400."""
+    """A body that is not protobuf, or ends early, is answered 400."""
     answer = await api("POST", MAPS, body, content_type=PROTOBUF)
 
     assert answer.status == 400

@@ -285,7 +285,7 @@ def test_map_without_value():
 
 
 def test_schema_unions():
-    """What a CRD's schema allows as one of two things is a message with a field for each."""
+    """A value that a CRD's schema allows in two forms is read from a message with a field for each."""
     name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
     text = field(5, "string")
     raw = (

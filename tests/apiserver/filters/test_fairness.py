@@ -125,7 +125,7 @@ async def test_seats_and_queues():
 
 
 async def test_a_level_that_stops_queuing():
-    """Who waits in a level that is changed to refuse is refused: 429, and not a broken connection."""
+    """A request that waits in a level is rejected once the level is changed to reject instead of queue."""
     levels = Levels(1)
     levels.configure({"a": level("a", 1, queues=1, length=5)})
     taken = await levels.enter("a", "f")

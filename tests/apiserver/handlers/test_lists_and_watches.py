@@ -121,7 +121,7 @@ async def test_limits_at_zero(api, five, query, found, remaining):
     ],
 )  # fmt: skip
 async def test_lists_of_one_name(api, five, query, found):
-    """What can only be one object is listed without limit and without tokens."""
+    """A list that can hold only one object, by its name, is answered without limit and continue tokens."""
     token = (await api.get(f"{MAPS}?limit=3")).body["metadata"]["continue"]
     if not found and "now" in query:
         await api.delete(f"{MAPS}/b")
@@ -365,7 +365,7 @@ async def test_events_are_encoded_once(api, five):
 
 @pytest.mark.parametrize("accept", ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"])
 async def test_a_long_beginning_comes_in_pieces(api, five, monkeypatch, accept):
-    """What there is when a watch begins comes whole, but not at once: others have their turn in between."""
+    """The first events of a watch come complete but in pieces, so that others have a turn in between."""
     store = api.server.services.store
     monkeypatch.setattr(
         handlers_watch, "_PIECE", 1 + max(len(entry.value) for entry in store.list("configmaps").entries)

@@ -19,7 +19,7 @@ async def test_create_and_get(api):
 
 
 async def test_system_metadata_is_the_servers(api):
-    """What a client says of uid and times of a new object is not taken."""
+    """The server sets the uid and the times of a new object and ignores the client's."""
     obj = config_map("a")
     obj["metadata"] |= {
         "uid": "u",
@@ -163,7 +163,7 @@ async def test_update_names_must_agree(api):
 
 
 async def test_update_of_nothing(api):
-    """What does not exist cannot be updated."""
+    """An update of an object that does not exist is answered 404."""
     answer = await api.put(f"{MAPS}/a", config_map("a"))
 
     assert (answer.status, answer.body["message"]) == (404, 'configmaps "a" not found')
@@ -221,7 +221,7 @@ async def test_yaml(api):
 
 
 async def test_media_types(api):
-    """What nobody can read or write is 415 or 406; protobuf alone is refused, so that clients fall back."""
+    """Unknown media types are answered 415 or 406, as is protobuf alone, so that clients use JSON."""
     await api.post(MAPS, config_map("a"))
     for accept, status in (
         ("text/html", 406),

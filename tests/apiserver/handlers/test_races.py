@@ -16,7 +16,7 @@ NAMESPACED = "/api/v1/namespaces/default"
 
 @pytest.mark.parametrize("kind", ["merge", "strategic", "json"])
 async def test_a_patch_creates_nothing(api, kind):
-    """What is not there cannot be patched, even where a PUT would create it."""
+    """A patch of an object that does not exist is answered 404, even for kinds that a PUT creates."""
     service = {
         "apiVersion": "v1",
         "kind": "Service",

@@ -72,7 +72,7 @@ async def test_merges_and_tags(api):
 
 
 async def test_deep_objects(api):
-    """What can be sent can be stored, shown in every form and patched; patches do not nest deeper either."""
+    """An object at the limit of depth can be created, read in all forms and patched; no patch is deeper."""
     assert (await api("POST", REVISIONS, nested(228))).status == 201
     for accept in ("application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"):
         shown = await api.get(f"{REVISIONS}?includeObject=Object", accept=accept)

@@ -109,7 +109,7 @@ async def test_client_that_goes(listening, framing, caplog):
     ],
 )
 async def test_no_http(listening, request_, status, caplog):
-    """What is no HTTP, or not ours, is refused; a compressed body is read as it is."""
+    """A request that is not HTTP, or not one that is supported, is refused without a traceback in the log."""
     assert (await ask(listening, request_))[0] == status
     assert not [record for record in caplog.records if record.exc_info]
 

@@ -55,7 +55,7 @@ async def test_merge_of_long_lists(api: Caller) -> None:
 
 
 async def test_copies_of_copies(api: Caller) -> None:
-    """What a JSON patch copies is bounded as upstream bounds it: a few lines may not make gigabytes."""
+    """The copies that a JSON patch makes are limited as upstream limits them, to save memory."""
     await api.post(MAPS, config_map("a", data={"k": "v" * 1000}))
     patch = [{"op": "copy", "from": "/data", "path": f"/data/k{i}"} for i in range(40)]
 

@@ -87,7 +87,7 @@ ROUTES = {
 
 @pytest.mark.parametrize("path", ROUTES)
 async def test_what_the_router_says_of_media_types(maps, path):
-    """What no route produces is refused before any handler is asked, naming what there is."""
+    """A media type that a path cannot produce is refused with a list of the types that it can."""
     answer = await maps.get(path, accept="text/html")
 
     assert answer.body["message"] == f"406: Not Acceptable\n\nAvailable representations: {ROUTES[path]}"
@@ -95,7 +95,7 @@ async def test_what_the_router_says_of_media_types(maps, path):
 
 
 async def test_an_empty_list_of_metadata_has_no_items(maps):
-    """What is null there is an empty list in every other form."""
+    """The items of an empty PartialObjectMetadataList are null; those of every other empty list are []."""
     metadata = await maps.get(
         f"{MAPS}?labelSelector=none", accept=_TABLE.replace("Table", "PartialObjectMetadataList")
     )
@@ -114,7 +114,7 @@ async def test_what_the_router_says_of_patches(maps):
     "accept", ["*/*, application/yaml", "*/*, application/yaml;q=0.5", "*/*;q=0.1, application/yaml"]
 )
 async def test_wildcards_come_last(maps, accept):
-    """What is named stands before a wildcard, whatever the quality that it is given."""
+    """A media type that Accept names is preferred to a wildcard, whatever their qualities."""
     assert (await maps.get(f"{MAPS}/a", accept=accept)).content_type == "application/yaml"
 
 
@@ -164,7 +164,7 @@ async def test_watches_are_no_yaml(maps):
 
 
 async def test_objects_of_tables(maps):
-    """What a Table may include is said by its parameter."""
+    """An includeObject other than Metadata, Object, None or empty is refused."""
     answer = await maps.get(f"{MAPS}?includeObject=Bogus", accept=_TABLE)
     why = "must be 'Metadata', 'Object', 'None', or empty"
     assert answer.status == 400
@@ -198,7 +198,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_in_yaml(text):
-    """What would be read as something else is quoted twice, lines are lines, the rest as libyaml does."""
+    """Strings that YAML would read as another type are quoted, and the rest is written as libyaml does."""
     assert to_yaml({"k": text}).decode() == f"k: {TEXTS[text]}\n"
 
 

@@ -91,7 +91,7 @@ DELETIONS = {
 
 @pytest.mark.parametrize("body", DELETIONS, ids=lambda body: body.decode())
 async def test_delete_options(api: Caller, body):
-    """What cannot be read as DeleteOptions is told as the decoder tells it."""
+    """A body that cannot be decoded as DeleteOptions is answered 400 with the decoder's message."""
     for path in (MAPS, f"{MAPS}/a"):
         refused = await api.delete(path, body)
         assert (refused.status, refused.body["message"]) == (400, DELETIONS[body])

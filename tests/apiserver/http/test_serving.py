@@ -77,7 +77,7 @@ async def test_a_body_is_asked_for(port: int) -> None:
 
 
 async def test_an_unread_body_does_not_become_a_request(port: int) -> None:
-    """What a handler leaves of a short body is skipped, and the connection goes on."""
+    """A short body that the handler does not read is skipped, and the connection serves the next request."""
     sneaky = "GET /sneaky HTTP/1.1\r\n\r\n"
     asked = f"POST /a HTTP/1.1\r\n{HEAD}Content-Length: {len(sneaky)}\r\n\r\n{sneaky}"
 
@@ -250,7 +250,7 @@ async def test_nothing_is_done_behind_framing_that_is_refused(asked: tuple[int, 
 
 
 async def test_line_breaks_in_a_header_become_spaces() -> None:
-    """What a client wrote and the server repeats in a header cannot become a header of its own."""
+    """Text from a client that the server repeats in a header cannot start another header."""
 
     async def warn(request: Request) -> Response:
         return text(200, "", [("Warning", "a\r\nSet-Cookie: b")])
@@ -312,7 +312,7 @@ async def test_an_answer_under_way_outlives_the_listener() -> None:
     ],
 )
 async def test_bodies_whose_end_is_not_clear(port: int, head: str, status: bytes) -> None:
-    """What two servers could read in two ways is refused, and nothing behind it is taken for a request."""
+    """A body whose length is ambiguous is refused, and no request is read from behind it."""
     sneaky = f"0\r\n\r\nGET /sneaky HTTP/1.1\r\n{HEAD}\r\n"
 
     answer = await exchange(port, f"POST /echo HTTP/1.1\r\n{HEAD}{head}\r\n\r\n{sneaky}")

@@ -134,7 +134,7 @@ async def test_spec_and_status_are_written_apart(api):
 
 @pytest.mark.parametrize("case", CASES["statuses"])
 async def test_an_impossible_status_is_refused(api, case):
-    """What a scheduler or driver may not say is told with the field that says it."""
+    """A status that a scheduler or driver must not write is refused with the field at fault."""
     assert faults(await write_status(api, case["status"])) == case["faults"]
 
 

@@ -85,7 +85,7 @@ async def test_a_token(api):
     ],
 )
 async def test_a_wrong_request(api, spec, status, message):
-    """What cannot be bound, or ends too soon, is refused in upstream's words."""
+    """A token request with a wrong object or too short a lifetime is refused as upstream does."""
     answer = await api.post(f"{ACCOUNTS}/bot/token", asking(**spec))
 
     assert answer.status == status

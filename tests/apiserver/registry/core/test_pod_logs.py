@@ -53,7 +53,7 @@ LOG_ERRORS = {
 
 
 async def test_mistakes(bench: Bench):
-    """What is asked wrongly is answered in upstream's words."""
+    """A wrong request for a log is answered with upstream's status and message."""
     for target, (code, message) in LOG_ERRORS.items():
         status, text = await bench.read(f"{PODS}/{target}")
         assert status == code, target

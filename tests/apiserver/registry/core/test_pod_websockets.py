@@ -57,7 +57,7 @@ async def test_exec_that_cannot_be(bench: Bench):
 
 
 async def test_attach_to_a_shell(bench: Bench):
-    """What is typed is shown and run; when the shell ends, so does the container."""
+    """Input typed into an attached shell is echoed and run, and the shell's exit ends its container."""
     query = "container=tty&stdin=true&stdout=true&tty=true"
     socket = await bench.socket(f"{PODS}/p/attach?{query}")
     await socket.send(b"\0echo hi\r")
@@ -144,7 +144,7 @@ async def test_an_older_server_refuses_what_it_does_not_know(bench: Bench, monke
 
 
 async def test_a_websocket_takes_the_right_to_create(bench: Bench):
-    """Who may only get is refused, as POST would be."""
+    """A user who may only get pods/exec is refused over a websocket, as over POST."""
     headers = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -43,7 +43,7 @@ async def test_proxies(bench: Bench):
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_proxies_take_every_method(bench: Bench, method: str):
-    """What is behind a pod is reached by the methods of upstream's proxy; only readers are redirected."""
+    """A pod's proxy passes on the methods of upstream's proxy; only GET and HEAD are redirected."""
     answer = await bench.api(method, f"{PODS}/p:80/proxy/a")
     assert answer.status == 200
     assert method == "HEAD" or answer.body["method"] == method
@@ -54,7 +54,7 @@ async def test_proxies_take_every_method(bench: Bench, method: str):
 
 
 async def test_endpoints_lead_to_pods_of_their_namespace_only(bench: Bench):
-    """Who may write endpoints cannot send the server to other namespaces, or to any address."""
+    """A user who writes endpoints cannot lead the server to other namespaces or arbitrary addresses."""
     ip = (await bench.api.get(f"{PODS}/p")).body["status"]["podIP"]
     assert (await bench.api.post("/api/v1/namespaces", {"metadata": {"name": "other"}})).status == 201
     for place, address in (
@@ -74,7 +74,7 @@ async def test_endpoints_lead_to_pods_of_their_namespace_only(bench: Bench):
 
 
 async def test_missing_endpoints_are_told_of_as_the_service(bench: Bench):
-    """What nobody has made endpoints for is a service that is not found, as upstream's store says."""
+    """A proxy request for a service without endpoints is answered that the service is not found."""
     status, text = await bench.read("/api/v1/namespaces/default/services/none/proxy/")
 
     assert (status, json.loads(text)["message"]) == (404, 'services "none" not found')

@@ -68,7 +68,7 @@ async def test_what_is_taken_or_out_of_range_is_refused(api: Caller, spec: dict,
 
 
 async def test_a_dry_run_takes_nothing(api: Caller):
-    """What is free is not looked for: the network's own address, a port behind the last, what others have."""
+    """A dry run allocates no address and no port, so it accepts values that a create would refuse."""
     assert (await api.post(SERVICES, service("first", clusterIP="10.96.7.7"))).status == 201
     dry = f"{SERVICES}?dryRun=All"
     made = await api.post(dry, service("dry", type="NodePort"))
@@ -112,7 +112,7 @@ async def test_the_status_of_a_balancer_goes_with_its_type(api: Caller):
 
 
 async def test_creates_at_the_same_moment(server, api: Caller):
-    """What one service is about to have no other gets, and who asks for it is refused; a failure frees it."""
+    """Services created at once share no address or port, and a failed create frees what it took."""
     server.services.world.entropy.random = lambda: 0.5
     several = [api.post(SERVICES, service(f"s-{n}", type="NodePort")) for n in range(8)]
     wanted = {"type": "NodePort", "node_port": 30555, "clusterIP": "10.96.9.9"}

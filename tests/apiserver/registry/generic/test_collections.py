@@ -14,7 +14,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("body", "why"), UNREADABLE)
 async def test_unreadable_options(api: Caller, body: bytes, why: str):
-    """What the decoder of delete options says is handed on as it is."""
+    """Delete options that cannot be decoded are answered 400 with the decoder's message."""
     await api.post(MAPS, config_map("a"))
     answer = await api("DELETE", f"{MAPS}/a", body)
     assert (answer.status, answer.body["message"]) == (400, why)
@@ -28,7 +28,7 @@ async def test_options_of_any_version(api: Caller):
 
 
 async def test_deleted_collections(api: Caller):
-    """What is answered is the list as it was before, and says what is left of it."""
+    """A deleted collection is answered with the list as it was before, and a token for the rest."""
     for name in ("a", "b", "c"):
         await api.post(MAPS, config_map(name, finalizers=["example.com/f"], labels={"set": "x"}))
     before = await api.get(f"{MAPS}?labelSelector=set%3Dx")

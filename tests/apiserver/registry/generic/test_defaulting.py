@@ -62,7 +62,7 @@ def test_a_pods_requests_follow_its_limits_but_a_templates_do_not() -> None:
 
 
 def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
-    """As SetDefaults_ResourceList does."""
+    """Amounts finer than a thousandth are rounded up, as SetDefaults_ResourceList does."""
     made = defaulted("v1", "Pod", container(resources={"limits": {"cpu": "1500u"}}))
     assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "2m"}
 

@@ -118,7 +118,7 @@ async def test_namespace_ends_in_two_steps(api):
 
 
 async def test_a_namespace_that_nothing_keeps_is_marked_first(api):
-    """Who took its last finalizer away has to delete it twice."""
+    """A namespace without finalizers is marked by the first deletion and removed by the second."""
     await api.post("/api/v1/namespaces", {"metadata": {"name": "bare"}})
     path = "/api/v1/namespaces/bare"
     await api("PUT", f"{path}/finalize", {"metadata": {"name": "bare"}, "spec": {}})

@@ -173,7 +173,7 @@ async def test_fields_depend_on_their_gates(minor: int, on: bool) -> None:
 
 
 async def test_sidecars_are_older_than_rules() -> None:
-    """What makes an init container a sidecar does not go with ContainerRestartRules."""
+    """An init container stays a sidecar without the gate ContainerRestartRules."""
     server = await open_server(34, gates={"ContainerRestartRules": False})
     try:
         sidecar = {"name": "i", "image": "i", "restartPolicy": "Always"}

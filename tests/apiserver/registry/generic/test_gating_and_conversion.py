@@ -128,7 +128,7 @@ def test_fields_that_the_older_version_lacks_are_lost() -> None:
 
 
 def test_an_autoscaler_survives_the_old_version() -> None:
-    """What autoscaling/v1 cannot say travels in annotations."""
+    """Fields that autoscaling/v1 does not have are kept in annotations."""
     cpu = {
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},

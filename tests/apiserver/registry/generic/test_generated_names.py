@@ -52,7 +52,7 @@ async def test_when_all_are_taken(minor, attempts):
 
 
 async def test_mutating_admission_is_asked_once(server, api, tmp_path):
-    """What a webhook adds is kept by every attempt, and added once; validating admission sees each."""
+    """Each try at a generated name keeps a webhook's patch, applied once; validation sees each try."""
     async with hook_server(tmp_path) as hook:
         hook.answer = lambda review: patch(review, {"op": "add", "path": "/data", "value": {"n": "1"}})
         rule = {

@@ -54,13 +54,13 @@ def causes(answer: Any) -> list[str]:
     ],
 )
 async def test_new_metadata(api: Caller, metadata: dict[str, Any], expected: str) -> None:
-    """What is wrong with the metadata of a new object is told once."""
+    """Each fault in the metadata of a new object is reported once."""
     answer = await api.post(MAPS, {"metadata": {"name": "a", **metadata}})
     assert causes(answer) == [expected if expected.startswith("metadata") else f"metadata.{expected}"]
 
 
 async def test_rules_of_built_in_kinds_come_last(api: Caller) -> None:
-    """That a finalizer is no standard one only a kind's own rules say: those of config maps look twice."""
+    """A finalizer without a domain is reported by the rules of config maps, after all other faults."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     expected = f'metadata.finalizers[0]: Invalid value: "plain": {text}'
     assert causes(await api.post(MAPS, config_map("a", finalizers=["plain"]))) == [expected]
@@ -89,7 +89,7 @@ async def test_rules_of_built_in_kinds_come_last(api: Caller) -> None:
     ],
 )
 async def test_options(api: Caller, query: str, expected: str) -> None:
-    """What options may be is said as upstream does."""
+    """Options with invalid values are refused with upstream's messages."""
     assert causes(await api.post(f"{MAPS}?{query}", config_map("a"))) == [expected]
 
 

@@ -76,7 +76,7 @@ async def test_validating_policies_of_old_releases(opened: Open) -> None:
 
 
 async def test_mutating_policies_follow_their_gate(opened: Open) -> None:
-    """What 1.36 stores works in 1.37 and, with the gate on, in 1.35; with its gate off it does nothing."""
+    """A policy of 1.36 works in 1.37, and in 1.35 with its gate on; with the gate off it does nothing."""
     new, newest, old = await opened(36), await opened(37), await opened(35)
     config = {"admissionregistration.k8s.io/v1beta1": True}
     asked = await opened(35, gates={"MutatingAdmissionPolicy": True}, runtime_config=config)

@@ -54,7 +54,7 @@ RULES = [
 
 @pytest.mark.parametrize(("path", "obj", "why"), RULES)
 async def test_rules(api: Caller, path: str, obj: dict[str, Any], why: str) -> None:
-    """What is wrong with a new class is said where it is."""
+    """A fault in a new class is reported with its field."""
     answer = await api.post(path, obj)
 
     assert answer.status == 422, answer.body
@@ -75,7 +75,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("path", "obj", "change", "why"), CHANGES)
 async def test_changes(api: Caller, path: str, obj: dict[str, Any], change: dict[str, Any], why: str) -> None:
-    """What a class stands for stays."""
+    """The fields that define a class cannot be changed."""
     assert (await api.post(path, obj)).status == 201
 
     answer = await api.patch(f"{path}/x", change)

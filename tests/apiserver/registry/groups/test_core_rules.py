@@ -40,14 +40,14 @@ def test_a_new_object(kind: str, row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", ROWS["bases"])
 def test_the_plain_object_is_right(kind: str) -> None:
-    """What the rows start from has no fault at any minor."""
+    """The valid object that the rows start from has no faults at any minor."""
     for minor in (28, 31, 33, 34, 35, 36):
         assert rules(kind, minor).faults(ROWS["bases"][kind]["object"]) == []
 
 
 @pytest.mark.parametrize("row", _numbered("changes"))
 def test_a_change(row: dict[str, Any]) -> None:
-    """What may not change is told, before the difference that the texts may end in."""
+    """A change of an immutable field is refused with a message that begins as upstream's."""
     kind = row["kind"]
     faults = rules(kind).change_faults(whole(kind, row), row["change"], row.get("status"))
 
@@ -58,13 +58,13 @@ def test_a_change(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", _numbered("statuses"))
 def test_a_status(row: dict[str, Any]) -> None:
-    """What a status may not say is told."""
+    """A status with forbidden values or changes is refused."""
     kind = row["kind"]
     assert rules(kind).status_faults(whole(kind, {}), row["new"], row["old"]) == row["faults"]
 
 
 @pytest.mark.parametrize("row", _numbered("warnings"))
 def test_warnings(row: dict[str, Any]) -> None:
-    """What is allowed but doubtful is warned of."""
+    """An object that is valid but doubtful gets a warning."""
     kind = row["kind"]
     assert rules(kind).warnings(whole(kind, row)) == row["warnings"]

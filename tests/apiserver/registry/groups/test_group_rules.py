@@ -29,7 +29,7 @@ async def test_new_objects(api: Caller) -> None:
 
 
 async def test_changes(api: Caller) -> None:
-    """What may not change is said."""
+    """A change of an immutable field is refused."""
     for row in ROWS["changed"]:
         made = await api.post(row["path"], {"metadata": {"name": "x"}, **row["object"]})
         assert made.status == 201, made.body
@@ -71,7 +71,7 @@ async def test_status_of_an_ingress(api: Caller) -> None:
 
 
 async def test_warnings(api: Caller) -> None:
-    """What is accepted but unwise is warned of."""
+    """An ingress with the deprecated class annotation is accepted with a warning."""
     annotated = {"name": "x", "annotations": {"kubernetes.io/ingress.class": "nginx"}}
     answer = await api.post(INGRESSES, {"metadata": annotated, "spec": {"defaultBackend": BACKEND}})
     instead = "please use 'spec.ingressClassName' instead"

@@ -21,7 +21,7 @@ def access(kind: str, **spec) -> dict:
 
 
 async def test_a_namespace_that_is_not_there(api):
-    """Whether somebody may do something in a namespace is answered without telling whether it is there."""
+    """An access review in a missing namespace is answered without saying that the namespace is missing."""
     target = "/apis/authorization.k8s.io/v1/namespaces/nowhere/localsubjectaccessreviews"
     spec = {"user": "u", "resourceAttributes": {"namespace": "nowhere", "verb": "get", "resource": "pods"}}
     answer = await api.post(target, {"metadata": {"namespace": "nowhere"}, "spec": spec})
@@ -115,7 +115,7 @@ async def test_may_they(api, user, what, allowed):
     ],
 )
 async def test_a_wrong_question(api, path, kind, spec, message):
-    """What cannot be decided is 422; the kind is missing from the text, as upstream."""
+    """A review that cannot be decided is answered 422; the message lacks the kind, as upstream."""
     answer = await api.post(path, access(kind, **spec))
 
     assert answer.status == 422

@@ -111,7 +111,7 @@ async def test_no_masters(api):
 
 
 async def test_approval(api, server):
-    """Who may approve for the signer adds a decision, once; times are filled in."""
+    """A user who may approve for the signer adds one decision, and the server fills in its times."""
     made = (await api.post(REQUESTS, asking())).body
     decided = {**made, "status": {"conditions": [condition("Approved")]}}
     bob = Caller(server, Peer("bob", ()))
@@ -135,7 +135,7 @@ async def test_approval(api, server):
 
 
 async def test_signing(api, server):
-    """Who may sign for the signer sets the certificate, once; a decision is not theirs."""
+    """A user who may sign for the signer sets the certificate, once, but cannot add a decision."""
     made = (await api.post(REQUESTS, asking())).body
     eve = Caller(server, Peer("eve", ()))
     await grant(api, "eve", "sign", CLIENT)

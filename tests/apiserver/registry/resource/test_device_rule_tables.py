@@ -292,7 +292,7 @@ def policy(minor: int = 36, value: str = "10", gates: Any = None, **fields: Any)
     ],
 )  # fmt: skip
 def test_request_policies(given: Any, wanted: list[str]) -> None:
-    """Which amounts of a shared device's capacity may be asked for."""
+    """A request policy for a shared device's capacity is refused if its amounts contradict each other."""
     assert policy(**given) == [f"{POLICY}{text}" for text in wanted]
 
 
@@ -353,7 +353,7 @@ def test_claim_statuses(minor: int, status: Any, wanted: list[str]) -> None:
 
 
 def test_repeated_devices_and_users() -> None:
-    """Where a repeat is told depends on the minor; names with slashes are shown without quotes."""
+    """A repeated entry is reported at a path that depends on the minor; names with slashes have no quotes."""
     status = {"allocation": {"devices": {"results": [RESULT]}}, "devices": [DEVICE, DEVICE]}
     assert status_faults(36, status) == ["status.devices[1]: Duplicate value: d/p/x"]
     assert status_faults(33, status) == ["status.devices[1].deviceID: Duplicate value: d/p/x"]
@@ -373,7 +373,7 @@ def test_nobody_joins_a_claim_that_goes() -> None:
 
 
 def test_device_classes() -> None:
-    """What did not change counts as stored; since 1.37 such selectors are not even compiled."""
+    """Unchanged selectors of a device class count as stored; since 1.37 they are not compiled again."""
     bad = {"selectors": [{"cel": {"expression": "nope"}}]}
     assert len(class_errors(bad, None, rules_of(36))) == 1
     assert len(class_errors(bad, bad, rules_of(36))) == 1

@@ -24,7 +24,7 @@ def test_annotations_that_are_fields_are_left_out():
 
 
 def test_annotations_of_other_kinds_stay():
-    """What is a field of one kind is an annotation of all others."""
+    """An annotation that one kind shows as a field stays an annotation of all other kinds."""
     kept = {"name": "x", "annotations": {_TEMPLATE: "1"}}
 
     assert _shown("apps/v1", "StatefulSet", {_TEMPLATE: "1"}) == kept

@@ -68,7 +68,7 @@ def test_flow_schemas_come_in_the_order_they_are_tried():
 
 
 def test_a_scale_has_its_own_columns():
-    """What the scale subresource answers is not printed as its resource."""
+    """A scale subresource is printed with columns of its own, not with those of its resource."""
     scale = {"kind": "Scale", "metadata": {"name": "x"}, "spec": {"replicas": 3}, "status": {"replicas": 2}}
     made = tables.render(resource("apps/v1", "Deployment"), [scale], now=NOW, metadata={})
     names = [column["name"] for column in made["columnDefinitions"]]
