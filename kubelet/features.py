@@ -84,6 +84,7 @@ class KubeletFeatures:
     dra_lists_skipped: bool  # claims that a driver need not prepare, in answers and checkpoint
     dra_reports_health: bool  # in pods' statuses, of devices of claims
     dra_publishes_slices: bool  # drivers do, through the API; before, their own controllers allocate
+    dra_asks_for_resources: bool  # 1.30: drivers tell the kubelet, which publishes slices
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
@@ -135,6 +136,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dra_lists_skipped=minor >= 37,
         dra_reports_health=gate("ResourceHealthStatus") and minor >= 34,
         dra_publishes_slices=gate("DynamicResourceAllocation") and minor >= 31,
+        dra_asks_for_resources=gate("DynamicResourceAllocation") and minor == 30,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
     from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
     from kubeskew.kubelet.dra.health import HealthMonitor
+    from kubeskew.kubelet.dra.node_resources import NodeResources
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 log = logging.getLogger(__name__)
@@ -32,14 +33,16 @@ class DRAPluginHandler:
         rules: ServiceRules,
         connect: "Callable[[str, str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin]",
         health: "HealthMonitor | None",
+        resources: "NodeResources | None" = None,
     ) -> None:
         """`connect` makes the plugin of a driver, an endpoint and a service; without `health` no health is
-        followed."""
+        followed, and without `resources` no driver is asked for named resources."""
         self._plugins = plugins
         self._wiper = wiper
         self._rules = rules
         self._connect = connect
         self._health = health
+        self._resources = resources
         self._sockets: dict[tuple[str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin] = {}
         self._tasks: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
 
@@ -64,11 +67,15 @@ class DRAPluginHandler:
         for task in tasks:
             task.add_done_callback(_tell_failure)
         self._tasks[name, endpoint] = tasks
+        if self._resources is not None:
+            self._resources.add_plugin(name, plugin.channel)
         log.info("registered driver %s at %s: %s", name, endpoint, service)
         self._sync(name)
 
     async def deregister(self, name: str, endpoint: str) -> None:
         if (name, endpoint) in self._sockets:
+            if self._resources is not None:
+                self._resources.remove_plugin(name)
             await self._drop(name, endpoint)
             log.info("driver %s at %s left", name, endpoint)
             self._sync(name)

@@ -17,6 +17,7 @@ from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, health_rul
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
+from kubeskew.kubelet.dra.node_resources import NodeResources
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.features import KubeletFeatures
@@ -74,12 +75,16 @@ class NodeDRA:
         health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
         asks = health_rules_for(world.version) if features.dra_reports_health else None
         self._asks_health = asks is not None
+        self._resources: NodeResources | None = None
+        if features.dra_asks_for_resources:
+            self._resources = NodeResources(client, world.clock, self._refs.slices, config.name)
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
             rules_for(world.version),
             self._connect,
             HealthMonitor(health, world.clock, asks, self._tell_health) if asks else None,
+            self._resources,
         )
         self._manager: DRAManager | ClassicDRAManager | DraftedDRAManager | None = None
         if self._takes_plugins and self._drafted:
@@ -150,7 +155,9 @@ class NodeDRA:
             raise CheckpointError(self._texts.checkpoint.format(error=error)) from error
 
     def start(self) -> None:
-        """Wipes the slices of earlier drivers, before plugins register."""
+        """Wipes the slices of earlier drivers, before plugins register; 1.30 begins to publish."""
+        if self._resources is not None:
+            self._resources.start()
         if self._offers_slices:
             self._wiping = asyncio.create_task(self._wipe(), name=f"DRA wipe of {self._config.name}")
 
@@ -165,6 +172,8 @@ class NodeDRA:
         if self._wiping is not None:
             self._wiping.cancel()
             await asyncio.gather(self._wiping, return_exceptions=True)
+        if self._resources is not None:
+            await self._resources.stop()
         await self._handler.stop()
         await self.wiper.stop()
 

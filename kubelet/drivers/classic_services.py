@@ -6,20 +6,22 @@ one more.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import grpc
 import orjson
 from grpc import aio
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims, variable
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.protocols import dra_classic
 from kubeskew.kubelet.protocols.dra_classic import ClassicService
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+from kubeskew.kubelet.protocols.named_resources import response_of
 
 
 def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
@@ -28,15 +30,25 @@ def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
     if library.minor == 27:
         known = [dra_classic.V1ALPHA2]
     elif library.minor >= 28:
-        known = [dra_classic.V1ALPHA2, dra_classic.V1ALPHA3]
+        newest = dra_classic.V1ALPHA3_OF_1_30 if library.minor >= 30 else dra_classic.V1ALPHA3
+        known = [dra_classic.V1ALPHA2, newest]
     return [service for service in known if not apis or service.name in apis]
 
 
 class ClassicServices:
     """Answers for one node. `switches` is asked for anew with each call."""
 
-    def __init__(self, driver: str, claims: PreparedClaims, calls: CallLog) -> None:
+    def __init__(
+        self,
+        driver: str,
+        claims: PreparedClaims,
+        calls: CallLog,
+        resources: Callable[[], Sequence[Object] | None] = lambda: None,
+    ) -> None:
+        """`resources` returns the named resources, one entry per slice; None if the driver tells none."""
         self.switches = Switches()
+        self._resources = resources
+        self._turned = asyncio.Event()
         self._driver = driver
         self._claims = claims
         self._calls = calls
@@ -46,7 +58,14 @@ class ClassicServices:
         for service in services:
             self._serve(server, service)
 
+    def tell(self) -> None:
+        """Tells the kubelet the named resources again, if they changed."""
+        turned, self._turned = self._turned, asyncio.Event()
+        turned.set()
+
     def _serve(self, server: aio.Server, service: ClassicService) -> None:
+        if service.tells_resources:
+            dra_classic.NODE_RESOURCES.serve(server, self._list_and_watch)
         handle = {
             ("prepare", True): self._prepare_all,
             ("unprepare", True): self._unprepare_all,
@@ -60,6 +79,19 @@ class ClassicServices:
                 return await answer(request, method)
 
             method.serve(server, called)
+
+    async def _list_and_watch(self, _: Any) -> AsyncIterator[Any]:
+        """Yields all named resources at once, and again whenever they change."""
+        last = None
+        while True:
+            turned, resources = self._turned, self._resources()
+            if resources is None:
+                text = "method NodeListAndWatchResources not implemented"
+                raise RpcError(UNIMPLEMENTED, text)
+            if resources != last:
+                yield response_of(resources)
+                last = resources
+            await turned.wait()
 
     async def _prepare_one(self, request: Any, method: Any) -> Any:
         ref = ClaimRef(request.namespace, request.claim_name, request.claim_uid)

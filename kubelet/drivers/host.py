@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import grpc
+
 from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.component import ComponentContext
@@ -15,6 +17,7 @@ from kubeskew.kubelet.drivers import server_versions
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
+from kubeskew.kubelet.drivers.named_resources import named_resources_of
 from kubeskew.kubelet.drivers.offering import health_of, pools_of
 from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
@@ -22,6 +25,7 @@ from kubeskew.kubelet.drivers.publishing import SlicePublisher
 from kubeskew.kubelet.drivers.reloading import follow
 from kubeskew.kubelet.drivers.services import DeviceHealth, DriverServices
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
+from kubeskew.kubelet.protocols.errors import RpcError
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ class NodeDriver:
             *(ctx.world.clock, self.claims, host.get_claim, self._health, node.switches),
             CallLog(data, ctx.world.clock),
             host.find_claim,
+            self._named_resources,
         )
         self._driver, self._library = driver, ctx.options.emulated_version
         self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets
@@ -83,6 +88,15 @@ class NodeDriver:
             "shown": bool(shown),
             "prepared": self.claims.all(),
         }
+
+    def _named_resources(self) -> list[Object] | None:
+        """Returns what 1.30's kubelet publishes; None if a controller allocates, which needs no slices."""
+        if self.node.controller is not None:
+            return None
+        try:
+            return named_resources_of(self._driver, self.node, self._library)
+        except (ProfileError, KeyError, TypeError) as error:
+            raise RpcError(grpc.StatusCode.UNKNOWN, f"cannot make the devices: {error}") from error
 
     def _health(self) -> list[DeviceHealth]:
         return [*health_of(self.node, self._host.pools)]

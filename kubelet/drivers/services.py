@@ -58,10 +58,12 @@ class DriverServices:
         switches: Switches,
         calls: CallLog,
         allocated: FindClaim = no_claim,
+        resources: Callable[[], Sequence[Object] | None] = lambda: None,
     ) -> None:
-        """`allocated` finds the claim of a UID, for kubelets that name no more (KEP-3063 as drafted)."""
+        """`allocated` finds the claim of a UID, for kubelets that name no more (KEP-3063 as drafted);
+        `resources` returns what 1.30's kubelet is told of named resources."""
         self.claims = claims
-        self.classic = ClassicServices(claims.driver, claims, calls)
+        self.classic = ClassicServices(claims.driver, claims, calls, resources)
         self.drafted = DraftedServices(claims, allocated, calls)
         self.classic.switches = self.drafted.switches = switches
         self._calls = calls
@@ -78,7 +80,8 @@ class DriverServices:
         self.tell()
 
     def tell(self) -> None:
-        """Reports health again."""
+        """Reports health and named resources again."""
+        self.classic.tell()
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 

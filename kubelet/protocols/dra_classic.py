@@ -1,20 +1,22 @@
 """The service of a DRA driver on a node, in the versions that kubelets of 1.26 to 1.30 call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.calling import Streaming, Unary
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
 
 
 @dataclass(frozen=True)
 class ClassicService:
-    """One version: its two methods, and whether they take all claims at once."""
+    """One version: its two methods, whether they take all claims at once, and whether a stream tells of named
+    resources."""
 
     name: str
     prepare: Unary[Any, Any]
     unprepare: Unary[Any, Any]
     batches: bool
+    tells_resources: bool = False
 
 
 V1ALPHA1 = ClassicService(
@@ -65,6 +67,13 @@ V1ALPHA3 = ClassicService(
     ),
     batches=True,
 )
+NODE_RESOURCES: Streaming[Any, Any] = Streaming(
+    "v1alpha3.Node",
+    "NodeListAndWatchResources",
+    messages.NodeListAndWatchResourcesRequest,
+    messages.NodeListAndWatchResourcesResponse,
+)
+V1ALPHA3_OF_1_30 = replace(V1ALPHA3, tells_resources=True)
 
 
 def structured_messages(handle: dict[str, Any]) -> list[Any]:

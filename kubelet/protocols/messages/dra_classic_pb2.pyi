@@ -155,3 +155,77 @@ class NodeUnprepareResourcesResponse(_message.Message):
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.MessageMap[str, NodeUnprepareResourceResponse]
     def __init__(self, claims: _Optional[_Mapping[str, NodeUnprepareResourceResponse]] = ...) -> None: ...
+
+class NodeListAndWatchResourcesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NodeListAndWatchResourcesResponse(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[ResourceModel]
+    def __init__(self, resources: _Optional[_Iterable[_Union[ResourceModel, _Mapping]]] = ...) -> None: ...
+
+class ResourceModel(_message.Message):
+    __slots__ = ("named_resources",)
+    NAMED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    named_resources: NamedResourcesResources
+    def __init__(self, named_resources: _Optional[_Union[NamedResourcesResources, _Mapping]] = ...) -> None: ...
+
+class NamedResourcesResources(_message.Message):
+    __slots__ = ("instances",)
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    instances: _containers.RepeatedCompositeFieldContainer[NamedResourcesInstance]
+    def __init__(self, instances: _Optional[_Iterable[_Union[NamedResourcesInstance, _Mapping]]] = ...) -> None: ...
+
+class NamedResourcesInstance(_message.Message):
+    __slots__ = ("name", "attributes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    attributes: _containers.RepeatedCompositeFieldContainer[NamedResourcesAttribute]
+    def __init__(self, name: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[NamedResourcesAttribute, _Mapping]]] = ...) -> None: ...
+
+class NamedResourcesAttribute(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: NamedResourcesAttributeValue
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[NamedResourcesAttributeValue, _Mapping]] = ...) -> None: ...
+
+class NamedResourcesAttributeValue(_message.Message):
+    __slots__ = ("bool", "string", "quantity", "int", "int_slice", "string_slice", "version")
+    BOOL_FIELD_NUMBER: _ClassVar[int]
+    STRING_FIELD_NUMBER: _ClassVar[int]
+    QUANTITY_FIELD_NUMBER: _ClassVar[int]
+    INT_FIELD_NUMBER: _ClassVar[int]
+    INT_SLICE_FIELD_NUMBER: _ClassVar[int]
+    STRING_SLICE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    bool: bool
+    string: str
+    quantity: Quantity
+    int: int
+    int_slice: NamedResourcesIntSlice
+    string_slice: NamedResourcesStringSlice
+    version: str
+    def __init__(self, bool: _Optional[bool] = ..., string: _Optional[str] = ..., quantity: _Optional[_Union[Quantity, _Mapping]] = ..., int: _Optional[int] = ..., int_slice: _Optional[_Union[NamedResourcesIntSlice, _Mapping]] = ..., string_slice: _Optional[_Union[NamedResourcesStringSlice, _Mapping]] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Quantity(_message.Message):
+    __slots__ = ("string",)
+    STRING_FIELD_NUMBER: _ClassVar[int]
+    string: str
+    def __init__(self, string: _Optional[str] = ...) -> None: ...
+
+class NamedResourcesIntSlice(_message.Message):
+    __slots__ = ("ints",)
+    INTS_FIELD_NUMBER: _ClassVar[int]
+    ints: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ints: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class NamedResourcesStringSlice(_message.Message):
+    __slots__ = ("strings",)
+    STRINGS_FIELD_NUMBER: _ClassVar[int]
+    strings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, strings: _Optional[_Iterable[str]] = ...) -> None: ...

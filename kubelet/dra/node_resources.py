@@ -1,0 +1,228 @@
+"""Publishes the named resources that drivers tell 1.30's kubelet, as ResourceSlices of its node.
+
+Source: pkg/kubelet/cm/dra/plugin/noderesources.go, 1.30. A driver sends all its resources at once, one entry
+per slice; slices that say the same stay, others are updated before new ones are made, and the rest is
+deleted. So are the slices of drivers that are not registered, also those an earlier kubelet left.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import NODES, Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
+
+if TYPE_CHECKING:
+    from kubeskew.kubelet.protocols.calling import Channel
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 5.0  # until a stream that failed is opened again
+_RESYNC_SECONDS = 600.0
+_COMMON_FIELDS = {"apiVersion", "kind", "metadata", "nodeName", "driverName"}
+
+
+@dataclass(slots=True, eq=False)
+class _ActivePlugin:
+    """Holds what a registered driver told last, and the task that reads its stream."""
+
+    resources: list[Object] = field(default_factory=list)
+    monitoring: asyncio.Task[None] | None = None
+
+
+class NodeResources:
+    """Keeps the slices of a node as its drivers tell: `start`, `add_plugin`, `remove_plugin`, `stop`."""
+
+    def __init__(self, client: APIClient, clock: Clock, slices: Ref, node_name: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._slices = slices
+        self._node_name = node_name
+        self._plugins: dict[str, _ActivePlugin] = {}
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._informer = Informer(client, slices, clock, "", f"nodeName={node_name}")
+        self._informer.add_handler(self._changed, lambda _old, new: self._changed(new), self._changed)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begins to sync; drivers that are not registered yet lose their slices."""
+        self._informer.start()
+        name = f"named resources of {self._node_name}"
+        self._tasks = [
+            asyncio.create_task(self._work(), name=name),
+            asyncio.create_task(self._resync(), name=f"{name}: resync"),
+        ]
+
+    def add_plugin(self, driver: str, channel: "Channel") -> None:
+        """Reads the resources of a driver that registered, once more if it did so before."""
+        self._cancel(self._plugins.get(driver))
+        plugin = self._plugins[driver] = _ActivePlugin()
+        self._queue.add(driver)
+        monitoring = self._monitor(plugin, driver, channel)
+        plugin.monitoring = asyncio.create_task(monitoring, name=f"named resources of {driver}")
+
+    def remove_plugin(self, driver: str) -> None:
+        """Deletes the slices of a driver that left."""
+        plugin = self._plugins.pop(driver, None)
+        if plugin is not None:
+            self._cancel(plugin)
+            self._queue.add(driver)
+
+    async def stop(self) -> None:
+        """Stops reading and writing; slices stay as they are."""
+        self._queue.shut_down()
+        tasks = [*self._tasks, *(p.monitoring for p in self._plugins.values() if p.monitoring is not None)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._informer.stop()
+
+    @staticmethod
+    def _cancel(plugin: _ActivePlugin | None) -> None:
+        if plugin is not None and plugin.monitoring is not None:
+            plugin.monitoring.cancel()
+
+    def _changed(self, obj: Object) -> None:
+        self._queue.add(obj["driverName"])
+
+    # -- streams
+
+    async def _monitor(self, plugin: _ActivePlugin, driver: str, channel: "Channel") -> None:
+        """Takes what the driver tells until it ends the stream or does not serve it; tries again after
+        other errors."""
+        from kubeskew.kubelet.protocols.dra_classic import NODE_RESOURCES
+        from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+        from kubeskew.kubelet.protocols.named_resources import models_of
+
+        while True:
+            try:
+                async for response in NODE_RESOURCES.call(channel, NODE_RESOURCES.request()):
+                    plugin.resources = models_of(response)
+                    self._queue.add(driver)
+            except RpcError as error:
+                if error.code is UNIMPLEMENTED:
+                    log.info("driver %s does not report node resources", driver)
+                    return
+                log.error("Reading node resources from gRPC stream failed: driver %s: %s", driver, error)
+            else:
+                log.info("driver %s closed the stream of its node resources", driver)
+                return
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    # -- slices
+
+    async def _resync(self) -> None:
+        while True:
+            await self._clock.sleep(_RESYNC_SECONDS)
+            for obj in self._informer.list():
+                self._changed(obj)
+
+    async def _work(self) -> None:
+        await self._informer.synced()
+        while True:
+            try:
+                driver = await self._queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._sync(driver)
+            except (StatusError, *CONNECTION_ERRORS) as error:
+                log.error("processing driver %s: %s", driver, error)
+                self._queue.add_rate_limited(driver)
+            except Exception:
+                log.exception("processing driver %s", driver)
+                self._queue.add_rate_limited(driver)
+            else:
+                self._queue.forget(driver)
+            finally:
+                self._queue.done(driver)
+
+    async def _sync(self, driver: str) -> None:
+        """Writes what is to change. Raises StatusError or a connection's error."""
+        plugin = self._plugins.get(driver)
+        wanted = plugin.resources if plugin is not None else []
+        stored = [obj for obj in self._informer.list() if obj["driverName"] == driver]
+        missing, obsolete = compare(wanted, stored)
+        for model in missing:
+            if obsolete:
+                old = obsolete.pop()
+                kept = {key: value for key, value in old.items() if key in _COMMON_FIELDS}
+                await self._client.update(self._slices, {**kept, **model})
+            else:
+                await self._create(driver, model)
+        for old in obsolete:
+            await self._delete(old["metadata"]["name"])
+
+    async def _create(self, driver: str, model: Object) -> None:
+        node = await self._client.get(NODES, self._node_name)
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": self._node_name,
+            "uid": node["metadata"]["uid"],
+            "controller": True,
+        }
+        body = {
+            "apiVersion": self._slices.api_version,
+            "kind": self._slices.kind,
+            "metadata": {"generateName": f"{self._node_name}-{driver}-", "ownerReferences": [owner]},
+            "nodeName": self._node_name,
+            "driverName": driver,
+            **model,
+        }
+        await self._client.create(self._slices, body)
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self._client.delete(self._slices, name)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+
+def compare(wanted: Sequence[Object], stored: Sequence[Object]) -> tuple[list[Object], list[Object]]:
+    """Returns the entries that no slice holds, and the slices that hold none, by name.
+
+    Quantities count by amount, as upstream's semantic equality has it. Two slices that hold the same entry
+    both stay, as upstream.
+    """
+    meanings = [_meaning(model) for model in wanted]
+    found: set[int] = set()
+    obsolete = []
+    for obj in sorted(stored, key=lambda obj: str(obj["metadata"]["name"])):
+        meaning = _meaning({key: value for key, value in obj.items() if key not in _COMMON_FIELDS})
+        if meaning in meanings:
+            found.add(meanings.index(meaning))
+        else:
+            obsolete.append(obj)
+    return [model for index, model in enumerate(wanted) if index not in found], obsolete
+
+
+def _meaning(model: Object) -> Object:
+    """Returns the entry with amounts in place of their texts, and without what is empty."""
+    resources = model.get("namedResources")
+    if resources is None:
+        return {}
+    return {
+        "instances": [
+            (instance["name"], [_attribute(each) for each in instance.get("attributes") or ()])
+            for instance in resources.get("instances") or ()
+        ]
+    }
+
+
+def _attribute(attribute: Object) -> Object:
+    if "quantity" not in attribute:
+        return attribute
+    try:
+        return {**attribute, "quantity": Quantity.parse(str(attribute["quantity"]))}
+    except QuantityError:  # the server will refuse it
+        return attribute

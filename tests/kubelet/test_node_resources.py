@@ -1,0 +1,266 @@
+"""1.30's kubelet publishes the named resources that drivers tell it, over real sockets."""
+
+import contextlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from fake_server import FakeServer
+from until import until
+
+from kubeskew.apimachinery.client.refs import NODES, dra_refs
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra import node_resources
+from kubeskew.kubelet.dra.node_resources import NodeResources, compare
+from kubeskew.kubelet.drivers.call_log import CallLog
+from kubeskew.kubelet.drivers.claims import PreparedClaims
+from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
+from kubeskew.kubelet.drivers.named_resources import named_resources_of
+from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.settings import Directories, DriverNode
+from kubeskew.kubelet.protocols import calling
+from kubeskew.kubelet.protocols.named_resources import models_of, response_of
+
+DRIVER, OTHER = "gpu.example.com", "nic.example.com"
+SLICES = dra_refs(Version(30)).slices
+
+
+def model(*names, **attribute):
+    attributes = {"attributes": [{"name": "a", **attribute}]} if attribute else {}
+    return {"namedResources": {"instances": [{"name": name, **attributes} for name in names]}}
+
+
+class Node:
+    """What publishes, a driver with what it tells, and a server in memory."""
+
+    def __init__(self, directory):
+        clock = SystemClock()
+        self.server = FakeServer(clock, SeededEntropy(1))
+        self.client = self.server.client()
+        self.resources = NodeResources(self.client, clock, SLICES, "node-1")
+        self.told = [model("a", "b")]
+        claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
+        self.services = ClassicServices(DRIVER, claims, CallLog(directory, clock), lambda: self.told)
+        self.socket = directory / "d.sock"
+        self.channel = calling.channel_to(str(self.socket))
+
+    async def serve(self, library=30):
+        grpc = calling.new_server()
+        self.services.serve(grpc, services_of(Version(library), ()))
+        calling.listen(grpc, self.socket)
+        await grpc.start()
+        return grpc
+
+    def tell(self, *models):
+        self.told = list(models)
+        self.services.tell()
+
+    async def slices(self):
+        return (await self.client.list(SLICES))["items"]
+
+    async def published(self, *names):
+        """Waits until the slices hold just these instances, and returns the slices."""
+
+        async def holds():
+            slices = await self.slices()
+            found = [[entry["name"] for entry in obj["namedResources"]["instances"]] for obj in slices]
+            return sorted(found) == sorted(map(list, names)) and (slices or True)
+
+        return await until(holds)
+
+    async def stored(self, name, driver, body, node="node-1"):
+        slice_ = {"metadata": {"name": name}, "nodeName": node, "driverName": driver, **body}
+        await self.client.create(SLICES, slice_)
+
+
+@pytest.fixture
+async def node():
+    """A registered node, nothing published yet."""
+    async with contextlib.AsyncExitStack() as stack:
+        made = Node(Path(stack.enter_context(TemporaryDirectory())))
+        await made.client.create(NODES, {"metadata": {"name": "node-1"}})
+        server = await made.serve()
+        stack.push_async_callback(server.stop, 0)
+        stack.push_async_callback(made.channel.close)
+        stack.push_async_callback(made.resources.stop)
+        yield made
+
+
+@pytest.mark.asyncio
+async def test_a_slice_is_the_nodes_own(node):
+    """A slice has a generated name, node, driver, and the node as its owner."""
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.channel)
+    [slice_] = await node.published("ab")
+
+    [owner] = slice_["metadata"]["ownerReferences"]
+    uid = (await node.client.get(NODES, "node-1"))["metadata"]["uid"]
+    assert slice_["metadata"]["name"].startswith(f"node-1-{DRIVER}-")
+    assert (slice_["nodeName"], slice_["driverName"]) == ("node-1", DRIVER)
+    assert owner == {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": uid, "controller": True}
+
+
+@pytest.mark.asyncio
+async def test_slices_follow_the_driver(node):
+    """What is told anew is updated in place, more is created, less is deleted."""
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.channel)
+    [first] = await node.published("ab")
+    node.tell(model("c"))
+    [second] = await node.published("c")
+    node.tell(model("c"), model("d"))
+    await node.published("c", "d")
+    node.tell()
+    await node.published()
+
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+@pytest.mark.asyncio
+async def test_slices_of_a_driver_that_left_are_deleted(node):
+    """Those of others' nodes stay."""
+    await node.stored("foreign", DRIVER, model("x"), node="node-2")
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.channel)
+    await node.published("ab", "x")
+    node.resources.remove_plugin(DRIVER)
+    await node.published("x")
+
+
+@pytest.mark.asyncio
+async def test_slices_that_an_earlier_kubelet_left_are_deleted(node):
+    """At the start no driver is registered, so that none has slices."""
+    await node.stored("old", OTHER, model("x"))
+    node.resources.start()
+    await node.published()
+
+
+@pytest.mark.asyncio
+async def test_what_others_change_is_mended(node):
+    """A slice that somebody deleted or changed is put right."""
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.channel)
+    [slice_] = await node.published("ab")
+    await node.client.update(SLICES, {**slice_, **model("z")})
+    await node.published("ab")
+    await node.client.delete(SLICES, slice_["metadata"]["name"])
+    await node.published("ab")
+
+
+@pytest.mark.asyncio
+async def test_a_failed_write_is_tried_again(node):
+    """A server that refuses twice has the slice in the end."""
+    refused = []
+
+    def outage(request):
+        if request.method == "POST" and "resourceslices" in request.target and len(refused) < 2:
+            refused.append(request)
+            return ConnectionResetError("no")
+        return None
+
+    node.server.outage = outage
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.channel)
+    await node.published("ab")
+    assert len(refused) == 2
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("library", [29, 30])
+async def test_drivers_without_named_resources_are_asked_once(node, library):
+    """A driver that lacks the method, or says that it does, is not asked again."""
+    node.told = None
+    other = node.socket.with_name("other.sock")
+    node.socket = other
+    server = await node.serve(library)
+    channel = calling.channel_to(str(other))
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, channel)
+    await until(node.resources._plugins[DRIVER].monitoring.done, 3)
+    await channel.close()
+    await server.stop(0)
+    assert await node.slices() == []
+
+
+@pytest.mark.asyncio
+async def test_a_stream_that_broke_is_opened_again(node, monkeypatch):
+    """Slices stay while the driver is away without leaving, and follow it once it is back."""
+    monkeypatch.setattr(node_resources, "_RETRY_SECONDS", 0.05)
+    node.socket = node.socket.with_name("again.sock")
+    server = await node.serve()
+    channel = calling.channel_to(str(node.socket))
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, channel)
+    [slice_] = await node.published("ab")
+    await server.stop(0)
+    node.told = [model("c")]
+    node.socket.unlink(missing_ok=True)
+    server = await node.serve()
+    [again] = await node.published("c")
+    await channel.close()
+    await server.stop(0)
+    assert again["metadata"]["uid"] == slice_["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"quantity": "1Gi"},
+        {"bool": False},
+        {"int": 0},
+        {"intSlice": {"ints": [1, 2]}},
+        {"string": ""},
+        {"stringSlice": {"strings": ["x"]}},
+        {"version": "1.2.3"},
+    ],
+)
+def test_messages_carry_every_value(value):
+    """What a driver tells arrives as it was, values that are empty too."""
+    entry = model("a", **value)
+    response = response_of([entry])
+    assert models_of(type(response).FromString(response.SerializeToString())) == [entry]
+
+
+def test_an_attribute_has_upstreams_numbers():
+    """Name 1 and value 2 in an attribute, whose quantity is 6, as in the API's protobuf."""
+    content = response_of([model("d", quantity="1")]).SerializeToString()
+    attribute = bytes.fromhex("0a0161120532030a0131")
+    instance = bytes.fromhex("0a016412") + bytes([len(attribute)]) + attribute
+    for _ in ("instances", "named_resources", "resources"):
+        instance = b"\x0a" + bytes([len(instance)]) + instance
+    assert content == instance
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored", "missing", "obsolete"),
+    [
+        ([model("a")], [], [model("a")], []),
+        ([model("a")], [("s", model("a"))], [], []),
+        ([model("a", quantity="1024Mi")], [("s", model("a", quantity="1Gi"))], [], []),
+        ([model("a")], [("s", model("b"))], [model("a")], ["s"]),
+        ([model("a")], [("s", model("a")), ("t", model("a"))], [], []),
+        ([], [("t", model("a")), ("s", model("b"))], [], ["s", "t"]),
+    ],
+    ids=["new", "same", "same amount", "other", "twice", "gone"],
+)
+def test_slices_are_compared_by_what_they_say(wanted, stored, missing, obsolete):
+    """Slices that hold an entry stay; the rest may be used for others."""
+    slices = [
+        {"metadata": {"name": name}, "nodeName": "n", "driverName": DRIVER, **body} for name, body in stored
+    ]
+    found, left = compare(wanted, slices)
+    assert (found, [obj["metadata"]["name"] for obj in left]) == (missing, obsolete)
+
+
+def test_the_example_drivers_devices_are_named_resources():
+    """Attributes have names that v1alpha2 takes; capacity is a quantity."""
+    nowhere = Path("/nowhere")
+    node = DriverNode("node-1", Directories(nowhere, nowhere, nowhere), Offer("node-1", devices=2))
+    [entry] = named_resources_of(DRIVER, node, Version(30))
+    instances = entry["namedResources"]["instances"]
+    attributes = {attribute.pop("name"): attribute for attribute in instances[0]["attributes"]}
+    assert [instance["name"] for instance in instances] == ["gpu-0", "gpu-1"]
+    assert attributes["driver-version"] == {"version": "1.0.0"}
+    assert attributes["memory"] == {"quantity": "80Gi"}
+    assert attributes["index"] == {"int": 0}
