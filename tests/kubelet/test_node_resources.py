@@ -32,7 +32,7 @@ def model(*names, **attribute):
 
 
 class Node:
-    """What publishes, a driver with what it tells, and a server in memory."""
+    """A kubelet's part that publishes, a driver with what it tells, and a server in memory."""
 
     def __init__(self, directory):
         clock = SystemClock()
