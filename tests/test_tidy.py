@@ -115,14 +115,14 @@ QUESTION = re.compile(r"(?:What|Which|Who|Whose|Whom|How|Where|When|Whether|Why|
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "benchmarks", "hack"])
 def test_docstrings_begin_with_what_is_done(folder: str):
-    """A docstring begins with what is done or returned, never with a question; tests are free."""
+    """A docstring begins with what is done, returned or must hold, never with a question."""
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     found = [
         f"{name_of(path)}: {docstring.splitlines()[0]}"
         for path in sorted((ROOT / folder).rglob("*.py"))
         if path.resolve() == path
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, documented) and not getattr(node, "name", "").startswith("test_")
+        if isinstance(node, documented)
         if QUESTION.match(docstring := ast.get_docstring(node) or "")
     ]
     assert found == []
@@ -207,7 +207,7 @@ def test_scenarios_await_what_they_need():
 
 
 def test_no_operation_hides_behind_an_expected_failure():
-    """Where a step fails as upstream, the operations behind the failure are run all the same."""
+    """A recorded failure as upstream never keeps the operations behind it from running."""
     record = (ROOT / "conformance" / "outcomes.json").read_text()
     assert [line for line in record.splitlines() if "operations behind it not run" in line] == []
 

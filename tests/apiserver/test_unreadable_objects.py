@@ -186,7 +186,7 @@ async def test_the_refusal_asks_for_patience(minor, text):
 
 
 async def test_the_cache_fills_once_all_can_be_read():
-    """When the object is repaired, lists and watches are answered again, of another namespace as well."""
+    """A repaired object lets lists and watches be answered again, also those of other namespaces."""
     server, api, revision = await damaged_server(CUT, 31)
     assert (await api.get(KUBE_SYSTEM)).status == 429
     good = server.services.store.get(Key("configmaps", "default", "good")).value
@@ -219,7 +219,7 @@ async def test_watches_waited_for_the_cache():
 
 @pytest.mark.parametrize("value", [CUT, DAMAGED])
 async def test_a_watch_of_a_cache_just_ends(value):
-    """When an object comes that cannot be read, a watch tells what comes before, and ends without a word."""
+    """A watch ends without an error event at an object that cannot be read, after the events before it."""
     server = await open_server()
     api = Caller(server)
     await api.post(MAPS, config_map("bad"))

@@ -98,7 +98,7 @@ def test_wrong_usage_is_told(
 def test_a_cluster_file_that_is_none(
     content: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """What is wrong with a cluster file is told, with its name."""
+    """A cluster file that is wrong or missing is reported by its name."""
     file = tmp_path / "cluster.yaml"
     if content is not None:
         file.write_bytes(content)

@@ -116,7 +116,7 @@ def reachable(local: Local) -> bool:
 
 
 def test_the_api_server_dies_after_a_commit(local: Local):
-    """Who asked gets no answer, but the object is there after a restart; the log comes to what is served."""
+    """An API server that dies after a commit sends no answer, but serves the object after its restart."""
     local.run(
         "fault", "apiserver", "--resource", "configmaps", "--name", "kept", "--crash", "after", "--id", "dead"
     )

@@ -278,7 +278,7 @@ def test_a_rollout_is_paused_restarted_and_undone(kubectl):
 
 
 def test_apply_merges_three_ways(kubectl):
-    """What was applied and is no longer is removed; what others set stays; diff shows it beforehand."""
+    """An apply removes fields it no longer has and keeps those of others, and diff shows this beforehand."""
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT.replace("replicas: 2", "replicas: 0"))
     kubectl("label", "deployment", "web", "by=another")
     other = DEPLOYMENT.replace("{name: web, labels: {app: web}}", "{name: web, labels: {l: m}}")

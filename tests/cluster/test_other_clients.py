@@ -104,7 +104,7 @@ KR8S_EXPECTED = [
 
 
 def test_kr8s(cluster: Any, namespace: str):
-    """Who one is, create, patch, scale and wait, discovery; in a process of its own, for its open sockets."""
+    """A session of kr8s in a process of its own gets the expected answers."""
     command = [sys.executable, "-W", "ignore", str(KR8S_SESSION), str(cluster.kubeconfig), namespace]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     assert [json.loads(line) for line in done.stdout.splitlines()] == KR8S_EXPECTED, done.stderr

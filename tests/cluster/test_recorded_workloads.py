@@ -43,5 +43,5 @@ def runs(unscheduled: Any) -> dict[str, Run]:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_controllers_do_as_recorded(runs: dict[str, Run], name: str):
-    """What they make, adopt, let go, count and delete, and in which order."""
+    """Controllers make, adopt, release, count and delete objects in the recorded order."""
     assert not differing(runs[name])

@@ -139,7 +139,7 @@ def test_warnings_of_components_are_told():
 
 
 def test_who_placed_a_pod_is_told():
-    """Who bound it and who gave its claims which devices, and whether a claim is reserved for it."""
+    """The authors of a pod's binding and of its claims' allocations and reservations are named."""
     spec = {"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}
     bound = {**POD, "spec": {**spec, "nodeName": "n"}}
     claim: dict[str, Any] = {"kind": "ResourceClaim", "metadata": {"namespace": "t", "name": "c", "uid": "9"}}
@@ -166,7 +166,7 @@ def test_who_placed_a_pod_is_told():
 
 
 def test_deletions_are_told():
-    """Who asked for it and who did it: the last ones since a time, or that of one name at any time."""
+    """The authors of a deletion's request and of the deletion are named, since a time or for one name."""
     marked = {**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "x"}}
     log = [
         write(1, "kube-scheduler 1.36", POD, "create"),

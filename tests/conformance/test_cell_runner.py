@@ -161,7 +161,7 @@ async def test_a_pods_deletion_can_be_forced():
 
 
 async def test_a_cluster_that_does_not_start_is_the_cells_failure():
-    """What goes wrong outside the steps is the cell's result, and the cluster is stopped all the same."""
+    """An error outside the steps is the cell's result, and the cluster is stopped all the same."""
     control = Control()
 
     async def fail(cluster: Mapping[str, Any]) -> None:

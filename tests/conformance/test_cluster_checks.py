@@ -76,7 +76,7 @@ def test_operations_that_can_be_done_are_taken(tmp_path: Path, operation: str):
     ],
 )
 def test_operations_that_cannot_be_done_are_refused(tmp_path: Path, operation: str, message: str):
-    """What is misspelt is told once, with the file, the place and what it was probably meant to be."""
+    """A misspelt operation is reported once, with its file, its place and the likely spelling."""
     with pytest.raises(ScenarioError, match=message) as caught:
         check(tmp_path, operation)
     assert str(caught.value).startswith(f"{tmp_path / 'mine.yaml'}: spec.steps[0].try[0].")

@@ -267,7 +267,7 @@ def test_what_the_runtime_did_is_found():
 
 
 def test_the_end_of_a_pod_is_told():
-    """Who had it deleted and who deleted it, each with its revision."""
+    """The authors of a deletion's request and of the deletion are named with their revisions."""
     world = World()
     world.change("pods", "metadata.deletionTimestamp", "x", "kube-controller-manager 1.35")
     world.log.append(write(30, "pods", world.pod, "kubelet/n 1.35", "delete"))

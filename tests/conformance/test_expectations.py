@@ -74,7 +74,7 @@ def test_a_cell_fails_as_upstream_or_not_at_all(name: str, failing: list[str], o
 
 
 def test_minimal_failing_sets_leave_out_what_follows_from_them():
-    """If a step fails without the server, that it fails without server and client says nothing more."""
+    """A minimal failing set of components is reported, and larger sets that contain it are left out."""
     found = scenario()
     results = [
         result_of(c, *(["works"] if "server" in c.parameters["on"]["out"] else [])) for c in found.cells()

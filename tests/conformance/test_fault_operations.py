@@ -95,7 +95,7 @@ async def test_a_fault_that_never_fires_fails_its_step_at_the_end():
 
 @pytest.mark.parametrize("operation", ["{await: lost, timeout: 1s}", "{expectFired: lost}", "{clear: all}"])
 async def test_a_fault_that_was_to_have_fired(operation):
-    """Who awaits, expects or clears a fault that has not fired fails, with the calls that there were."""
+    """A step that awaits, expects or clears a fault that has not fired fails and lists the calls made."""
     result = await run(
         f"""
   - name: one

@@ -60,7 +60,7 @@ def test_an_unbound_name_is_an_error():
 
 
 def test_a_broken_expression_is_an_error():
-    """What JMESPath cannot read is the scenario's error, not a crash."""
+    """An expression that JMESPath cannot parse raises ScenarioError."""
     with pytest.raises(ScenarioError, match=r"\(a\.\.b\)"):
         evaluate("a..b", {}, {})
 
@@ -81,5 +81,5 @@ def test_a_broken_expression_is_an_error():
     ],
 )
 def test_chainsaws_functions(text, value):
-    """What Chainsaw adds to JMESPath can be used in assertions."""
+    """The functions that Chainsaw adds to JMESPath can be used in assertions."""
     assert list(mismatches({text: value}, {"a.b/c": 1, "list": ["x", "y"]}, {})) == []

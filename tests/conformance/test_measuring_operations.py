@@ -31,7 +31,7 @@ async def test_logs_are_searched_by_line(body: str, failure: str):
 
 
 async def test_a_log_that_cannot_be_had_fails_in_time():
-    """What the API server says is what was found."""
+    """A log that cannot be read fails in time, with the API server's message."""
     failure = await one("podLogs: {name: a, matches: x}", Control())
 
     assert failure.startswith("podLogs: expected a's log with x; found ")

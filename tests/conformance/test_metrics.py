@@ -159,7 +159,7 @@ async def test_a_reading_is_bound_and_compared_with_later():
     ("share", "value"), [(0.0, 0.0), (0.2, 0.1), (0.4, 0.55), (0.6, 1.0), (0.8, 5.5), (1.0, 10.0)]
 )
 def test_quantiles_are_linear_within_a_bucket(share: float, value: float):
-    """As Prometheus estimates them."""
+    """Quantiles are estimated as Prometheus does, linear within a bucket."""
     histogram = measure([METRICS], "took_seconds", {"verb": "bind"}).histogram
 
     assert histogram is not None

@@ -58,7 +58,7 @@ def test_json_has_every_step(report: Path):
 
 
 def test_the_page_escapes_what_was_found(report: Path):
-    """What the cluster said cannot become markup of the page."""
+    """Texts from the cluster are escaped, so that they cannot become markup of the page."""
     page = (report / "index.html").read_text()
 
     assert "a &lt;b&gt;" in page

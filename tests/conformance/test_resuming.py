@@ -114,7 +114,7 @@ def test_a_changed_file_is_run_again(tmp_path: Path, cells: list[Cell], file: st
 def test_another_version_of_kubeskew_runs_everything(
     tmp_path: Path, cells: list[Cell], monkeypatch: pytest.MonkeyPatch
 ):
-    """What another version of kubeskew found says nothing of this one."""
+    """Results of another version of kubeskew are not taken over."""
     reported(tmp_path, *map(ready, cells))
     monkeypatch.setattr("kubeskew.conformance.resuming.version", lambda _: "9.9")
     assert names(tmp_path, cells) == []

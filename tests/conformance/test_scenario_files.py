@@ -47,7 +47,7 @@ def test_the_quick_matrix_has_both_namings():
 
 
 def test_every_operation_can_be_run():
-    """What the parser accepts, the runner knows."""
+    """The runner knows exactly the operations that the parser accepts."""
     from kubeskew.conformance.runner import RUN
 
     assert set(RUN) == set(RUN_KINDS)
@@ -205,6 +205,6 @@ def test_steps_are_repeated_for_each_item():
     ],
 )
 def test_values_that_cannot_be_meant_are_refused(operation: str, message: str):
-    """What an operation cannot do with its body is told when the file is read."""
+    """An operation with an impossible value is refused when its file is read."""
     with pytest.raises(ScenarioError, match=rf"file: spec.steps\[0\].try\[0\].{message}"):
         scenario(TEST + f"spec: {{steps: [{{try: [{operation}]}}]}}")

@@ -83,7 +83,7 @@ async def test_aggregated_roles():
 
 
 async def test_signing():
-    """What is approved gets a certificate; what the signer must refuse is marked failed."""
+    """An approved request gets a certificate; one that the signer must refuse is marked failed."""
     async with real_cluster() as cluster, running(cluster, SigningController, authority=authority()):
         client = cluster.client
 

@@ -71,7 +71,7 @@ async def events(cluster):
 
 
 async def test_what_is_missing_is_told(cluster):
-    """As a cluster without metrics-server does; the current size shows."""
+    """An autoscaler without metrics reports their absence as upstream does, and the current size."""
     await cluster.client.create(DEPLOYMENTS, deployment(2))
     await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler(maxReplicas=3))
 

@@ -250,7 +250,7 @@ async def test_claims_come_and_go_with_their_pod(cluster):
 
 
 async def test_controllers_come_to_rest(cluster):
-    """When everything is as it should be, nobody writes any more."""
+    """Controllers write nothing more once every object is as it should be."""
     await cluster.client.create(DEPLOYMENTS, deployment())
     await cluster.client.create(
         SERVICES,
@@ -287,7 +287,7 @@ async def test_controllers_come_to_rest(cluster):
 
 
 async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
-    """What went while nobody watched its resource is found missing when it is watched again."""
+    """The deletion of an object while its resource is not watched is noticed when the watch resumes."""
     owner = await cluster.client.create(CONFIG_MAPS, config_map("owner"))
     await cluster.client.create(SECRETS, owned(SECRETS, owner, "dependent"))
     collector = next(

@@ -122,7 +122,7 @@ async def test_a_job_is_started_every_minute(cluster):
     ],
 )
 async def test_concurrency(cluster, policy, expected, reason):
-    """What becomes of a start while the job before still runs."""
+    """A start while the job before still runs is handled as the concurrency policy says."""
     controller = await started(cluster, cron_job(concurrencyPolicy=policy))
     await cluster.quiet(121)
 

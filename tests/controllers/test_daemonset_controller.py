@@ -77,7 +77,7 @@ TAINT = {"key": "k", "value": "v"}
     ],
 )
 def test_where_a_daemon_belongs(spec, on, expected):
-    """Whether it should start, and whether it may go on, by name, labels and taints."""
+    """The node's name, labels and taints decide whether a daemon may start there and may go on."""
     assert placement.belongs(daemon_set(template=template(**spec)), on) == expected
 
 

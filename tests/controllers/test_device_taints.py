@@ -123,7 +123,7 @@ async def test_tolerations(tolerations, seconds):
 
 
 async def test_eviction_waits_and_may_be_called_off(make_cluster):
-    """As long as it is tolerated; a taint that goes in time spares the pod."""
+    """A tolerated taint evicts only after the tolerated seconds, and a taint removed in time never."""
     cluster = make_cluster(V36)
     patient = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}
     await add_user(cluster, patient)
@@ -185,7 +185,7 @@ async def test_without_its_gate_a_rule_does_nothing(make_cluster):
 
 
 async def test_the_effect_none_only_tells(make_cluster):
-    """What would happen with NoExecute."""
+    """A rule with the effect None evicts nothing but reports the evictions that NoExecute would cause."""
     cluster = make_cluster(V36, gates=GATES)
     await add_user(cluster)
     await cluster.client.create(REFS.slices, slice_())

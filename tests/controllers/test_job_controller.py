@@ -370,7 +370,7 @@ async def test_a_replacement_may_wait_for_the_end_of_a_pod(cluster):
 
 
 async def test_an_outage_while_pods_are_called_back(cluster):
-    """What could not be released is deleted as soon as the server is there again."""
+    """A pod that could not be released during an outage is deleted once the server answers again."""
     await started(cluster, job())
     lost = []
 

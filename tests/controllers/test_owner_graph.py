@@ -44,7 +44,7 @@ def test_an_unknown_owner_becomes_a_virtual_node_to_be_looked_up():
 
 
 def test_a_reference_to_elsewhere_with_the_uid_of_an_owner_is_looked_up():
-    """Whether the owner was seen before or after: what a reference says besides the uid counts."""
+    """A reference with an owner's uid but another name or namespace is looked up, in any order of events."""
     graph = Graph()
     put(graph, "parent")
     astray = obj("child", "parent")

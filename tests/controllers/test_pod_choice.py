@@ -66,7 +66,7 @@ def test_who_goes_first(goes, stays):
     [("5", 5), ("-7", -7), ("+5", 0), ("05", 0), ("", 0), ("x", 0), ("2147483648", 0), ("-0", 0)],
 )
 def test_deletion_costs_are_strict_integers(text, cost):
-    """What is not a plain 32-bit integer counts as zero."""
+    """A deletion cost that is not a plain 32-bit integer counts as zero."""
     assert pods.deletion_cost(pod("p", cost=text)) == cost
 
 

@@ -152,7 +152,7 @@ async def test_matching_orphans_are_adopted(running):
 
 
 async def test_a_pod_whose_labels_change_is_released_and_replaced(running):
-    """As when somebody takes a pod out of service to look at it."""
+    """A pod relabelled, as one taken out of service for a look, is released and replaced."""
     await running.client.create(REPLICA_SETS, replica_set(2))
     await running.quiet(1)
     taken = (await listed(running))[0]["metadata"]["name"]

@@ -255,7 +255,7 @@ async def test_drivers_are_told_the_node_of_a_pod_that_got_it_without_the_schedu
 
 
 async def test_another_node_in_the_context_is_corrected(release):
-    """What the scheduler tried before the pod was bound by hand no longer holds."""
+    """A node selected before the pod was bound by hand is replaced by the pod's node."""
     cluster, refs = release(30)
     ref = scheduling_context_ref(Version(30))
     await cluster.client.create(PODS, pod(30, node="n"))

@@ -154,7 +154,7 @@ async def test_admin_access_needs_its_gate(make_cluster):
 
 
 async def test_a_claim_deleted_by_mistake_is_made_again(cluster):
-    """As long as the pod is there, it gets a claim."""
+    """A claim that is deleted while its pod exists is made again."""
     await cluster.client.create(REFS.claim_templates, template())
     await cluster.client.create(PODS, pod())
     await cluster.start(ResourceClaimController)

@@ -125,7 +125,7 @@ def test_scaling_in_the_middle_of_a_rollout_is_proportional(before, after, sets,
 
 
 def test_one_active_replica_set_takes_the_whole_scaling():
-    """If several are active, none is the one."""
+    """The only active replica set takes the scaling, the new one if none is active; several give none."""
     old, new = replica_set("old", 0), replica_set("new", 3)
 
     assert arithmetic.active_or_latest(new, [old]) is new

@@ -64,7 +64,7 @@ RICH = {
     ],
 )
 def test_a_hash_is_the_recorded_one(spec: dict, recorded: str):
-    """What clients see in the names of replica sets."""
+    """The hash in the names of replica sets is the recorded one of upstream."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {**DEFAULTS, **spec}}
 
     assert template_hash(template, None) == recorded

@@ -30,7 +30,7 @@ async def is_there(cluster, ref, name, namespace="ns"):
 
 
 async def test_a_claim_in_use_stays_until_the_pod_goes(cluster):
-    """Whether the pod still runs does not matter; that it exists does."""
+    """A volume claim in use stays as long as its pod exists, whether or not the pod still runs."""
     await cluster.start(ClaimProtectionController)
     await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, CLAIM)
     await cluster.client.create(PODS, pod(persistentVolumeClaim={"claimName": "data"}))

@@ -63,8 +63,7 @@ _IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 )
 @pytest.mark.parametrize("left", DelegatedToDRA)
 def test_extended_resources_may_be_devices_of_a_claim(name, allocatable, mapped, fits, left):
-    """What is left to dynamic resource allocation differs by release: nothing without the gate, then more or
-    less; `fits` has the first letters of the ways in which the pod is taken."""
+    """An extended resource missing on the node is left to claims as far as the release allows it."""
     letter = {"nothing": "n", "unnamed": "u", "absent": "a", "mapped": "m"}[left.value]
     amounts = {} if allocatable is None else {name: allocatable}
     node = {**NODE, "status": {"allocatable": {"pods": "1", **amounts}}}

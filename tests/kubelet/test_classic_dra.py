@@ -189,7 +189,7 @@ async def test_what_the_driver_refuses(make, minor, text):
 
 
 async def test_upstreams_error_without_an_error(make):
-    """What fails to be given back is told with a nil error, as upstream formats it; the claim stays."""
+    """A failed unprepare is reported with a nil error, as upstream formats it, and the claim stays."""
     node = await make(30)
     await node.claim()
     await node.manager.prepare(pod())

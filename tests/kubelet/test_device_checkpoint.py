@@ -32,7 +32,7 @@ REAL = [
 
 @pytest.mark.parametrize("text", REAL, ids=["empty", "one device"])
 def test_files_of_real_kubelets_are_read_and_written_alike(text):
-    """What a real kubelet wrote is read, and comes out byte for byte."""
+    """A checkpoint written by a real kubelet is read, and written again byte for byte."""
     allocations, _ = checkpoint.decode(text.encode())
     registered = orjson.loads(text)["Data"]["RegisteredDevices"]
     assert checkpoint.encode(allocations, registered).decode() == text

@@ -289,7 +289,7 @@ async def test_a_plugin_may_be_told_before_a_start(side, registered):
 
 
 async def test_a_container_without_its_devices_gets_them_at_its_start(side, registered):
-    """As one that a restarted kubelet found running before the plugin came back."""
+    """A container without devices, as a restarted kubelet may find it, gets them at its start."""
     pod = {"metadata": {"uid": "a"}, "spec": {"containers": [using(1)]}}
     assert (await side.manager.for_container(pod, using(1))).default_env == {}
     side.active.add("a")

@@ -112,7 +112,7 @@ async def test_a_container_gets_what_the_plugin_answers(node, plugin):
 
 
 async def test_the_containers_own_environment_wins(node, plugin):
-    """What the pod says of a variable is not overridden by the plugin."""
+    """A variable that the pod sets is not overridden by the plugin."""
     await node.start()
     await published(node, "2", "2")
     await node.create(containers=[using(env=[{"name": "EXAMPLE_COM_GPU", "value": "mine"}])])
@@ -231,7 +231,7 @@ async def test_an_unhealthy_device_shows_in_the_pods_status(node, plugin):
 
 
 async def test_a_refusal_of_the_plugin_rejects_the_pod(node, plugin):
-    """What the plugin says stands in the pod's message, in Go's words; the devices stay free."""
+    """A plugin's refusal is the pod's message, in Go's words, and the devices stay free."""
     await node.start()
     await published(node, "2", "2")
     plugin.switch(refusePrepare="out of order")
@@ -262,7 +262,7 @@ async def test_a_node_made_anew_does_not_believe_its_old_object(node, clock):
 
 
 async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
-    """As drivers do: the kubelet asks who it is, and connects to the endpoint that it names."""
+    """A plugin may register by a socket in the registry, as drivers do, and names its endpoint there."""
     await node.start()
     endpoint = directory / "shown.sock"
     told = asyncio.Event()
@@ -307,7 +307,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
 
 @pytest.mark.parametrize("version", ["1.34", "1.36"])
 async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, plugin, version):
-    """As upstream (issue 124345): only containers that run are spared; from 1.35 the resource is inactive."""
+    """A restart rejects the pod, as upstream does (issue 124345): only running containers are spared."""
     await node.start(version)
     await published(node, "2", "2")
     await node.create(containers=[using(1)], initContainers=[using(1, "init", command=["true"])])

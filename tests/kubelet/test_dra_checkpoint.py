@@ -72,7 +72,7 @@ def test_an_older_kubelet_loses_share_ids(tmp_path):
     ],
 )
 def test_a_broken_file_is_refused(tmp_path, content, text):
-    """What cannot be trusted is not read."""
+    """A checkpoint that is cut short, of another shape or of a wrong checksum is refused with an error."""
     file = CheckpointFile(tmp_path, codec_for(Version(36)))
     file.store([])
     (tmp_path / "dra_manager_state").write_bytes(content)

@@ -192,7 +192,7 @@ async def test_a_kubelet_without_dra_takes_no_drivers(node):
 
 
 async def test_an_api_without_the_resource_does_not_hold_up_the_node(node, server):
-    """Where resource.k8s.io is not served, the node is ready all the same."""
+    """A node becomes ready even if resource.k8s.io is not served."""
     from kubeskew.apimachinery.errors import unknown_path
 
     server.outage = lambda request: unknown_path() if "resourceslices" in request.target else None

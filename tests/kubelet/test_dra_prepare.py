@@ -24,7 +24,7 @@ async def test_a_claim_is_prepared_once_and_checkpointed(make):
 
 
 async def test_a_restarted_manager_asks_the_driver_again(make):
-    """That a claim is prepared is not in the checkpoint: drivers answer twice the same."""
+    """A restarted manager asks the driver to prepare again, as the checkpoint does not record it."""
     node = make()
     await node.claim("a", "p")
     await node.manager.prepare(pod("a"))

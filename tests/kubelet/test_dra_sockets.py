@@ -294,7 +294,7 @@ async def test_a_driver_that_leaves_during_a_call_is_asked_again(node, layout, d
 
 
 async def test_health_is_told_in_the_pods_status(node, layout, drivers):
-    """What the driver's stream says of a device stands in the status of the container that uses it."""
+    """The health of a device in the driver's stream is shown in the status of its container."""
     driver = await drivers(layout)
     await node.start("1.36")
     await driver.registered()

@@ -127,7 +127,7 @@ async def test_a_delayed_claim_is_allocated_for_the_node_that_is_selected():
 
 
 async def test_the_finalizer_comes_before_the_allocation():
-    """If the status cannot be written nothing leaks: the claim is protected, and had again later."""
+    """A failed write of the status leaks nothing: the finalizer stays, and the claim is allocated later."""
     async with World() as world:
         left = [2]
 

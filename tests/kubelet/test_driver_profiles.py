@@ -108,7 +108,7 @@ def test_the_a100_has_the_partitions_of_the_kep():
     ],
 )
 def test_partitions_exclude_each_other_as_the_kep_says(names, possible):
-    """What fits beside what on one A100."""
+    """Partitions of one A100 fit together only as the KEP says."""
     pool = pools("a100-mig", devices=1)["node-1"]
 
     assert fit(pool, *(f"gpu-0-mig-{name}" for name in names)) is possible

@@ -226,7 +226,7 @@ async def test_claims_are_prepared_and_unprepared(driver, service):
 
 
 async def test_a_restarted_driver_remembers(driver):
-    """What another process prepared is prepared still, and can be given back."""
+    """A restarted driver knows the claims that it had prepared, and can unprepare them."""
     uid = await driver.claim()
     first = await driver.call("Prepare", uid)
     await driver.stop()
@@ -249,7 +249,7 @@ async def test_a_restarted_driver_remembers(driver):
     ],
 )
 async def test_claims_that_are_not_to_be_prepared_fail_the_call(driver, uid, name, why):
-    """As upstream's plugin library words it."""
+    """A claim that must not be prepared fails the call with the error of upstream's plugin library."""
     await driver.claim()
     await driver.client.create(CLAIMS, {"metadata": {"name": "pending", "namespace": "default"}})
     with pytest.raises(RpcError) as failure:
@@ -355,7 +355,7 @@ async def test_instances_have_sockets_of_their_own(driver):
 
 
 async def test_only_some_versions_of_the_api_are_served(driver):
-    """What the driver's file says is told to the kubelet, and nothing else is answered."""
+    """A driver registers only the versions of the API that its file names, and answers no other."""
     await driver.stop()
     driver.entry["pluginAPIs"] = ["v1beta1"]
     await driver.start()

@@ -169,7 +169,7 @@ def test_old_attempts_are_forgotten(open_runtime):
     ],
 )
 def test_how_a_container_stops(open_runtime, clock, program, grace, delay, seconds, code):
-    """When it ends after being told to stop, and with which exit code."""
+    """A container told to stop ends after the right time with the right exit code."""
     runtime = open_runtime()
     sandbox = runtime.run_sandbox(POD)
     container = runtime.start_container(sandbox, "main", "nginx", program)
@@ -192,7 +192,7 @@ def test_how_a_container_stops(open_runtime, clock, program, grace, delay, secon
     ],
 )
 async def test_a_command_inside_ends_the_container(open_runtime, clock, argv, program, seconds, code):
-    """What `kubectl exec … kill` does to the container's own program."""
+    """A `kill` inside a container ends its program as the signal says; SIGKILL does not reach it."""
     runtime = open_runtime()
     sandbox = runtime.run_sandbox(POD)
     container = runtime.start_container(sandbox, "main", "nginx", program)

@@ -103,7 +103,7 @@ async def test_a_slice_is_the_nodes_own(node):
 
 @pytest.mark.asyncio
 async def test_slices_follow_the_driver(node):
-    """What is told anew is updated in place, more is created, less is deleted."""
+    """A slice follows its driver's model: a changed one is updated in place, a dropped one deleted."""
     node.resources.start()
     node.resources.add_plugin(DRIVER, node.channel)
     [first] = await node.published("ab")
@@ -216,7 +216,7 @@ async def test_a_stream_that_broke_is_opened_again(node, monkeypatch):
     ],
 )
 def test_messages_carry_every_value(value):
-    """What a driver tells arrives as it was, values that are empty too."""
+    """A value that a driver sends arrives unchanged, an empty one as well."""
     entry = model("a", **value)
     response = response_of([entry])
     assert models_of(type(response).FromString(response.SerializeToString())) == [entry]

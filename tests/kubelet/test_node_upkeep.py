@@ -46,7 +46,7 @@ async def test_an_unchanged_status_is_written_every_five_minutes(node, server):
 
 
 async def test_a_node_declared_unknown_says_that_it_is_ready(node):
-    """What the node lifecycle controller wrote while nothing was heard is put right within seconds."""
+    """A node that the node lifecycle controller marked Unknown is Ready again within seconds."""
     await node.start()
     unknown = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     await change_status(node, {"conditions": unknown})

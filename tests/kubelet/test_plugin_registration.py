@@ -146,7 +146,7 @@ async def test_an_unknown_type_is_refused(manager, handler, directory):
     ],
 )
 async def test_a_refused_plugin_is_told_why(manager, handler, plugin, stage, text):
-    """What the handler says stands behind what was tried."""
+    """A refused plugin is told the step that failed and the handler's reason."""
     handler.refuses[stage] = "no"
     await plugin.start()
     await until(lambda: plugin.told)

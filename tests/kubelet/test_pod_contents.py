@@ -180,7 +180,7 @@ def _pending(status):
 
 
 async def test_a_pod_is_resized_in_place(node):
-    """What fits is given at once; what the node never has is infeasible, and forgotten with the wish."""
+    """A resize that fits is done at once; one beyond the node is infeasible until it is withdrawn."""
     await node.start()
     await node.create(containers=[_main("1")])
     await node.running()
@@ -198,7 +198,7 @@ async def test_a_pod_is_resized_in_place(node):
 
 
 async def test_a_resize_waits_for_room(node):
-    """What the node has but others use is deferred, and done when they are gone."""
+    """A resize that fits the node but not beside other pods is deferred until they are gone."""
     await node.start()
     await node.create("other", containers=[_main("5")])
     await node.create(containers=[_main("1")])

@@ -284,7 +284,7 @@ async def test_a_restarted_kubelet_adopts_what_runs(node, way):
 
 
 async def test_a_pod_deleted_while_the_kubelet_was_down_is_stopped(node):
-    """What runs of a pod that the API no longer has is ended when the kubelet comes back."""
+    """Containers of a pod deleted while the kubelet was down are stopped when it comes back."""
     await node.start()
     await node.create()
     await node.running()

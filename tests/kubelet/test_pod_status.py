@@ -119,7 +119,7 @@ def test_durations_are_written_as_go_does(seconds, text):
     ],
 )
 def test_qos_follows_requests_and_limits(resources, qos):
-    """Where the API server did not say it."""
+    """The QoS class follows requests and limits if the API server did not set it."""
     assert qos_class({"spec": {"containers": [{"resources": resources}]}}) == qos
 
 

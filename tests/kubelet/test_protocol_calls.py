@@ -80,7 +80,7 @@ async def test_a_refusal_is_told_as_go_tells_it(server, channel):
 
 
 async def test_a_slow_answer_is_a_deadline_exceeded(server, channel):
-    """What does not answer in time is told as Go's context tells it."""
+    """A call without an answer in time fails with the text of Go's deadline error."""
     asked = asyncio.Event()
 
     async def register(request):

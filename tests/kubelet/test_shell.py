@@ -135,7 +135,7 @@ def test_a_busy_loop_is_not_followed_at_every_turn():
 
 
 def test_unknown_programs_run_for_ever():
-    """What is not understood neither ends nor writes; what came before it was written."""
+    """An unknown program neither ends nor writes; the output before it is kept."""
     simulation = run("sh", "-c", "echo starting; /usr/bin/server --flag; echo never")
     assert simulation.ending is None
     assert [line.data for line in simulation.lines] == [b"starting\n"]

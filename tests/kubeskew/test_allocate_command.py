@@ -187,7 +187,7 @@ def test_bad_lines_are_answered(run, tmp_path):
     ids=lambda value: str(value)[:20],
 )
 def test_bad_parts_of_a_line(run, tmp_path, part, text):
-    """Where a line has not the shape of a case is said by its path."""
+    """A line that is not shaped as a case is answered with the path of the fault."""
     line = tmp_path / "case"
     line.write_text(json.dumps({"name": "a", "node": {"metadata": {"name": "n"}}, **part}))
     _, out, _ = run("--jsonl", str(line))
@@ -198,7 +198,7 @@ def test_bad_parts_of_a_line(run, tmp_path, part, text):
 
 
 def test_what_a_server_refuses_is_told(run):
-    """What no server would store is allocated all the same, with a warning; lists have their limits."""
+    """Objects that no server would store are allocated with a warning, unless their lists are too long."""
     claim = {
         **_CLAIM,
         "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu", "count": -1}]}},
@@ -246,7 +246,7 @@ def test_what_a_server_refuses_is_told(run):
     ],
 )
 def test_wrong_usage_is_one_line(run, arguments, objects, text):
-    """What is wrong with files or options is said in one line, with exit code 2."""
+    """Wrong files or options are reported in one line with exit code 2."""
     code, out, err = run(*arguments, objects=objects)
 
     assert (code, out, len(err.splitlines())) == (2, "", 1)

@@ -48,7 +48,7 @@ def test_flags_win_over_the_file():
 
 
 def test_a_node_goes_through_json():
-    """What is written to the nodes file comes back the same."""
+    """A node written to the nodes file is read back unchanged."""
     node = parse(yaml.safe_load(EXAMPLE), "file").nodes[0]
     assert NodeSpec.from_json(node.as_json()) == node
 

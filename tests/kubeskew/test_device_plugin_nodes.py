@@ -48,7 +48,7 @@ def test_a_resource_is_a_component(state, process, tmp_path):
 
 
 def test_its_file_tells_of_nodes_and_switches(state, process, tmp_path):
-    """Where the kubelet's socket is, how many devices there are, and what goes wrong."""
+    """The plugin's file names each node's socket directory, its number of devices and its switches."""
     drivers.switch(state, GPU, ["both"], {"vanish": True})
     drivers.write_file(StateDir(tmp_path), state, process)
     written = json.loads((tmp_path / "nodes" / f"driver/{GPU}.json").read_text())

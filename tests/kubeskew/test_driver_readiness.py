@@ -36,7 +36,7 @@ def stored(uid, generation=1):
     ],
 )
 async def test_ready_is_what_the_server_has(ports, told, slices, ready):
-    """As many slices as are configured are stored in the pool's generation, and the driver knows them."""
+    """A driver is ready once the server has all its slices of the pool's generation and it knows them."""
     nodes = [{"name": "n", "drivers": [{"name": DRIVER, "devices": 1}]}]
     state = creation.plan(config.parse({"nodes": nodes}, "test"), ports)
     (process,) = state.of_kind("driver")

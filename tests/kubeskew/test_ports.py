@@ -25,7 +25,7 @@ async def greeted(port: int) -> None:
 
 
 def test_two_clusters_that_start_at_once_choose_different_ports():
-    """What one has chosen is held, before anybody listens on it."""
+    """A chosen port is held for its cluster before anything listens on it."""
     with alike("different_ports") as one, alike("different_ports") as other:
         chosen = [ports.choose(()) for ports in (one, other, one, other)]
 

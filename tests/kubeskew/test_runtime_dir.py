@@ -37,7 +37,7 @@ def test_one_that_the_machine_lost_comes_back(state):
 
 
 def test_one_that_is_not_ours_is_left_alone(state, tmp_path):
-    """What another has put in its place is not used."""
+    """A runtime directory that another has replaced is not used."""
     (tmp_path / "link").symlink_to(tmp_path)
     state.runtime_dir = str(tmp_path / "link")
     runtime_dir.ensure(state)

@@ -44,7 +44,7 @@ def test_downgrades_go_in_reverse():
     ],
 )
 def test_supported_skew(minors: dict[str, int]):
-    """What upstream supports has no violation."""
+    """A skew that upstream supports has no violation."""
     assert violations(versions(**minors)) == []
 
 

@@ -10,7 +10,7 @@ from kubeskew.cluster.state import Process, State, StateDir
 
 
 def test_the_record_comes_back_as_it_was_written(tmp_path: Path):
-    """What is saved is what is loaded."""
+    """A saved record is loaded unchanged."""
     directory = StateDir(tmp_path / "state")
     state = State(runtime_config={"resource.k8s.io/v1beta1": True}, nodes={"a": {"name": "a"}})
     state.processes["kubelet-1"] = Process(

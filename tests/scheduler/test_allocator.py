@@ -107,7 +107,7 @@ def test_alternatives_are_looked_at_anew_by_the_search():
     ],
 )
 def test_fatal_errors(claim, text):
-    """What no node can satisfy is an error with upstream's text."""
+    """A claim that no node can satisfy raises an error with upstream's text."""
     with pytest.raises(AllocationError) as raised:
         allocate([a_slice(TWO)], claim)
 
@@ -128,7 +128,7 @@ def test_long_search_gives_up():
 
 
 def test_hopeless_search_ends_at_once():
-    """What cannot be had even without constraints is not tried in all combinations."""
+    """A request that fails even without constraints is not tried in all combinations."""
     devices = [a_device(f"d{i}", index=i) for i in range(24)]
     unlike = [a_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i}") for i in range(12)]
     claim = a_claim(*unlike, a_request("none", 1, "false"))

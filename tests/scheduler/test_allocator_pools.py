@@ -40,7 +40,7 @@ def test_selectors_are_not_asked_of_devices_that_cannot_be_used():
 
 
 def test_incomplete_pool_with_all_devices():
-    """How many devices all are is unknown while a pool is being updated."""
+    """A request for all devices of a pool that is being updated raises an error."""
     with pytest.raises(
         AllocationError,
         match=r"claim default/claim-0, request req-0: asks for all devices, but resource pool "

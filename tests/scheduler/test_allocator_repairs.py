@@ -200,7 +200,7 @@ _GATES = {"DRAConsumableCapacity": True, "DRAPartitionableDevices": True, "DRADe
     ],
 )
 def test_older_releases(slices, requests, gates, expected):
-    """What each release does with what later ones do otherwise."""
+    """Each release allocates as it did upstream, even if later releases do otherwise."""
     found = {version: _run(version, slices, *requests, featureGates=gates) for version in expected}
 
     assert found == expected

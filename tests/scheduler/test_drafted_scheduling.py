@@ -166,7 +166,7 @@ async def test_the_driver_may_rule_nodes_out_before_it_allocates(driver):
 
 
 async def test_another_node_is_selected_when_the_first_does_not_suit():
-    """What the driver says of the selected node wakes the pod."""
+    """A pod is woken by the driver's word that the selected node is unsuitable, and selects another."""
     cluster = await cluster_of("n0", "n1")
     await cluster.claim()
     async with running(cluster):

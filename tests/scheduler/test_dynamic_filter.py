@@ -126,7 +126,7 @@ async def test_the_node_with_the_better_alternative_is_preferred(version, expect
 
 
 async def test_admin_access_takes_nothing():
-    """Who looks after devices gets those that others have, and keeps them from nobody."""
+    """A claim with admin access gets devices that others hold, and keeps them from nobody."""
     cluster = await one_node()
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     await cluster.claim("c0", requests=[{"name": "r", "exactly": {**exactly, "adminAccess": True}}])
@@ -141,7 +141,7 @@ async def test_admin_access_takes_nothing():
 
 
 async def test_devices_that_were_given_back_are_found_again():
-    """What nodes remember of a request ends when somebody gives a device back."""
+    """A result cached for a node is dropped once a device is given back."""
     cluster = await one_node()
     async with running(cluster):
         for number in range(2):

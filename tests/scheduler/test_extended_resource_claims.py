@@ -119,7 +119,7 @@ async def test_call_that_never_succeeds_leaks_nothing(method, path):
 
 @pytest.mark.parametrize(("version", "flush"), [("1.36", True), ("1.37", False)])
 async def test_leftover_claim_is_deleted_in_the_next_attempt(version, flush):
-    """If even the clean-up fails, the next attempt finds the claim by its owner, deletes it, and goes on.
+    """A claim left by a failed clean-up is found by its owner in the next attempt, and deleted.
 
     Up to 1.36 no deletion of a claim is an event: the pod goes on with the next flush of waiting pods.
     """

@@ -294,7 +294,7 @@ def test_tracker_counts_devices():
 
 
 def test_tracker_prefers_the_newer_version():
-    """What we wrote ourselves is not undone by an older event."""
+    """An older event does not undo the tracker's own newer write."""
     tracker = ClaimTracker()
     tracker.assume(_claim(version=5, device="a"))
     tracker.set_claim(_claim(version=4))

@@ -62,7 +62,7 @@ def _plugin(bench, **args):
     ],
 )
 def test_required_terms(labels, affinity, said):
-    """What Filter says about two nodes in a zone with a database, one in another zone, and one in none."""
+    """Filter passes or rejects each of four nodes, by the zone's pods and the required terms."""
     bench = _bench(Namespace=[{"metadata": {"name": "default", "labels": {"team": "t"}}}])
     bench.running("a1", "db", labels={"app": "db"})
 
@@ -85,7 +85,7 @@ def test_existing_pods_keep_others_away():
 
 
 def test_pods_without_affinity_cost_nothing():
-    """Where nobody has affinity, the plugin is not asked."""
+    """The plugin skips filtering and scoring if no pod has affinity."""
     bench = _bench()
     bench.running("a1", "db", labels={"app": "db"})
     plugin = _plugin(bench)

@@ -141,7 +141,7 @@ def test_partitions_that_go_together(profiles, version, separate):
 @pytest.mark.parametrize(("version", "separate"), _SHAPES)
 @pytest.mark.parametrize("profiles", _NOT_TOGETHER, ids="+".join)
 def test_partitions_that_do_not(profiles, version, separate):
-    """What one GPU cannot be cut into is not given out."""
+    """Partitions that do not fit on one GPU are not allocated."""
     assert _allocate(_gpus(separate=separate), _partitions(*profiles), version=version) is None
 
 

@@ -14,7 +14,7 @@ def _ticking():
 
 
 async def test_long_work_lets_others_have_their_turn():
-    """What takes long is left in the middle and resumed, every 50 ms, with its result in the end."""
+    """A long computation pauses every 50 ms for other tasks, and returns its result in the end."""
     clock, story = _ticking(), []
 
     async def others():
@@ -47,7 +47,7 @@ async def test_short_work_is_not_interrupted():
 
 
 async def test_errors_come_out():
-    """What the work raises, in its first turn or later, reaches who waits for it."""
+    """An exception in the computation, in its first turn or later, reaches the task that awaits it."""
 
     def work():
         give_way(1000.0)

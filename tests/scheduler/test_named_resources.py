@@ -155,7 +155,7 @@ async def test_missing_parameters(reference, reason):
 
 
 async def test_instances_are_given_once():
-    """What a claim has, no other gets; when it is free again, the next pod is tried."""
+    """An instance belongs to one claim; once it is free again, the next pod is tried."""
     cluster = await cluster_of()
     await cluster.instances("n0", "gpu-0")
     await cluster.driver_claim("c0")

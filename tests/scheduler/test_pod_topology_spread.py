@@ -103,7 +103,7 @@ def test_tainted_nodes():
 
 
 def test_removing_a_pod_helps():
-    """What preemption tries: one pod less, and back again."""
+    """A node passes the filter without one pod in preemption's copy of the state, not in the state itself."""
     bench, state = _bench(zones="ab", counts=(2, 1)), CycleState()
     plugin = PodTopologySpread(bench.handle, {})
     made = pod(labels=APP, topologySpreadConstraints=[_constraint()])

@@ -142,7 +142,7 @@ async def test_budget_is_spared_if_another_node_will_do():
 
 
 async def test_lower_promises_are_withdrawn():
-    """Who was promised the node with less priority has to look for another one."""
+    """A pod nominated to a node loses the nomination to a pod of higher priority."""
     async with running(Cluster(SchedulerAsyncPreemption=False)) as cluster:
         await cluster.node()
         await _occupied(cluster, 1, finalizers=["example.com/slow"])

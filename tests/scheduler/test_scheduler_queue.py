@@ -109,7 +109,7 @@ async def test_requeued_pod_skips_a_finished_backoff(looptime):
 
 
 async def test_event_during_the_attempt_counts():
-    """What happens while a pod is being tried is not lost."""
+    """An event during a pod's attempt counts: the pod goes to the backoff queue."""
     queue = _queue()
     queue.add(_pod("a"))
     queued = await queue.pop()

@@ -68,7 +68,7 @@ def test_rule_selects_devices(slices, selector, expected):
 
 
 def test_rules_come_and_go(slices):
-    """What a rule changes is reported as a change of slices; without it the slice is as published."""
+    """A rule is reported once as a change of slices, and its removal restores the published slice."""
     changed = slices.set_rule(_rule({}))
     again = slices.set_rule(_rule({}))
     undone = slices.remove_rule(_rule({}))

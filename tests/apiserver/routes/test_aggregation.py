@@ -219,7 +219,7 @@ async def test_bodies_pass_as_they_come(call, remote):
 
 
 async def test_compression_is_between_client_and_remote(call, remote):
-    """What a client accepts is told to the remote server, and its answer is not unpacked on the way."""
+    """The encodings that a client accepts reach the remote server, and its answer is not unpacked."""
     packed = gzip.compress(b"{}")
     remote.answer = lambda _: web.Response(body=packed, headers={"Content-Encoding": "gzip"})
     response = await call.raw("GET", THINGS, accept_encoding="gzip")
@@ -266,7 +266,7 @@ async def test_an_answer_that_breaks_off(call, remote, said):
     [b"", b"garbage\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000],
 )
 async def test_an_answer_that_is_none(call, remote, said):
-    """What is no HTTP, has no end of its head, or is nothing at all is a server that is not there."""
+    """A remote server whose answer is not HTTP, is cut off or is empty counts as unreachable: 503."""
     backend, _ = await raw_backend(said)
     async with backend:
         await led_to(call, backend)

@@ -207,7 +207,7 @@ class TestLog:
         assert first == ComponentEvent(1, "apiserver", "started", "1.35", "A=true", START)
 
     async def test_a_closed_log_refuses(self, log: Log):
-        """What was accepted before is finished, what comes after is refused; closing again is fine."""
+        """A closed log has finished the writes it had accepted and refuses later ones; it closes twice."""
         accepted = asyncio.ensure_future(log.append(create(pod())))
         await asyncio.sleep(0)
         await log.close()
@@ -221,7 +221,7 @@ class TestStore:
     """Reads from memory."""
 
     async def test_a_write_is_seen_at_once(self, store: CachedStore):
-        """When a write returns, memory has it."""
+        """A finished write is in memory when the call returns."""
         event = await store.write(create(pod()))
         assert store.revision == event.revision
         assert store.get(pod()) == Entry(pod(), "u1", 2, 2, b"1")

@@ -83,7 +83,7 @@ async def test_an_older_database_is_migrated_when_it_is_opened(tmp_path):
 
 
 async def test_a_newer_database_is_refused(tmp_path):
-    """What a later kubeskew wrote is not touched."""
+    """A database written by a later kubeskew is refused."""
     await (await SQLLog.open(url_in(tmp_path), CLOCK)).close()
     raw = sqlite3.connect(tmp_path / "events.db")
     raw.execute("UPDATE alembic_version SET version_num = '9999'")

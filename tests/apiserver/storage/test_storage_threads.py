@@ -73,7 +73,7 @@ def test_lists_while_objects_come_and_go(hasty):
 
 @pytest.mark.parametrize("count", [STEP - 1, STEP, STEP + 1, 2 * STEP])
 def test_steps_meet(count: int):
-    """Whether the names fill their last step or not, each comes once."""
+    """Each name comes once, whether or not the names fill the last step of the index."""
     indexes = ResourceIndex()
     indexes.load(entry(f"p{number:05}", 1) for number in range(count))
 

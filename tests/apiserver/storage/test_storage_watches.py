@@ -144,7 +144,7 @@ async def test_a_watcher_of_huge_objects_is_bounded_by_bytes(store: CachedStore,
 
 
 async def test_the_states_before_count_as_well(store: CachedStore, monkeypatch):
-    """Who waits for updates of a big object holds two states of it for each."""
+    """A slow watch that gets updates is charged for both states of each object, the old and the new."""
     event = await store.write(create(pod(), b"x" * 400))
     monkeypatch.setattr(watching, "PENDING_BYTES_MAX", 1000)
     slow = store.watch("pods", None, None, store.revision)
@@ -186,7 +186,7 @@ async def test_a_cancelled_reader_can_read_on(store: CachedStore):
 
 
 async def test_compaction_overtakes_a_watch_that_catches_up(store: CachedStore):
-    """What has been compacted before it could be read ends the watch with CompactedError, not with a gap."""
+    """A watch whose next events were compacted ends with CompactedError instead of skipping them."""
     event = await store.write(create(pod()))
     for _ in range(5):
         event = await store.write(update(event))

@@ -31,7 +31,7 @@ def condition(kind: str, status: str = "True", **more: str) -> dict[str, Any]:
     ],
 )
 def test_states_of_claims(claim: dict, state: str):
-    """What the claim has, joined."""
+    """The state of a claim joins deleted, allocated and reserved, as far as they hold, or is pending."""
     for version in ("v1", "v1beta1", "v1beta2"):
         assert row(f"{GROUP}/{version} ResourceClaim", claim) == {"Name": "x", "State": state, "Age": "5m"}
 

@@ -122,7 +122,7 @@ def test_restarts(obj: dict, restarts: str):
 
 
 def test_wide_cells():
-    """Where the pod is, and which gates are open."""
+    """The wide columns of a pod show its addresses, its nodes and how many readiness gates are open."""
     obj = {
         "spec": {"nodeName": "n", "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}]},
         "status": {
