@@ -140,7 +140,7 @@ async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
 
 
 async def test_pods_of_a_node_that_returned_are_not_marked(cluster):
-    """A write left over from a node's silence is dropped once the node is back."""
+    """A pod that could not be marked as not ready during its node's silence stays ready afterwards."""
     await cluster.client.create(NODES, node())
     await cluster.client.create(PODS, pod())
     await cluster.start(NodeLifecycleController)
@@ -158,7 +158,7 @@ async def test_pods_of_a_node_that_returned_are_not_marked(cluster):
 
 
 async def test_nobody_is_evicted_while_no_node_is_ready(cluster):
-    """Pods are not evicted while no node is ready; once a node returns, the others are tainted."""
+    """No node is tainted NoExecute while none is ready; once one returns, the others are tainted."""
     for name in ("n", "other"):
         await cluster.client.create(NODES, node(name=name))
     await cluster.start(NodeLifecycleController)

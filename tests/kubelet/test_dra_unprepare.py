@@ -26,7 +26,7 @@ async def test_the_last_user_gives_the_claim_back(make):
 
 @pytest.mark.parametrize(("minor", "calls"), [(37, []), (36, [["a"]])])
 async def test_up_to_1_36_a_pod_that_failed_takes_a_claim_from_its_user(make, minor, calls):
-    """A claim is unprepared, up to 1.36, when a failed pod is deleted; one with several users stays."""
+    """A failed pod's deletion unprepares another pod's claim up to 1.36, but no claim of several pods."""
     node = make(minor)
     await node.claim("a", "p")
     await node.claim("shared", "p", "q")

@@ -231,7 +231,7 @@ _ATOMS = st.sampled_from(
     )
 )
 def test_celpy_accepts_the_same(text):
-    """Our parser and celpy's accept the same expressions, in the part of the grammar that both know."""
+    """Our parser accepts each expression of operators that celpy's grammar accepts."""
     pytest.importorskip("celpy")
     from celpy import CELParser
     from celpy.celparser import CELParseError
