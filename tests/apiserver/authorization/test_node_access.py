@@ -208,3 +208,32 @@ async def test_claims_of_pods(minor):
     assert listed.status == 403
     assert ("can only get individual resources of this type" in listed.body["message"]) is (minor == 28)
     await close_server(server)
+
+
+async def test_slices_of_1_30():
+    """A node creates, changes and deletes the slices of its own, whose node stands at the top of them."""
+    served = {"resource.k8s.io/v1alpha2": True}
+    server = await open_server(30, gates={CLAIM_GATE: True}, runtime_config=served)
+    api, kubelet = Caller(server), Caller(server, Peer("system:node:n1", ("system:nodes",)))
+    slices = "/apis/resource.k8s.io/v1alpha2/resourceslices"
+
+    def slice_of(node: str) -> dict:
+        about = {"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceSlice"}
+        resources = {"instances": [{"name": "a"}]}
+        whole = {"nodeName": node, "driverName": "d.example.com", "namedResources": resources}
+        return {**about, "metadata": {"name": node}, **whole}
+
+    assert (await api.post(slices, slice_of("n2"))).status == 201
+    made = await kubelet.post(slices, slice_of("n1"))
+    assert made.status == 201
+    refused = await kubelet.post(slices, slice_of("n3"))
+    why = "can only create ResourceSlice with the same NodeName as the requesting node"
+    assert refused.body["message"].endswith(why)
+    more = {**made.body, "namedResources": {"instances": [{"name": "b"}]}}
+    assert (await kubelet.put(f"{slices}/n1", more)).status == 200
+    assert (await kubelet.put(f"{slices}/n2", slice_of("n2"))).status == 403
+    own = await kubelet.get(f"{slices}?fieldSelector=nodeName%3Dn1")
+    assert [obj["metadata"]["name"] for obj in own.body["items"]] == ["n1"]
+    assert (await kubelet.delete(f"{slices}/n2")).status == 403
+    assert (await kubelet.delete(f"{slices}/n1")).status == 200
+    await close_server(server)
