@@ -99,7 +99,8 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         "logHash": cell.record.digest if cell.record else None,
         "logHashOf": "scrubbed log" if cell.record else None,
         "expectedFailures": {
-            step: "; ".join(mark.reason for mark in marks) for step, marks in cell.expected_failures.items()
+            step: "; ".join(dict.fromkeys(mark.reason for mark in marks))
+            for step, marks in cell.expected_failures.items()
         },
         "observations": cell.observations,
         "baseline": cell.baseline,

@@ -1,6 +1,6 @@
 """The results of a run as data: the runner fills them and the report shows them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,7 @@ def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequen
     A step that was not run is right only where the file exempts it; one that was run, only where it does not.
     """
     if step.not_run:
-        reason = "; ".join(exemption.reason for exemption in exemptions)
+        reason = _joined(exemption.reason for exemption in exemptions)
         return Verdict(NOT_RUN, not exemptions, step.not_run, reason)
     marked = "; ".join(f"it was to fail with {mark.found!r}: {mark.reason}" for mark in marks)
     for operation in step.failures:
@@ -116,8 +116,13 @@ def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequen
     if not marks:
         return Verdict(PASSED)
     why = "; ".join(operation.failure for operation in step.failures)
-    reasons, sources = [mark.reason for mark in marks], [mark.source for mark in marks]
-    return Verdict(EXPECTED, False, why, "; ".join(reasons), "; ".join(dict.fromkeys(sources)))
+    reasons = _joined(mark.reason for mark in marks)
+    return Verdict(EXPECTED, False, why, reasons, _joined(mark.source for mark in marks))
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Returns the texts in order, each once: several marks of a step often have one reason."""
+    return "; ".join(dict.fromkeys(texts))
 
 
 @dataclass(slots=True)
