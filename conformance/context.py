@@ -11,6 +11,7 @@ from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.evidence.aspects import claim_names
 from kubeskew.conformance.evidence.disturbances import Noted
 from kubeskew.conformance.kinds import Kinds
+from kubeskew.conformance.results import StepResult
 
 DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
 
@@ -30,7 +31,8 @@ class CellContext:
     present: set[str] = field(default_factory=set)  # the uids of those that were there at the last change
     step_began: str = ""  # as components write the time into their logs
     observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
-    faults: dict[str, str] = field(default_factory=dict)  # those that are set: by id, by which operation
+    step: StepResult = field(default_factory=lambda: StepResult(""))  # the one that is being performed
+    faults: dict[str, StepResult] = field(default_factory=dict)  # by id: the step that set it
 
     def timeout(self, operation: str) -> float:
         """Seconds that an operation may take."""
@@ -40,8 +42,9 @@ class CellContext:
         """The same cell, seen by another user: `{user, extra: {key: value}}`."""
         return replace(self, client=self.client.impersonating(user["user"], user.get("extra") or {}))
 
-    def begin_step(self) -> None:
-        """Note when the step began."""
+    def begin_step(self, step: StepResult) -> None:
+        """Note which step is performed from now on, and when it began."""
+        self.step = step
         self.step_began = micro_timestamp(self.clock.now())[: len("2026-01-01T00:00:00.000")]
 
     async def remember_pods(self) -> None:

@@ -41,9 +41,8 @@ def unbind(ctx: CellContext, operations: Sequence[Operation]) -> None:
 async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform]) -> StepResult:
     """Run the operations until one fails; then collect the events since the step began."""
     result = StepResult(step.name)
-    ctx.begin_step()
+    ctx.begin_step(result)
     since = await ctx.control.revision()
-    known = {*ctx.faults}
     ctx.bindings.update(step.loop)
     for name, value in step.bindings.items():
         ctx.bindings[name] = bind(value, ctx.bindings)
@@ -52,7 +51,6 @@ async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform])
         result.events = [event for event in await ctx.control.events(since) if _is_evidence(event)]
         await perform_block(ctx, step.catch, "catch", result, run)
     await perform_block(ctx, step.finally_, "finally", result, run)
-    result.faults = [name for name in ctx.faults if name not in known]
     result.revisions = (since, await ctx.control.revision())
     return result
 

@@ -54,7 +54,6 @@ class StepResult:
     events: list[Mapping[str, Any]] = field(default_factory=list)
     not_run: str = ""  # why it was not run
     stops: bool = False  # an operation failed that does not let the others go on
-    faults: list[str] = field(default_factory=list)  # the ids of those it set
     revisions: tuple[int, int] = (0, 0)  # of the log, at its beginning and end
 
     @property

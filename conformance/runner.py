@@ -145,20 +145,21 @@ async def _run_steps(
             result.steps.append(outcome)
             if outcome.stops and result.verdict(outcome).red:
                 after = f"the step {step.name!r} failed"
-        if not after:
-            await _expect_faults(ctx, result)
-        for step, outcome in reversed(done):
-            if not outcome.not_run:
-                await perform_block(ctx, step.cleanup, "cleanup", outcome, RUN)
+        try:
+            if not after:
+                await _expect_faults(ctx)
+        finally:
+            for step, outcome in reversed(done):
+                if not outcome.not_run:
+                    await perform_block(ctx, step.cleanup, "cleanup", outcome, RUN)
     finally:
         await client.close()
 
 
-async def _expect_faults(ctx: CellContext, result: CellResult) -> None:
+async def _expect_faults(ctx: CellContext) -> None:
     """Fail the steps whose faults never fired."""
     for report in await faults.unfired(ctx):
-        (step,) = (step for step in result.steps if report.fault.id in step.faults)
-        step.operations.append(faults.failure(report))
+        ctx.faults[report.fault.id].operations.append(faults.failure(report))
 
 
 async def _create_namespace(ctx: CellContext) -> None:

@@ -69,9 +69,10 @@ async def fault(ctx: CellContext, operation: Operation) -> None:
         cleared = await ctx.control.clear_faults(body[CLEAR])
         for report in cleared:
             ctx.faults.pop(report.fault.id, None)
-        for report in cleared:
-            if report.missed:
-                raise StepError(f"fault {report.fault.id} to fire before it is cleared", report.missing())
+        missed = [report for report in cleared if report.missed]
+        ctx.step.operations.extend(failure(report) for report in missed[1:])  # each wants a mark of its own
+        if missed:
+            raise StepError(f"fault {missed[0].fault.id} to fire before it is cleared", missed[0].missing())
     elif AWAIT in body or EXPECT in body:
         limit = ctx.timeout("assert") if TIMEOUT not in body else seconds(body[TIMEOUT], operation.where)
         name = body.get(AWAIT) or body[EXPECT]
@@ -80,7 +81,7 @@ async def fault(ctx: CellContext, operation: Operation) -> None:
             raise StepError(f"fault {name} to fire", report.missing())
     else:
         await ctx.remember_pods()
-        ctx.faults[await ctx.control.set_fault(body)] = operation.where
+        ctx.faults[await ctx.control.set_fault(body)] = ctx.step
 
 
 async def unfired(ctx: CellContext) -> list[FaultReport]:

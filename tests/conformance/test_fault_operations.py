@@ -107,6 +107,53 @@ async def test_a_fault_that_was_to_have_fired(operation):
     assert failures(result) == {"one": [MISSING]}
 
 
+async def test_each_fault_that_is_cleared_unfired_wants_a_mark_of_its_own():
+    """A mark for one of two faults that never fired does not hide the other."""
+    other = LOST.replace("id: lost", "id: other")
+    header = (
+        "{cluster: {}, expectedFailures: [{when: (`true`), steps: [one], found: fault lost never, "
+        "reason: it is so, source: kubernetes/kubernetes#1}]}"
+    )
+    steps = f"""
+  - name: one
+    try: [{{fault: {LOST}}}, {{fault: {other}}}, {{fault: {{clear: all}}}}]
+"""
+    result = await run(steps, Faulty(), header)
+
+    assert failures(result) == {"one": [MISSING, MISSING.replace("fault lost", "fault other")]}
+    assert not result.passed
+
+
+async def test_a_fault_that_is_set_again_is_missed_by_the_step_that_set_it_last():
+    """Its id may be used again once it is cleared; the cleanups follow as ever."""
+    control = Faulty("lost")
+    control.clear_faults = _clearing_for_good(control)
+    result = await run(
+        f"""
+  - name: one
+    try: [{{fault: {LOST}}}, {{fault: {{clear: lost}}}}]
+    cleanup: [{{sleep: {{duration: 1s}}}}]
+  - name: two
+    try: [{{fault: {LOST}}}]
+""",
+        control,
+    )
+
+    assert failures(result) == {"one": [], "two": [MISSING]}
+    assert [operation.block for operation in result.steps[0].operations] == ["try", "try", "cleanup"]
+
+
+def _clearing_for_good(control):
+    """Returns a `clear_faults` after which no fault fires any more."""
+    clear = control.clear_faults
+
+    async def clear_faults(name):
+        control.firing = ()
+        return await clear(name)
+
+    return clear_faults
+
+
 async def test_an_optional_fault_need_not_fire():
     """A fault that may end without having fired does not fail its step."""
     result = await run(
