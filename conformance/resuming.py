@@ -1,17 +1,19 @@
 """Takes over what an earlier run has found, so that an interrupted one can be gone on with.
 
 A cell of a report is taken over if nothing that it depends on has changed: its scenario's file and those that
-this names, its parameters, and the version of kubeskew. Cells that did not run to their end have no digest in
+this names, its parameters, and kubeskew's own files. Cells that did not run to their end have no digest in
 the report, and run again.
 """
 
+import functools
 import json
+import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import kubeskew
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.divergence import Difference, Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
@@ -26,14 +28,28 @@ REPORT = "report.json"
 
 
 def digest_of(scenario: Scenario) -> str:
-    """Returns the SHA-256 of kubeskew's version, the scenario's file, and the files that it names."""
+    """Returns the SHA-256 of kubeskew's own files, the scenario's file, and the files that it names."""
     source = Path(scenario.source)
     operations = [operation for step in scenario.steps for operation in step.all_operations()]
     named = {operation.body.get("file") for operation in operations}
-    digest = sha256(version("kubeskew").encode())
+    digest = sha256(digest_of_package())
     for path in (source, *(source.parent / name for name in sorted(filter(None, named)))):
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
+
+
+@functools.cache
+def digest_of_package() -> bytes:
+    """Returns the SHA-256 of the modules and data of kubeskew, which may be an edited checkout.
+
+    The scenarios that come with it are left out: those that are run have digests of their own.
+    """
+    digest = sha256()
+    for folder, folders, names in os.walk(Path(kubeskew.__file__).parent, followlinks=True):
+        folders[:] = sorted(name for name in folders if name not in {"__pycache__", "scenarios"})
+        for name in sorted(names):
+            digest.update((Path(folder) / name).read_bytes())
+    return digest.digest()
 
 
 def taken_over(directory: Path, title: str, cells: Sequence[Cell]) -> list[CellResult]:

@@ -18,7 +18,7 @@ from kubeskew.conformance.evidence.stretches import Stretch
 from kubeskew.conformance.matrix import of_scenarios
 from kubeskew.conformance.report import Run, as_html, as_json, as_junit, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.resuming import digest_of, taken_over
+from kubeskew.conformance.resuming import digest_of, digest_of_package, taken_over
 from kubeskew.conformance.scenario import Cell
 
 MINE = """
@@ -111,13 +111,23 @@ def test_a_changed_file_is_run_again(tmp_path: Path, cells: list[Cell], file: st
     assert names(tmp_path, read(tmp_path)) == []
 
 
-def test_another_version_of_kubeskew_runs_everything(
+def test_other_code_of_kubeskew_runs_everything(
     tmp_path: Path, cells: list[Cell], monkeypatch: pytest.MonkeyPatch
 ):
-    """Results of another version of kubeskew are not taken over."""
+    """A result of other code says nothing of this one, be it a release or an edited checkout."""
+    package = tmp_path / "package"
+    (package / "scheduler").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "scheduler" / "queue.py").write_text("size = 1")
+    monkeypatch.setattr("kubeskew.__file__", str(package / "__init__.py"))
+    digest_of_package.cache_clear()
     reported(tmp_path, *map(ready, cells))
-    monkeypatch.setattr("kubeskew.conformance.resuming.version", lambda _: "9.9")
+    assert names(tmp_path, cells) == [cell.name for cell in cells]
+
+    (package / "scheduler" / "queue.py").write_text("size = 2")
+    digest_of_package.cache_clear()
     assert names(tmp_path, cells) == []
+    digest_of_package.cache_clear()
 
 
 @pytest.mark.parametrize(
