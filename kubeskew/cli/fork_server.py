@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 REQUEST_BYTES = 1 << 17
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # what `apimachinery/component.py` imports for every client
 _SURROUNDINGS = ("apimachinery.client.component_faults", "apimachinery.health")
@@ -75,9 +76,12 @@ class ForkServer:
             if self._is_deserted():
                 return None
             gc.freeze()  # else the child's collector would write to all of it, and so copy it
+            server = os.getpid()
             pid = os.fork()
             if pid == 0:
                 self._requests.close()
+                if request["dependent"]:
+                    end_with(server)
                 become(request, descriptors[0])
                 arguments: list[str] = request["arguments"]
                 return arguments
@@ -123,6 +127,13 @@ def become(request: Mapping[str, Any], log: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     gc.enable()
     show([*sys.orig_argv[:2], "-m", "kubeskew", *request["arguments"]])
+
+
+def end_with(parent: int) -> None:
+    """Has this process get SIGTERM when its parent ends, and end at once if it has ended already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGTERM)
 
 
 def show(arguments: Iterable[str]) -> None:

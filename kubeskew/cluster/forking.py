@@ -8,6 +8,7 @@ of them, so that the API server need not wait for the modules of the others, nor
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -34,12 +35,15 @@ _SERVERS = (("apiserver",), ("controller-manager", "scheduler", "kubelet", "driv
 
 
 @contextmanager
-def component_processes(*kinds: str, often: bool = False) -> Iterator[Processes]:
-    """Gives what starts components here, and ends what that needs. It prepares for these kinds at once."""
+def component_processes(*kinds: str, often: bool = False, dependent: bool = False) -> Iterator[Processes]:
+    """Gives what starts components here, and ends what that needs. It prepares for these kinds at once.
+
+    `often` and `dependent` are as of ForkedProcesses.
+    """
     if sys.platform != "linux":  # elsewhere the system's libraries may not work in a child that only forks
         yield ExecutedProcesses()
         return
-    processes = ForkedProcesses(often=often)
+    processes = ForkedProcesses(often=often, dependent=dependent)
     try:
         processes.prepare(kinds, components_environment(os.environ))
         yield processes
@@ -51,11 +55,13 @@ class ForkedProcesses(KernelProcesses):
     """Starts processes by way of fork servers, which `close` ends.
 
     With `often`, the fork servers import also what components need only later: of use to who starts each of
-    them again and again.
+    them again and again. `dependent` processes end with their fork server, so that a command which is killed
+    leaves none behind.
     """
 
-    def __init__(self, *, often: bool = False) -> None:
+    def __init__(self, *, often: bool = False, dependent: bool = False) -> None:
         self._often = often
+        self._dependent = dependent
         self._servers: dict[str, _ForkServer] = {}
 
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
@@ -71,7 +77,7 @@ class ForkedProcesses(KernelProcesses):
         if kind in self._servers and self._servers[kind].ended:
             self._remove(self._servers[kind])
         self.prepare([kind], environment)
-        return await self._servers[kind].fork(arguments, log, environment)
+        return await self._servers[kind].fork(arguments, log, environment, dependent=self._dependent)
 
     def close(self) -> None:
         """Ends the fork servers; what they have forked goes on."""
@@ -108,7 +114,9 @@ class _ForkServer:
         """Returns whether it has ended, by itself or by somebody."""
         return self._process.poll() is not None
 
-    async def fork(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:
+    async def fork(
+        self, arguments: Sequence[str], log: Path, environment: Mapping[str, str], *, dependent: bool
+    ) -> Identity:
         wanted = {**os.environ, **environment}
         known = self._environment
         changed = {n: wanted.get(n) for n in {**known, **wanted} if wanted.get(n) != known.get(n)}
@@ -116,10 +124,17 @@ class _ForkServer:
             "arguments": list(arguments),
             "environment": changed,  # None for what is there no more
             "directory": str(Path.cwd()),
+            "dependent": dependent,
         }
         async with self._asking:
             with open_log(log) as output:
-                answer = await self._ask(json.dumps(request).encode(), output.fileno())
+                asking = asyncio.ensure_future(self._ask(json.dumps(request).encode(), output.fileno()))
+                try:
+                    answer = await asyncio.shield(asking)
+                except asyncio.CancelledError:  # nobody else would know of what is forked all the same
+                    if answer := await asking:
+                        os.kill(json.loads(answer), signal.SIGKILL)
+                    raise
         if not answer:
             raise ClusterError(
                 f"cannot start {arguments[0]}: the process that forks components has ended; try again"

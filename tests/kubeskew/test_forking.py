@@ -32,6 +32,13 @@ def forked() -> Iterator[ForkedProcesses]:
     processes.close()
 
 
+@pytest.fixture
+def dependent() -> Iterator[ForkedProcesses]:
+    processes = ForkedProcesses(dependent=True)
+    yield processes
+    processes.close()
+
+
 @asynccontextmanager
 async def scheduler(processes, directory: Path, name: str = "log"):
     """Gives pid, birth and log of a scheduler that finds no server."""
@@ -107,6 +114,24 @@ async def test_a_forked_component_outlives_its_server_and_ends_as_asked(
         assert ("shutting down" in log.read_text()) == (code == 0)
 
 
+async def test_a_dependent_component_stops_with_its_server(dependent, reaper, tmp_path):
+    """Nothing of a matrix runs on when it was killed: its fork servers end, and components stop in order."""
+    async with scheduler(dependent, tmp_path) as (pid, _, log):
+        dependent.close()
+
+        assert await asyncio.to_thread(exit_code, pid) == 0
+        assert "shutting down" in log.read_text()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process(forked, tmp_path):
+    """A process of which nobody would know is ended, and the next start gets an answer of its own."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):  # importing takes longer
+            await forked.start(["scheduler", "--help"], tmp_path / "first", {})
+    async with scheduler(forked, tmp_path, "second") as (pid, born, _):
+        assert forked.alive(pid, born)
+
+
 async def test_what_a_forked_component_says_of_wrong_usage_is_in_its_log(forked, tmp_path):
     """A component that ends at once has told why."""
     log = tmp_path / "log"
@@ -136,7 +161,7 @@ async def test_the_environment_is_that_of_the_start(forked, tmp_path, monkeypatc
     server = forked._servers["scheduler"]
     for environment, directory in (({"KUBESKEW_STATE_DIR": "/nowhere"}, "/nowhere"), ({}, ".kubeskew")):
         log = tmp_path / "log"
-        pid, born = await server.fork(["status"], log, environment)
+        pid, born = await server.fork(["status"], log, environment, dependent=False)
         await until(lambda pid=pid, born=born: not forked.alive(pid, born), SECONDS, every=0.02)
         assert f"{directory}; start one with" in log.read_text()
         log.unlink()

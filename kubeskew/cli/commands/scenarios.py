@@ -246,7 +246,7 @@ def _list(cells: Sequence[Cell], asked: Asked) -> int:
 def _component_processes(asked: Asked, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
     """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
     kinds = () if kubeconfig or asked.listing else UPGRADE_ORDER
-    return component_processes(*kinds, often=True)
+    return component_processes(*kinds, often=True, dependent=True)
 
 
 def _run(
