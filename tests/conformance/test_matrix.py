@@ -108,6 +108,7 @@ def test_the_cells_can_be_listed(folder: Path, capsys: pytest.CaptureFixture[str
             "--only nothing/\\*: no cell of matrix first has such a name; --list shows them",
         ),
         (["--shard", "3/2"], "'3/2' is no part such as 1/4"),
+        (["--shard", "4/4"], "--shard 4/4: empty, there are 2 cells in all"),
         (["--compare", "--record"], "choose one"),
     ],
 )

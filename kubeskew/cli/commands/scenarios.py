@@ -218,7 +218,14 @@ def _cells(selection: Selection, asked: Asked) -> list[Cell]:
         raise UserError(
             f"--only {', '.join(asked.only)}: no cell of {selection.title} has such a name; --list shows them"
         )
-    return matrices.shard(cells, *asked.shard) if asked.shard else cells
+    if not asked.shard:
+        return cells
+    part = matrices.shard(cells, *asked.shard)
+    if not part:
+        raise UserError(
+            f"--shard {asked.shard[0]}/{asked.shard[1]}: empty, there are {len(cells)} cells in all"
+        )
+    return part
 
 
 def _list(cells: Sequence[Cell], asked: Asked) -> int:
@@ -335,7 +342,8 @@ def _print_results(run: Run, report: Path | None) -> None:
         echo(f"\n{sets.cells}: {sets.step}: fails without {without}")
     known = f"{run.count('expected')} fail as upstream, " if run.count("expected") else ""
     left = f"{run.count(NOT_RUN)} not run, " if run.count(NOT_RUN) else ""
-    echo(f"\n{run.count('passed')} passed, {known}{left}{run.count(FAILED)} failed in {run.seconds:.1f} s")
+    counts = f"{run.count('passed')} passed, {known}{left}{run.count(FAILED)} failed"
+    echo(f"\n{counts}; the cells took {run.seconds:.1f} s")
     steps = sum(len(cell.steps) for cell in run.cells)
     echo(f"Steps: {steps - run.count_steps(NOT_RUN)} run, {run.count_steps(NOT_RUN)} not run")
     if report:
