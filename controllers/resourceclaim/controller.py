@@ -19,6 +19,7 @@ from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClai
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
+from kubeskew.controllers.resourceclaim.missing_classes import MissingClasses
 from kubeskew.controllers.resourceclaim.releasing import Releaser
 from kubeskew.controllers.resourceclaim.users import ReservedFor
 
@@ -64,6 +65,11 @@ class ResourceClaimController(Controller):
         self._bound = BoundPods(context, self._features, self._claims, self._groups)
         users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)
         self._releaser = Releaser(self.client, self._refs.claims, self._features, self._pods, users)
+        self._missing: MissingClasses | None = None
+        if self._features.tells_missing_classes:
+            self._missing = MissingClasses(
+                context, self.client, self._refs, self._claims, self.recorder, self._enqueue_claim
+            )
         self._pods.add_index("resourceclaim", self._keys_of_claims)
         self._pods.add_index("pod group", _group_keys)
         self._claims.add_index("consumer", _consumer_uids)
@@ -153,6 +159,8 @@ class ResourceClaimController(Controller):
         else:
             claim = self._claims.get(*key.key)
             if claim is not None:
+                if self._missing is not None:
+                    await self._missing.check(claim)
                 await self._releaser.sync(claim)
 
     # -- pods and groups

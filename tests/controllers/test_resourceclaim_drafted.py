@@ -161,3 +161,36 @@ async def test_a_pod_that_goes_leaves_its_reservation_behind_for_no_longer(clust
 
     assert before == [user(made)]
     assert (after["phase"], after.get("reservedFor")) == ("Allocated", None)
+
+
+async def test_a_missing_class_is_told_on_immediate_claims(cluster):
+    """It is told again when the claim changes, and when a class goes; delayed or allocated claims wait for
+    none."""
+    classes = dra_refs(DRAFT).device_classes
+    await cluster.client.create(classes, {"metadata": {"name": "there"}, "driverName": "d"})
+
+    async def claim(name, class_name, mode="Immediate", phase="Pending"):
+        spec = {"resourceClassName": class_name, "allocationMode": mode}
+        body = {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": {"phase": phase}}
+        return await cluster.client.create(CLAIMS, body)
+
+    first = await claim("lost", "gone")
+    await claim("fine", "there")
+    await claim("delayed", "gone", "Delayed")
+    await claim("allocated", "gone", phase="Allocated")
+    await cluster.start(ResourceClaimController)
+    await cluster.quiet()
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+
+    assert (event["type"], event["reason"], event["count"]) == ("Warning", "Failed", 1)
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("ResourceClaim", "lost")
+    assert event["message"] == "resource class gone does not exist"
+
+    await cluster.client.update(CLAIMS, {**first, "metadata": {**first["metadata"], "labels": {"a": "b"}}})
+    await cluster.quiet()
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert event["count"] == 2
+
+    await cluster.client.delete(classes, "there")
+    await cluster.quiet()
+    assert (await events(cluster))[1:] == ["resource class there does not exist"]

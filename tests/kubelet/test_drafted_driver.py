@@ -263,6 +263,80 @@ async def test_a_claim_of_another_driver_or_without_class_is_left_alone():
         assert (await world.status("c1"))["phase"] == "Allocated"
 
 
+@pytest.mark.parametrize("mode", ["Delayed", "Immediate"])
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"memory": "lots"}, 'memory "lots": quantities must match the regular expression'),
+        ({"memory": "-1Gi"}, 'memory "-1Gi": must be greater than zero'),
+        (["2Gi"], 'expected an object, got: ["2Gi"]'),
+    ],
+)
+async def test_claim_parameters_that_cannot_be_read_are_told_on_the_claim(mode, parameters, reason, caplog):
+    """A Warning says what is wrong, the tries get rarer, and bad input is no bug of the driver."""
+    async with World() as world:
+        await world.claim("bad", mode, selected="n0", parameters=parameters)
+        await asyncio.sleep(100)
+        (event,) = (await world.client.list(EVENTS))["items"]
+        await world.claim("good", mode, selected="n0")
+
+        assert (event["type"], event["reason"]) == ("Warning", "Failed")
+        assert event["involvedObject"]["name"] == "bad"
+        assert event["message"].startswith(f"claim parameters ns/bad: {reason}")
+        assert 2 < event["count"] < 25
+        assert not [record for record in caplog.records if record.exc_info]
+        assert (await world.status("bad"))["phase"] == "Pending"
+        assert (await world.status("good"))["phase"] == "Allocated"
+
+
+async def test_class_parameters_that_cannot_be_read_are_told_and_take_no_device():
+    """Another claim gets the device meanwhile."""
+    async with World({"n0": [{"name": "gpu-0"}]}) as world:
+        await world.resource_class("odd", parameters=["init"])
+        await world.claim("bad", selected="n0", class_name="odd")
+        await world.status("bad")
+        await world.claim("good", selected="n0")
+
+        assert (await world.status("good"))["phase"] == "Allocated"
+        assert 'class parameters odd: expected an object, got: ["init"]' in await world.events()
+        assert not (await world.read("bad"))["metadata"].get("finalizers")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (StatusError(403, "Forbidden", "no writing today"), "no writing today"),
+        (KeyError("a slip"), "internal error: KeyError('a slip')"),
+    ],
+)
+async def test_whatever_fails_while_a_claim_is_processed_becomes_an_event(error, message, monkeypatch):
+    """An error of the server as well as a bug of the driver; the claim is tried again until it works."""
+    async with World() as world:
+        update, left = world.connection.update, [2]
+
+        async def failing(*arguments):
+            if left[0]:
+                left[0] -= 1
+                raise error
+            return await update(*arguments)
+
+        monkeypatch.setattr(world.connection, "update", failing)
+        await world.claim(selected="n0")
+        status = await world.status(seconds=30)
+
+        assert any(message in said for said in await world.events())
+        assert status["phase"] == "Allocated"
+
+
+async def test_a_device_whose_memory_cannot_be_read_is_told_by_its_name():
+    """The claim is told which device of which node it is."""
+    async with World({"n0": [{"name": "gpu-0", "memory": "big"}]}) as world:
+        await world.claim(selected="n0", parameters={"memory": "1Gi"})
+        (message,) = await world.events()
+
+        assert message.startswith('device "gpu-0" of node "n0": memory "big": quantities must match')
+
+
 async def test_a_device_is_shared_by_its_memory():
     """Claims that ask for memory take a part of a device; a whole device is nobody else's."""
     pool = DevicePool({"n": [{"name": "a", "memory": "4Gi"}, {"name": "b", "memory": "4Gi"}]})

@@ -172,6 +172,30 @@ async def test_a_selected_node_that_does_not_suit_is_not_used(minor):
         assert "allocation" not in (await world.read())["status"]
 
 
+@pytest.mark.parametrize("minor", MINORS)
+async def test_a_bug_of_a_driver_is_told_on_what_it_worked_on(minor, monkeypatch):
+    """The context says that something went wrong inside, and is worked on again."""
+    async with World(minor) as world:
+        allocate, left = world.driver.allocate, [2]
+
+        async def failing(*arguments):
+            if left[0]:
+                left[0] -= 1
+                raise KeyError("a slip")
+            await allocate(*arguments)
+
+        monkeypatch.setattr(world.driver, "allocate", failing)
+        await world.claim()
+        await world.pod("c0")
+        await world.context("n0")
+        await asyncio.sleep(5)
+        (event,) = (await world.client.list(EVENTS))["items"]
+
+        assert (event["type"], event["reason"]) == ("Warning", "Failed")
+        assert event["message"] == "internal error: KeyError('a slip')"
+        assert "allocation" in (await world.read())["status"]
+
+
 @pytest.mark.parametrize("minor", MINORS[:-1])
 async def test_immediate_claims_are_allocated_without_a_pod(minor):
     """Anywhere there is room, reserved for nobody; those of another driver's class are left alone."""

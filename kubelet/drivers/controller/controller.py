@@ -158,8 +158,9 @@ class DriverController:
             log.info("processing %s/%s failed: %s", task.namespace, task.name, error)
             self._tell(ref, obj, error)
             self._queue.add_rate_limited(task)
-        except Exception:
+        except Exception as error:
             log.exception("processing %s/%s", task.namespace, task.name)
+            self._tell(ref, obj, f"internal error: {error!r}")
             self._queue.add_rate_limited(task)
         else:
             if outcome is Outcome.DONE:

@@ -9,7 +9,9 @@ Source: KEP-3063 as drafted, sections API and "Implementing a plugin for node re
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.client.informer import InformerFactory
@@ -23,7 +25,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
 from kubeskew.kubelet.drivers.drafted.capacity import capacity_ref
-from kubeskew.kubelet.drivers.drafted.pool import DevicePool, ExhaustedError, Share
+from kubeskew.kubelet.drivers.drafted.pool import (
+    DevicePool,
+    ExhaustedError,
+    ParameterError,
+    Share,
+    read_memory,
+)
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +82,7 @@ class DraftedController:
         status, uid = claim.get("status") or {}, claim["metadata"]["uid"]
         if self._is_allocated(claim) and self._pool.share_of(uid) is None:
             attributes = status.get("attributes") or {}
-            memory = Quantity.parse(attributes["memory"]) if attributes.get("memory") else None
+            memory = _memory_in(attributes)
             self._pool.learn(uid, Share(attributes.get("node", ""), attributes.get("device", ""), memory))
         self._queue.add(Key(claim["metadata"]["namespace"], claim["metadata"]["name"]))
 
@@ -127,9 +135,9 @@ class DraftedController:
 
     async def _process(self, key: Key) -> None:
         """Works on the claim as it is now: what this controller wrote must not be missed."""
-        if self._claims.get(*key) is None:
+        claim = self._claims.get(*key)
+        if claim is None:
             return
-        claim: Object | None = None
         try:
             claim = await self._client.get(self._ref, key.name, key.namespace)
             await self._sync(claim)
@@ -138,21 +146,27 @@ class DraftedController:
             # Tried again when capacity or another claim changes.
             self._tell(claim, error)
             self._queue.forget(key)
-        except (StatusError, *CONNECTION_ERRORS) as error:
-            if not is_reason(error, "NotFound"):
-                log.info("processing %s/%s failed: %s", key.namespace, key.name, error)
-                self._queue.add_rate_limited(key)
-        except Exception:
+        except CONNECTION_ERRORS as error:
+            log.debug("processing %s/%s failed: %s", key.namespace, key.name, error)
+            self._queue.add_rate_limited(key)
+        except (StatusError, ParameterError) as error:
+            if is_reason(error, "NotFound"):
+                self._queue.forget(key)
+                return
+            log.info("processing %s/%s failed: %s", key.namespace, key.name, error)
+            self._tell(claim, error)
+            self._queue.add_rate_limited(key)
+        except Exception as error:
             log.exception("processing %s/%s", *key)
+            self._tell(claim, f"internal error: {error!r}")
             self._queue.add_rate_limited(key)
 
-    def _tell(self, claim: Object | None, error: object) -> None:
-        if claim is not None:
-            about = {"apiVersion": self._ref.api_version, "kind": self._ref.kind, **claim}
-            self._recorder.event(about, "Warning", "Failed", str(error))
+    def _tell(self, claim: Object, error: object) -> None:
+        about = {"apiVersion": self._ref.api_version, "kind": self._ref.kind, **claim}
+        self._recorder.event(about, "Warning", "Failed", str(error))
 
     async def _sync(self, claim: Object) -> None:
-        """Raises ExhaustedError, StatusError or a connection error."""
+        """Raises ExhaustedError, ParameterError, StatusError or a connection error."""
         status = claim.get("status") or {}
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if reserved_for(claim):
@@ -230,6 +244,7 @@ class DraftedController:
     async def _allocate(self, claim: Object, resource_class: Object, node: str) -> None:
         """The finalizer comes first: no claim is gone while something is allocated for it."""
         memory, uid = _memory(claim), claim["metadata"]["uid"]
+        parameters = _parameters(claim, resource_class)
         if not self._is_ours(claim):
             finalizers = [*(claim["metadata"].get("finalizers") or ()), self._finalizer]
             claim = await self._update({**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}})
@@ -241,7 +256,7 @@ class DraftedController:
             "phase": "Allocated",
             "driverName": self._name,
             "userLimit": -1 if self._settings.shareable else self._settings.user_limit,
-            "attributes": {**_parameters(claim, resource_class), **_told(share)},
+            "attributes": {**parameters, **_told(share)},
             "scheduling": {"driver": {"availableOnNodes": _on(nodes)}},
         }
         try:
@@ -261,9 +276,39 @@ def _scheduler(claim: Object) -> Object:
 
 
 def _memory(claim: Object) -> Quantity | None:
-    """Returns how much memory of a device the claim asks for; None is all of it."""
-    asked = (claim["spec"].get("parameters") or {}).get("memory")
-    return None if asked is None else Quantity.parse(str(asked))
+    """Returns how much memory of a device the claim asks for; None is all of it. Raises ParameterError."""
+    asked = _claim_parameters(claim).get("memory")
+    try:
+        return None if asked is None else read_memory(asked)
+    except ParameterError as error:
+        raise ParameterError(f"{_about_parameters(claim)}: {error}") from error
+
+
+def _memory_in(attributes: Object) -> Quantity | None:
+    """Returns the memory that an allocated claim has; what cannot be read counts as the whole device."""
+    try:
+        return read_memory(attributes["memory"]) if attributes.get("memory") else None
+    except ParameterError as error:
+        log.warning("attributes of an allocated claim: %s; the whole device counts as taken", error)
+        return None
+
+
+def _claim_parameters(claim: Object) -> Object:
+    """Raises ParameterError."""
+    return _mapping(claim["spec"].get("parameters"), _about_parameters(claim))
+
+
+def _about_parameters(claim: Object) -> str:
+    return f"claim parameters {claim['metadata']['namespace']}/{claim['metadata']['name']}"
+
+
+def _mapping(parameters: Any, about: str) -> Object:
+    """Returns the parameters by name; the API lets them be any JSON. Raises ParameterError."""
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, dict):
+        raise ParameterError(f"{about}: expected an object, got: {orjson.dumps(parameters).decode()}")
+    return parameters
 
 
 def _told(share: Share) -> dict[str, str]:
@@ -272,13 +317,17 @@ def _told(share: Share) -> dict[str, str]:
 
 
 def _parameters(claim: Object, resource_class: Object) -> dict[str, str]:
-    """Returns the parameters of user and administrator as attributes, which become variables."""
+    """Returns the parameters of user and administrator as attributes, which become variables.
+
+    Raises ParameterError.
+    """
     found = {}
+    about = f"class parameters {resource_class['metadata']['name']}"
     for kind, parameters in (
-        ("user", claim["spec"].get("parameters")),
-        ("admin", resource_class.get("parameters")),
+        ("user", _claim_parameters(claim)),
+        ("admin", _mapping(resource_class.get("parameters"), about)),
     ):
-        for key, value in (parameters or {}).items():
+        for key, value in parameters.items():
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             found[f"{kind}_{key}"] = text
     return found

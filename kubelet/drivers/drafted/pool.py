@@ -4,11 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
 
 class ExhaustedError(Exception):
     """There is no room for a claim; the text is for people."""
+
+
+class ParameterError(ValueError):
+    """What somebody wrote about a claim, a class or a device cannot be used; the text is for people."""
+
+
+def read_memory(value: object) -> Quantity:
+    """Returns an amount of memory above zero. Raises ParameterError."""
+    try:
+        memory = Quantity.parse(str(value))
+    except QuantityError as error:
+        raise ParameterError(f'memory "{value}": {error}') from error
+    if memory.sign() <= 0:
+        raise ParameterError(f'memory "{value}": must be greater than zero')
+    return memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,13 @@ class DevicePool:
             if memory is None or not device.get("memory") or any(share.memory is None for share in taken):
                 continue
             used = sum((share.memory.value() for share in taken if share.memory is not None), 0)
-            if used + memory.value() <= Quantity.parse(device["memory"]).value():
+            if used + memory.value() <= _memory_of(node, device).value():
                 return str(device["name"])
         return None
+
+
+def _memory_of(node: str, device: Object) -> Quantity:
+    try:
+        return read_memory(device["memory"])
+    except ParameterError as error:
+        raise ParameterError(f'device "{device["name"]}" of node "{node}": {error}') from error
