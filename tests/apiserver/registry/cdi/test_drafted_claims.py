@@ -379,6 +379,8 @@ CONTROLLER = (
         (KUBELET, "update", "resourceclaims/status", True),
         (KUBELET, "update", "resourceclaims", False),
         (CONTROLLER, "create", "resourceclaims", True),
+        (CONTROLLER, "watch", "resourceclasses", True),
+        (CONTROLLER, "update", "resourceclasses", False),
         (CONTROLLER, "update", "resourceclaims/status", True),
         (("jane",), "get", "resourceclaims", False),
     ],
