@@ -12,7 +12,7 @@ class ExhaustedError(Exception):
 
 
 class ParameterError(ValueError):
-    """What somebody wrote about a claim, a class or a device cannot be used; the text is for people."""
+    """Says that parameters of a claim or class, or facts of a device, cannot be read; for people."""
 
 
 def read_memory(value: object) -> Quantity:
