@@ -28,3 +28,7 @@ class StepError(Exception):
         super().__init__(f"expected {expected}; found {found}")
         self.expected = expected
         self.found = found
+
+
+class UnservedKindError(StepError):
+    """The API server does not serve a kind (yet): its definition may be on the way."""

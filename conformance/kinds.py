@@ -5,7 +5,7 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.conformance.errors import StepError
+from kubeskew.conformance.errors import UnservedKindError
 
 
 class Kinds:
@@ -16,12 +16,12 @@ class Kinds:
         self._known: dict[tuple[str, str], Ref] = {}
 
     async def ref(self, api_version: str, kind: str) -> Ref:
-        """Raises StepError if the server does not serve the kind."""
+        """Raises UnservedKindError if the server does not serve the kind."""
         if (api_version, kind) not in self._known:
             await self._discover(api_version)
         found = self._known.get((api_version, kind))
         if found is None:
-            raise StepError(f"the server to serve {kind} in {api_version}", "no such kind")
+            raise UnservedKindError(f"the server to serve {kind} in {api_version}", "no such kind")
         return found
 
     async def _discover(self, api_version: str) -> None:
@@ -29,7 +29,7 @@ class Kinds:
         try:
             listed: dict[str, Any] = await self._client.request("GET", path)
         except StatusError as error:
-            raise StepError(f"the server to serve {api_version}", error.message) from error
+            raise UnservedKindError(f"the server to serve {api_version}", error.message) from error
         group, _, version = api_version.rpartition("/")
         for entry in listed["resources"]:
             if "/" not in entry["name"]:

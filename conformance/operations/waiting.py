@@ -15,6 +15,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.errors import UnservedKindError
 
 POLL_SECONDS = 0.05
 _EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
@@ -46,8 +47,9 @@ class Selection:
 async def until(ctx: CellContext, selection: Selection, lacking: Lacking, limit: float) -> str:
     """Returns "" once nothing is lacking, after `limit` seconds what is.
 
-    While no API server answers, it may be starting again: what it would say is not known. Raises StatusError
-    for any other refusal to read, StepError for a kind that is not served.
+    While no API server answers, it may be starting again: what it would say is not known. A kind that is not
+    served may be defined any moment. Raises StatusError for any other refusal to read, UnservedKindError for
+    a kind that is not served at the end.
     """
     deadline = ctx.clock.monotonic() + limit
     while True:
@@ -55,6 +57,10 @@ async def until(ctx: CellContext, selection: Selection, lacking: Lacking, limit:
             left = await _judged(ctx, selection, lacking, deadline)
         except CONNECTION_ERRORS as failure:
             left = f"no answer: {failure}"
+        except UnservedKindError:
+            if ctx.clock.monotonic() > deadline:
+                raise
+            left = "the kind is not served"
         if not left or ctx.clock.monotonic() > deadline:
             return left
         await ctx.clock.sleep(POLL_SECONDS)

@@ -9,6 +9,8 @@ from cell_in_memory import Control, run
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.errors import UnservedKindError
+from kubeskew.conformance.kinds import Kinds
 
 pytestmark = pytest.mark.looptime
 
@@ -92,3 +94,22 @@ async def test_a_wait_says_what_was_lacking_at_its_end():
         "Pod t/a: metadata.labels.b: expected 'x', found nothing"
     )
     assert 2 <= result.seconds < 3
+
+
+@pytest.mark.parametrize(("unserved", "failure"), [(3, False), (1000, True)])
+async def test_a_kind_may_be_defined_while_it_is_awaited(monkeypatch, unserved: int, failure: bool):
+    """An assertion waits for a kind that somebody defines late, and fails if nobody does."""
+    look_up, attempts = Kinds.ref, []
+
+    async def late_ref(kinds: Kinds, api_version: str, kind: str):
+        attempts.append(kind)
+        if len(attempts) <= unserved:
+            raise UnservedKindError(f"the server to serve {api_version}", "404 page not found")
+        return await look_up(kinds, api_version, kind)
+
+    monkeypatch.setattr(Kinds, "ref", late_ref)
+    pods = "{apiVersion: v1, kind: Pod, metadata: {labels: {app: none}}}"
+    result = await run(f"\n  - name: one\n    try: [assert: {{resource: {pods}, count: 0}}]\n", Control())
+
+    assert ("the server to serve v1" in result.failure) == failure
+    assert result.passed != failure
