@@ -3,15 +3,16 @@
 Source: pkg/kubelet/cm/dra/plugin/client.go, 1.26 to 1.30.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError
+from kubeskew.kubelet.dra.plugin_connection import PluginConnection
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import dra_classic
-from kubeskew.kubelet.protocols.calling import CONNECTED, Unary, channel_to, connection_changes
+from kubeskew.kubelet.protocols.calling import Unary
 from kubeskew.kubelet.protocols.dra_classic import ClassicService, structured_messages
 from kubeskew.kubelet.protocols.errors import RpcError
 
@@ -32,18 +33,15 @@ class HandleUse(NamedTuple):
     cdi_ids: tuple[str, ...] = ()
 
 
-class ClassicSocketPlugin:
+class ClassicSocketPlugin(PluginConnection):
     """Calls the newest service that the kubelet knows; since 1.28 an older one if the driver lacks it."""
 
     def __init__(
         self, driver: str, endpoint: str, service: str, clock: Clock, metrics: KubeletMetrics
     ) -> None:
         """`service` is the version that this kubelet calls first."""
-        self.driver = driver
-        self.endpoint = endpoint
+        super().__init__(driver, endpoint)
         self.service = service
-        self.connected = False
-        self.channel = channel_to(endpoint)
         self._service = _SERVICES[service]
         self._clock = clock
         self._metrics = metrics
@@ -63,16 +61,6 @@ class ClassicSocketPlugin:
             uid: ClaimFailed(answer.error) if getattr(answer, "error", "") else None
             for uid, answer in answers.items()
         }
-
-    async def follow_connection(self, changed: Callable[[], None]) -> None:
-        """Keep connecting, and tell when `connected` changes. Until cancelled."""
-        async for state in connection_changes(self.channel):
-            if (state == CONNECTED) != self.connected:
-                self.connected = not self.connected
-                changed()
-
-    async def close(self) -> None:
-        await self.channel.close()
 
     async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Any:
         """Raises PluginError: kubelets of classic DRA hand over handles."""

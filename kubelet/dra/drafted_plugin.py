@@ -1,13 +1,14 @@
 """A resource plugin behind a socket, as the kubelet of KEP-3063's draft calls it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.dra.plugin import ClaimRef, PluginError
+from kubeskew.kubelet.dra.plugin_connection import PluginConnection
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import dra_drafted
-from kubeskew.kubelet.protocols.calling import CONNECTED, Unary, channel_to, connection_changes
+from kubeskew.kubelet.protocols.calling import Unary
 from kubeskew.kubelet.protocols.errors import RpcError
 
 _NOT_FOUND = "NotFound"
@@ -18,17 +19,14 @@ class ResourceNotFoundError(PluginError):
     """The plugin does not know the claim: it may be called again, ever later."""
 
 
-class DraftedSocketPlugin:
+class DraftedSocketPlugin(PluginConnection):
     """Calls the plugin with the UID of a claim. `close` when it is no longer needed."""
 
     def __init__(
         self, driver: str, endpoint: str, service: str, clock: Clock, metrics: KubeletMetrics
     ) -> None:
-        self.driver = driver
-        self.endpoint = endpoint
+        super().__init__(driver, endpoint)
         self.service = service
-        self.connected = False
-        self.channel = channel_to(endpoint)
         self._clock = clock
         self._metrics = metrics
 
@@ -40,16 +38,6 @@ class DraftedSocketPlugin:
     async def unprepare(self, uid: str, cdi_ids: Sequence[str]) -> None:
         """Undoes `prepare`; may be called again. Raises PluginError."""
         await self._call(dra_drafted.UNPREPARE, resource_id=uid, cdi_device=list(cdi_ids))
-
-    async def follow_connection(self, changed: Callable[[], None]) -> None:
-        """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""
-        async for state in connection_changes(self.channel):
-            if (state == CONNECTED) != self.connected:
-                self.connected = not self.connected
-                changed()
-
-    async def close(self) -> None:
-        await self.channel.close()
 
     async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Any:
         """Raises PluginError: this plugin takes one claim at a time."""

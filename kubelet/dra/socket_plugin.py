@@ -1,22 +1,20 @@
 """A driver behind a socket: calls of its gRPC service, in the version that was chosen at its registration."""
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PreparedDevice
+from kubeskew.kubelet.dra.plugin_connection import PluginConnection
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import dra
-from kubeskew.kubelet.protocols.calling import CONNECTED, Unary, channel_to, connection_changes
+from kubeskew.kubelet.protocols.calling import Unary
 from kubeskew.kubelet.protocols.errors import RpcError
-
-log = logging.getLogger(__name__)
 
 CALL_SECONDS = 45.0  # defaultClientCallTimeout
 
 
-class SocketPlugin:
+class SocketPlugin(PluginConnection):
     """Implements `DRAPlugin`. `close` when it is no longer needed."""
 
     def __init__(
@@ -30,11 +28,8 @@ class SocketPlugin:
         timeout: float = CALL_SECONDS,
     ) -> None:
         """`service` is a key of `dra.REGISTERED`."""
-        self.driver = driver
-        self.endpoint = endpoint
+        super().__init__(driver, endpoint)
         self.service = service
-        self.connected = False
-        self.channel = channel_to(endpoint)
         self._service = dra.REGISTERED[service]
         self._clock = clock
         self._metrics = metrics
@@ -54,18 +49,6 @@ class SocketPlugin:
         return {
             uid: ClaimFailed(claim.error) if claim.error else None for uid, claim in answer.claims.items()
         }
-
-    async def follow_connection(self, changed: Callable[[], None]) -> None:
-        """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""
-        async for state in connection_changes(self.channel):
-            connected = state == CONNECTED
-            if connected != self.connected:
-                log.info("driver %s at %s: connected: %s", self.driver, self.endpoint, connected)
-                self.connected = connected
-                changed()
-
-    async def close(self) -> None:
-        await self.channel.close()
 
     async def _call(self, method: Unary[Any, Any], claims: Sequence[ClaimRef]) -> Any:
         request = method.request(claims=[{**claim._asdict()} for claim in claims])
