@@ -29,7 +29,7 @@ class KeyTypeError(yaml.YAMLError):
     """A key that is no text, or is there twice; the message says in which line."""
 
 
-class _CheckingLoader(_LOADER):  # type: ignore[misc]
+class _CheckingLoader(_LOADER):  # type: ignore[misc]  # libyaml's or Python's: known at import only
     """The same loader, which checks the keys of every mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:

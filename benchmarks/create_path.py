@@ -96,7 +96,7 @@ async def count_create() -> Counts:
     await _post(server, _ACCOUNTS, {"metadata": {"name": "default"}})
     counts = []
     for number in range(_WARM_UP + _MEASURED):
-        body = {**POD, "metadata": {**POD["metadata"], "name": f"pod-{number}"}}  # type: ignore[dict-item]
+        body = {**POD, "metadata": {"labels": {"app": "load"}, "name": f"pod-{number}"}}
         counter = _Counter()
         sys.setprofile(counter if number >= _WARM_UP else None)
         await _post(server, PODS, body)

@@ -6,7 +6,7 @@ when the connection was reset, because servers restart often here.
 """
 
 import platform
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -233,7 +233,7 @@ class APIClient:
         bookmarks: bool = True,
         timeout_seconds: int = 0,
         metadata_only: bool = False,
-    ) -> AsyncIterator[tuple[str, Object]]:
+    ) -> AsyncGenerator[tuple[str, Object], None]:
         """Yields (type, object) until the server ends the stream; raises an ERROR event as StatusError."""
         query = {
             "watch": "true",

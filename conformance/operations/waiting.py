@@ -5,7 +5,7 @@ else's cluster as on our own.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,7 +97,7 @@ async def _followed(
 
 
 async def _until_deadline(
-    ctx: CellContext, events: AsyncIterator[Any], deadline: float
+    ctx: CellContext, events: AsyncGenerator[tuple[str, Object], None], deadline: float
 ) -> AsyncGenerator[tuple[str, Object], None]:
     """Yields what comes before the deadline."""
     end = asyncio.ensure_future(ctx.clock.sleep(deadline - ctx.clock.monotonic()))
@@ -114,7 +114,7 @@ async def _until_deadline(
         for wait in waits:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
 
 
 async def find(ctx: CellContext, ref: Ref, selection: Selection) -> list[Object]:
