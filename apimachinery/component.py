@@ -1,7 +1,7 @@
 """A component as a process: its flags, its health and metrics, its start and its end.
 
 Controller manager, scheduler and kubelet are each an `async main(ctx)`; this module holds what is the same
-around them. The API server shares `World` and the types of flags, but not `run_component`.
+around them. The API server shares `Environment` and the types of flags, but not `run_component`.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Environment:
     """The surroundings of a component: its version, its gates, its clock and its randomness."""
 
     version: Version
@@ -115,7 +115,7 @@ class ComponentContext:
     """The arguments of a component's `main`. It returns once `stop` is set and all it began has ended."""
 
     name: str
-    world: World
+    environment: Environment
     client: "APIClient"
     health: Health
     stop: asyncio.Event
@@ -151,14 +151,14 @@ class ComponentContext:
                 log.warning("cannot announce the start of %s: %s", self.name, error)
                 return None
             except CONNECTION_ERRORS:
-                await self.world.clock.sleep(ANNOUNCE_RETRY_SECONDS)
+                await self.environment.clock.sleep(ANNOUNCE_RETRY_SECONDS)
 
     async def _post(self, component: str, what: str, client: "APIClient") -> None:
         body = {
             "component": component,
             "what": what,
-            "version": str(self.world.version),
-            "gates": self.world.gates.flag(),
+            "version": str(self.environment.version),
+            "gates": self.environment.gates.flag(),
         }
         await client.request("POST", COMPONENTS_PATH, body=body)
 
@@ -313,7 +313,7 @@ async def _run(
     stop_on_signals(stop)
     reloads: list[Callable[[], None]] = []
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call_all, reloads)
-    world = World(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
+    environment = Environment(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
     agent = user_agent(agent_name, options.emulated_version)
     process_faults = faults = None
     try:
@@ -321,11 +321,11 @@ async def _run(
             from kubeskew.apimachinery.client.component_faults import ComponentFaults, posting_at_once
             from kubeskew.apimachinery.faults.process import ProcessFaults
 
-            process_faults = ProcessFaults(options.faults_dir, world.clock)
+            process_faults = ProcessFaults(options.faults_dir, environment.clock)
             reloads.append(process_faults.reload)
             if announce:
                 last_words = posting_at_once(options.kubeconfig, agent)
-                faults = ComponentFaults(process_faults, name, world, last_words)
+                faults = ComponentFaults(process_faults, name, environment, last_words)
         client = APIClient.from_kubeconfig(options.kubeconfig, agent, wrap=faults.wrap if faults else None)
     except KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from error
@@ -334,12 +334,12 @@ async def _run(
     health = Health(CollectorRegistry())
     ctx = ComponentContext(
         name=name,
-        world=world,
+        environment=environment,
         client=client,
         health=health,
         stop=stop,
         options=options,
-        identity=f"{os.uname().nodename}_{world.entropy.uid()}",
+        identity=f"{os.uname().nodename}_{environment.entropy.uid()}",
         reloads=reloads,
         process_faults=process_faults,
         faults=faults,

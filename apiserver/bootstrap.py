@@ -64,7 +64,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
             *_objects(services, options, port),
             *_roles(services),
             *built_in(services),
-            *defaults.schemas(flow_control, services.world.version.minor),
+            *defaults.schemas(flow_control, services.environment.version.minor),
         ]
     )
     return first and rest
@@ -78,9 +78,9 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
     priority and fairness' configuration (flowcontrol), 1.36.
     """
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    minor = services.world.version.minor
+    minor = services.environment.version.minor
     for turn in itertools.count(1):
-        await services.world.clock.sleep(KEEPING_SECONDS)
+        await services.environment.clock.sleep(KEEPING_SECONDS)
         objects = [*_service(services, options, port)]
         if turn % _NAMESPACE_TURNS == 0:
             objects += [
@@ -180,7 +180,7 @@ def _namespaces() -> Iterable[tuple[str, Object]]:
 def _roles(services: Services) -> Iterable[tuple[str, Object]]:
     """Default roles and bindings."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    default = DefaultRoles(services.world.version, services.world.gates)
+    default = DefaultRoles(services.environment.version, services.environment.gates)
     for role in default.cluster_roles():
         yield f"{rbac}/clusterroles", role
     for binding in default.cluster_role_bindings():
@@ -200,9 +200,9 @@ def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[
         )
     yield from _service(services, options, port)
     tracking = _object("v1", "ConfigMap", "kube-apiserver-legacy-service-account-token-tracking")
-    tracking["data"] = {"since": services.world.clock.now().date().isoformat()}
+    tracking["data"] = {"since": services.environment.clock.now().date().isoformat()}
     yield "/api/v1/namespaces/kube-system/configmaps", tracking
-    if data := extension_authentication.data_of(options, services.world):
+    if data := extension_authentication.data_of(options, services.environment):
         config = _object("v1", "ConfigMap", extension_authentication.NAME)
         yield "/api/v1/namespaces/kube-system/configmaps", {**config, "data": data}
 

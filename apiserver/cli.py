@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.component import (
-    World,
+    Environment,
     faults_option,
     gates_option,
     parse_gates,
@@ -182,7 +182,7 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
     _check_plugins(options)
     from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 
-    run_loop(_main(options, World(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
+    run_loop(_main(options, Environment(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
 
 
 def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOptions:
@@ -236,7 +236,7 @@ def _path(path: str | None) -> str:
     return str(Path(path).absolute()) if path else ""
 
 
-async def _main(options: ServerOptions, world: World) -> None:
+async def _main(options: ServerOptions, environment: Environment) -> None:
     from kubeskew.apiserver.http.self_signed import CertificateFilesError
     from kubeskew.apiserver.server import serve
     from kubeskew.apiserver.storage.failures import StorageError
@@ -244,7 +244,7 @@ async def _main(options: ServerOptions, world: World) -> None:
     stop = asyncio.Event()
     end_on_signals()  # another process may hold the storage for long, and there is nothing to lose yet
     try:
-        await serve(options, world, stop, lambda: stop_on_signals(stop))
+        await serve(options, environment, stop, lambda: stop_on_signals(stop))
     except (
         StorageError,
         CertificateFilesError,

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.options import ServerOptions
@@ -17,7 +17,7 @@ _CLIENTS, _PROXIES = "client-ca-file", "requestheader-client-ca-file"
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
-def data_of(options: ServerOptions, world: World) -> dict[str, str]:
+def data_of(options: ServerOptions, environment: Environment) -> dict[str, str]:
     """Returns the server's own part of the ConfigMap; the lists are JSON."""
     data = {}
     if options.client_ca_file:
@@ -30,7 +30,7 @@ def data_of(options: ServerOptions, world: World) -> dict[str, str]:
             "requestheader-extra-headers-prefix": options.requestheader_extra_headers_prefix,
             "requestheader-allowed-names": options.requestheader_allowed_names,
         }
-        if features_of(world.gates).accounts.request_header_uid:
+        if features_of(environment.gates).accounts.request_header_uid:
             lists["requestheader-uid-headers"] = options.requestheader_uid_headers
         data |= {name: json.dumps(list(values), separators=(",", ":")) for name, values in lists.items()}
     return data

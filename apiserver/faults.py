@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.calls import Call
 from kubeskew.apimachinery.faults.fault import Fault
@@ -37,18 +37,18 @@ class ServerFaults:
         self,
         directory: Path,
         name: str,
-        world: World,
+        environment: Environment,
         event_log: Log,
         end: Callable[[], None] = end_process,
     ) -> None:
         self.sit_out: SitOut | None = None
         self._name = name
-        self._world = world
+        self._world = environment
         self._log = event_log
         self._end = end
         self._waiting: deque[ComponentEvent] = deque()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._process = ProcessFaults(directory, world.clock)
+        self._process = ProcessFaults(directory, environment.clock)
         self._injector = self._process.injector(name, self._crash, self._record)
         self._injector.cuts[self._leave] = None
 
@@ -125,9 +125,15 @@ class ServerFaults:
     # -- the time line
 
     def _event(self, what: str, detail: str) -> ComponentEvent:
-        world = self._world
+        environment = self._world
         return ComponentEvent(
-            0, self._name, what, str(world.version), world.gates.flag(), world.clock.now(), detail
+            0,
+            self._name,
+            what,
+            str(environment.version),
+            environment.gates.flag(),
+            environment.clock.now(),
+            detail,
         )
 
     def _record(self, what: str, detail: str) -> None:

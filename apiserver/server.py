@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.running import settle_memory
 from kubeskew.apiserver import bootstrap, hooks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
@@ -53,27 +53,29 @@ log = logging.getLogger(__name__)
 class APIServer:
     """A server over a store. `handle` is the whole pipeline, `services` what is behind it."""
 
-    def __init__(self, options: ServerOptions, world: World, store: Store, event_log: Log) -> None:
-        builtin = catalogue_for(world.version, world.gates, options.runtime_config)
-        table = composed(builtin, store, world.gates)
+    def __init__(
+        self, options: ServerOptions, environment: Environment, store: Store, event_log: Log
+    ) -> None:
+        builtin = catalogue_for(environment.version, environment.gates, options.runtime_config)
+        table = composed(builtin, store, environment.gates)
         resolver = ServiceResolver(store, options.webhook_services)
-        webhooks = WebhookClient(resolver, world.clock)
+        webhooks = WebhookClient(resolver, environment.clock)
         keys = _account_keys(options)
         self.options = options
         self.faults: ServerFaults | None = None
         if options.faults_dir:
-            self.faults = ServerFaults(Path(options.faults_dir), options.name, world, event_log)
+            self.faults = ServerFaults(Path(options.faults_dir), options.name, environment, event_log)
         self.services = Services(
             name=options.name,
-            world=world,
-            features=features_of(world.gates),
+            environment=environment,
+            features=features_of(environment.gates),
             table=table,
             store=store,
             log=event_log,
-            codec=Codec(table, world, webhooks),
-            authenticator=_authenticator(options, keys, store, world),
+            codec=Codec(table, environment, webhooks),
+            authenticator=_authenticator(options, keys, store, environment),
             account_keys=keys,
-            authorizer=Access(store, world),
+            authorizer=Access(store, environment),
             metrics=RequestMetrics(partial(is_served, table)),
             lifetime=Lifetime(),
             health=HealthChecks(),
@@ -99,7 +101,7 @@ class APIServer:
         self.services.background.add("type checking of policies", type_checking.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
-        self.front = Front(self.handle, world.clock)
+        self.front = Front(self.handle, environment.clock)
         self.port = options.secure_port
         self._add_checks()
 
@@ -110,8 +112,8 @@ class APIServer:
             authenticator=services.authenticator,
             authorizer=services.authorizer,
             metrics=services.metrics,
-            clock=services.world.clock,
-            entropy=services.world.entropy,
+            clock=services.environment.clock,
+            entropy=services.environment.entropy,
             max_reads=options.max_requests_inflight,
             max_writes=options.max_mutating_requests_inflight,
             constrained_impersonation=services.features.requests.constrained_impersonation,
@@ -145,13 +147,13 @@ class APIServer:
 
     async def start(self) -> None:
         """Listen, and make what a fresh cluster has; ready when this returns."""
-        options, world = self.options, self.services.world
+        options, environment = self.options, self.services.environment
         await self._listen()
         await self.bootstrap()
         if self.faults is not None:
             self.faults.begin(self.front.sit_out)
         await self._record("started")
-        log.info("%s %s serving on %s:%d", options.name, world.version, options.bind_address, self.port)
+        log.info("%s %s serving on %s:%d", options.name, environment.version, options.bind_address, self.port)
 
     async def bootstrap(self) -> None:
         """Creates the objects that every cluster has (namespaces, roles, flow schemas), and keeps them there.
@@ -212,9 +214,14 @@ class APIServer:
         await self.services.webhooks.close()
 
     async def _record(self, what: str) -> None:
-        world = self.services.world
+        environment = self.services.environment
         event = ComponentEvent(
-            0, self.options.name, what, str(world.version), world.gates.flag(), world.clock.now()
+            0,
+            self.options.name,
+            what,
+            str(environment.version),
+            environment.gates.flag(),
+            environment.clock.now(),
         )
         await self.services.log.record(event)
 
@@ -229,20 +236,20 @@ def _account_keys(options: ServerOptions) -> AccountKeys:
 
 
 def _authenticator(
-    options: ServerOptions, keys: AccountKeys, store: Store, world: World
+    options: ServerOptions, keys: AccountKeys, store: Store, environment: Environment
 ) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
-    features = features_of(world.gates)
-    accounts = AccountTokens(keys, store, world.clock, features.accounts)
+    features = features_of(environment.gates)
+    accounts = AccountTokens(keys, store, environment.clock, features.accounts)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
     authorities = Authorities(
         _content(options.client_ca_file), _content(options.requestheader_client_ca_file)
     )
     headers = None
     if options.requestheader_client_ca_file:
-        headers = RequestHeaderAuthenticator(_request_headers(options), authorities, world.clock)
+        headers = RequestHeaderAuthenticator(_request_headers(options), authorities, environment.clock)
     return UnionAuthenticator(
-        CertificateAuthenticator(world.clock, authorities, tells_id=features.accounts.certificate_ids),
+        CertificateAuthenticator(environment.clock, authorities, tells_id=features.accounts.certificate_ids),
         tokens,
         keys.audiences,
         anonymous=options.anonymous_auth,
@@ -285,17 +292,20 @@ async def _starts(server: APIServer, stop: asyncio.Event) -> bool:
 
 
 async def serve(
-    options: ServerOptions, world: World, stop: asyncio.Event, opened: Callable[[], None] = lambda: None
+    options: ServerOptions,
+    environment: Environment,
+    stop: asyncio.Event,
+    opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Open the storage, call `opened`, serve until `stop` is set, and shut down in order."""
     from kubeskew.apiserver.storage.sql_log import SQLLog
     from kubeskew.apiserver.storage.store import CachedStore
 
-    event_log = await SQLLog.open(options.storage_url, world.clock)
-    async with await CachedStore.open(event_log, world.clock) as store:
+    event_log = await SQLLog.open(options.storage_url, environment.clock)
+    async with await CachedStore.open(event_log, environment.clock) as store:
         opened()
-        with serving_pair(options, world.clock.now()) as options:
-            server = APIServer(options, world, store, event_log)
+        with serving_pair(options, environment.clock.now()) as options:
+            server = APIServer(options, environment, store, event_log)
             if server.faults is not None:
                 store.commit = server.faults.commit
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.faults.reload)
@@ -304,5 +314,5 @@ async def serve(
             settle_memory()
             await stop.wait()
         server.services.lifetime.stopping.set()  # not ready from here on
-        await world.clock.sleep(options.shutdown_delay_seconds)
+        await environment.clock.sleep(options.shutdown_delay_seconds)
         await server.stop()

@@ -7,7 +7,7 @@ Services has all of it, and nothing below imports this module.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
@@ -47,7 +47,7 @@ class Services:
     """Built once per server; the table may change while it runs, everything else stays."""
 
     name: str
-    world: World
+    environment: Environment
     features: Features
     table: ComposedTable
     store: Store
@@ -102,7 +102,7 @@ class Services:
 
     async def delete_object(self, resource: Resource, namespace: str, name: str) -> None:
         """Deletes an object as the server itself; raises StatusError."""
-        registry, version = self.registry(resource), str(self.world.version)
+        registry, version = self.registry(resource), str(self.environment.version)
         author = Author(SERVER.name, "kube-apiserver", version, version, "")
         write = WriteRequest(SERVER, author, namespace, requested=registry.resource, verb="delete")
         await generic_delete.delete(registry, name, {}, write)

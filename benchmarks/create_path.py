@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from benchmarks.apiserver import POD, PODS
 from kubeskew import apimachinery
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.http.request import Peer, Request
@@ -88,10 +88,12 @@ async def _post(server: APIServer, path: str, body: dict[str, Any]) -> None:
 
 async def count_create() -> Counts:
     """Returns the medians over some creates of a pod."""
-    world = World(DEFAULT_VERSION, FeatureGates(DEFAULT_VERSION, {}), SystemClock(), SeededEntropy(1))
-    log = await SQLLog.open(_IN_MEMORY, world.clock)
-    store = await CachedStore.open(log, world.clock)
-    server = APIServer(ServerOptions(storage_url=_IN_MEMORY), world, store, log)
+    environment = Environment(
+        DEFAULT_VERSION, FeatureGates(DEFAULT_VERSION, {}), SystemClock(), SeededEntropy(1)
+    )
+    log = await SQLLog.open(_IN_MEMORY, environment.clock)
+    store = await CachedStore.open(log, environment.clock)
+    server = APIServer(ServerOptions(storage_url=_IN_MEMORY), environment, store, log)
     await server.bootstrap()
     await _post(server, _ACCOUNTS, {"metadata": {"name": "default"}})
     counts = []

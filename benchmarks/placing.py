@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.scheduling import CLAIMS, EXTENDED, Load, cluster
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.framework.cycle_state import CycleState
@@ -27,8 +27,8 @@ from kubeskew.scheduler.scheduler import SchedulerService
 def _service(load: Load) -> SchedulerService:
     """A scheduler that knows the cluster and has no server."""
     gates = FeatureGates(DEFAULT_VERSION, {"DRAExtendedResource": True})
-    world = World(DEFAULT_VERSION, gates, SystemClock(), SeededEntropy(7))
-    service = SchedulerService(world, cast("APIClient", SimpleNamespace()), CollectorRegistry())
+    environment = Environment(DEFAULT_VERSION, gates, SystemClock(), SeededEntropy(7))
+    service = SchedulerService(environment, cast("APIClient", SimpleNamespace()), CollectorRegistry())
     for path, obj in cluster(load):
         match path.rpartition("/")[2]:
             case "nodes":

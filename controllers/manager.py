@@ -161,7 +161,7 @@ class Manager:
         self._ctx = ctx
         self._options = options
         self._running: list[Controller] = []
-        self._queues = QueueMetrics(ctx.health.registry, ctx.world.clock)
+        self._queues = QueueMetrics(ctx.health.registry, ctx.environment.clock)
         ctx.health.add_check("leading", lambda: bool(self._running) or "not leading")
         ctx.health.add_check("controllers", self._working)
 
@@ -175,15 +175,15 @@ class Manager:
             await self._lead(self._ctx.stop)
             return
         elector = LeaderElector(
-            self._ctx.client, self._ctx.world.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
+            self._ctx.client, self._ctx.environment.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
         )
         await elector.run_again(self._ctx.stop, self._lead)
 
     async def _lead(self, ended: asyncio.Event) -> None:
-        world = self._ctx.world
-        informers = InformerFactory(self._ctx.client, world.clock, world.entropy, trimmed=True)
+        environment = self._ctx.environment
+        informers = InformerFactory(self._ctx.client, environment.clock, environment.entropy, trimmed=True)
         context = ControllerContext(
-            world=world,
+            environment=environment,
             client=self._ctx.client,
             informers=informers,
             registry=self._ctx.health.registry,
@@ -200,7 +200,7 @@ class Manager:
             )
             for controller, gate in CONTROLLERS
             if is_enabled(controller.name, self._options.controllers)
-            and (not gate or world.gates.enabled(gate))
+            and (not gate or environment.gates.enabled(gate))
         ]
         informers.start()
         for controller in controllers:
@@ -220,7 +220,7 @@ class Manager:
         if not self._options.own_accounts:
             return None
         ctx = self._ctx
-        agent = user_agent(f"kube-{ctx.name}", ctx.world.version)
+        agent = user_agent(f"kube-{ctx.name}", ctx.environment.version)
         config = load_kubeconfig(ctx.options.kubeconfig)
         wrap = ctx.faults.wrap if ctx.faults is not None else None
-        return AccountClients(ctx.client, config, ctx.world.clock, agent, wrap)
+        return AccountClients(ctx.client, config, ctx.environment.clock, agent, wrap)

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.component import Health, World
+from kubeskew.apimachinery.component import Environment, Health
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
@@ -67,7 +67,7 @@ class NodeAgent:
         self,
         config: NodeConfig,
         root: Path,
-        world: World,
+        environment: Environment,
         client: APIClient,
         metrics: KubeletMetrics,
         *,
@@ -83,47 +83,53 @@ class NodeAgent:
         self.config = config
         self.failure = ""  # why the kubelet does not run
         self._registered = registered
-        self._clock = world.clock
+        clock = self._clock = environment.clock
         self._client = client
-        self._features = features_of(world.version, world.gates)
+        self._features = features_of(environment.version, environment.gates)
         self._layout = NodeLayout.under(root, config.name, sockets)
-        self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
-        self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
+        self._runtime = FakeRuntime(self._layout.runtime, config.name, clock, environment.entropy)
+        self._recorder = EventRecorder(client, clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
-            client, world.clock, self._features, config, self._recorder, port=port, plugins=self._plugins
+            client, clock, self._features, config, self._recorder, port=port, plugins=self._plugins
         )
-        self._statuses = StatusWriter(client, world.clock, owned_fields(self._features))
+        self._statuses = StatusWriter(client, clock, owned_fields(self._features))
         self._dra = NodeDRA(
-            config, self._layout, world, self._features, client, metrics, lambda uids: self._pods.wake(uids)
+            config,
+            self._layout,
+            environment,
+            self._features,
+            client,
+            metrics,
+            lambda uids: self._pods.wake(uids),
         )
         self._services = NodeServices(
             node_name=config.name,
             host_ip=host_ip(config.name),
-            clock=world.clock,
+            clock=clock,
             features=self._features,
             runtime=self._runtime,
             statuses=self._statuses,
             recorder=self._recorder,
-            backoff=CrashBackoff(world.clock, *self._features.backoff_seconds),
+            backoff=CrashBackoff(clock, *self._features.backoff_seconds),
             devices=self._dra.devices,
             plugins=self._plugins,
             cdi=self._layout.cdi,
             metrics=metrics,
-            contents=PodContents(client, world.clock, host_ip(config.name)),
+            contents=PodContents(client, clock, host_ip(config.name)),
         )
         field_selector = f"spec.nodeName={config.name}"
-        informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
+        informer = Informer(client, PODS, clock, "", field_selector, entropy=environment.entropy)
         self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
         self._sockets = NodeSockets(
-            self._layout, self._features, world.clock, metrics, self._plugins, self._pods, self._dra.claim
+            self._layout, self._features, clock, metrics, self._plugins, self._pods, self._dra.claim
         )
         self._port = port
         self._server = server
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
-        self._started_at = world.clock.now()
+        self._started_at = clock.now()
 
     def _device_plugins(self, metrics: KubeletMetrics) -> DevicePluginManager:
         surroundings = ManagerDependencies(

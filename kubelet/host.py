@@ -133,7 +133,7 @@ class Host:
         if process is None:
             return None
         last_words, end = posting_at_once(kubeconfig, agent), functools.partial(self._crash, node)
-        faults = ComponentFaults(process, f"kubelet/{node.name}", self._ctx.world, last_words, end)
+        faults = ComponentFaults(process, f"kubelet/{node.name}", self._ctx.environment, last_words, end)
         self._faults[node.name] = faults
         return faults
 
@@ -153,7 +153,7 @@ class Host:
     def _arrive(self, node: NodeConfig) -> None:
         ctx, client = self._ctx, self._ctx.client
         if node.kubeconfig is not None:
-            agent_name = user_agent("kubelet", ctx.world.version)
+            agent_name = user_agent("kubelet", ctx.environment.version)
             faults = self._faults_of(node, node.kubeconfig, agent_name)
             client = self._clients[node.name] = APIClient.from_kubeconfig(
                 node.kubeconfig,
@@ -168,7 +168,7 @@ class Host:
         agent = NodeAgent(
             node,
             self._root,
-            ctx.world,
+            ctx.environment,
             client,
             self._metrics,
             port=port,
@@ -208,4 +208,4 @@ class Host:
             self._metrics.running_pods.set(sum(pods for pods, _ in counts))
             running = self._metrics.running_containers.labels("running")
             running.set(sum(containers for _, containers in counts))
-            await self._ctx.world.clock.sleep(_METRICS_SECONDS)
+            await self._ctx.environment.clock.sleep(_METRICS_SECONDS)

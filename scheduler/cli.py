@@ -96,7 +96,7 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
 
     host = ctx.identity.partition("_")[0]
     try:
-        service = SchedulerService(ctx.world, ctx.client, ctx.health.registry, host, settings)
+        service = SchedulerService(ctx.environment, ctx.client, ctx.health.registry, host, settings)
     except ProfileError as error:
         raise click.UsageError(f"--config: {error}") from error
     ctx.health.more_metrics[PATH] = resource_registry(service.pods)
@@ -108,7 +108,7 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
             election = settings.leader_election
             elector = LeaderElector(
                 ctx.client,
-                ctx.world.clock,
+                ctx.environment.clock,
                 election.resource_name,
                 election.resource_namespace,
                 ctx.identity,

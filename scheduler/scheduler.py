@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.configuration.settings import SchedulerSettings
@@ -39,7 +39,7 @@ class SchedulerService:
 
     def __init__(
         self,
-        world: World,
+        environment: Environment,
         client: APIClient,
         registry: "CollectorRegistry",
         host: str = "",
@@ -47,19 +47,19 @@ class SchedulerService:
     ) -> None:
         """Raises ProfileError for invalid settings."""
         settings = settings or SchedulerSettings()
-        self._features = SchedulerFeatures.of(world.version, world.gates)
+        self._features = SchedulerFeatures.of(environment.version, environment.gates)
         self.metrics = Metrics(registry, self._features)
-        self._informers = InformerFactory(client, world.clock, world.entropy, trimmed=True)
+        self._informers = InformerFactory(client, environment.clock, environment.entropy, trimmed=True)
         names = [profile.scheduler_name for profile in settings.profiles]
         self._recorders = {
-            name: EventRecorder(client, world.clock, name, host, modern=True) for name in names
+            name: EventRecorder(client, environment.clock, name, host, modern=True) for name in names
         }
         self.cache = Cache()
-        dynamic = self._dynamic_state(world)
-        handle = self._handle(world, client, names[0])
+        dynamic = self._dynamic_state(environment)
+        handle = self._handle(environment, client, names[0])
         made, filters = self._profiles(settings, handle, dynamic)
         self.queue = SchedulingQueue(
-            world.clock,
+            environment.clock,
             made,
             self.metrics,
             nominator=handle.nominator,
@@ -74,10 +74,10 @@ class SchedulerService:
             filters,
             self.queue,
             self.cache,
-            FailureHandler(client, self._recorders, world.clock, self._features),
+            FailureHandler(client, self._recorders, environment.clock, self._features),
             pods.get,
-            world.clock,
-            world.entropy,
+            environment.clock,
+            environment.entropy,
             self.metrics,
             double_full_stop=self._features.double_full_stop,
         )
@@ -89,15 +89,15 @@ class SchedulerService:
         self.leading = False
         self._watch_sizes()
 
-    def _dynamic_state(self, world: World) -> AnyState:
+    def _dynamic_state(self, environment: Environment) -> AnyState:
         classic = self._features.classic
         if classic is None or classic.beside_devices:
-            return DynamicState(world, self._features)
+            return DynamicState(environment, self._features)
         if classic.drafted:
-            return DraftedState(world, self._features, classic)
-        return ClassicState(world, self._features, classic)
+            return DraftedState(environment, self._features, classic)
+        return ClassicState(environment, self._features, classic)
 
-    def _handle(self, world: World, client: APIClient, name: str) -> Handle:
+    def _handle(self, environment: Environment, client: APIClient, name: str) -> Handle:
         return Handle(
             client,
             self._informers,
@@ -106,8 +106,8 @@ class SchedulerService:
             self.cache,
             Nominator(),
             self.metrics,
-            world.clock,
-            world.entropy,
+            environment.clock,
+            environment.entropy,
         )
 
     def _profiles(

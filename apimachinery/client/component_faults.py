@@ -24,7 +24,7 @@ from kubeskew.apimachinery.faults.process import ProcessFaults, end_process
 from kubeskew.apimachinery.objects import Object
 
 if TYPE_CHECKING:
-    from kubeskew.apimachinery.component import World
+    from kubeskew.apimachinery.component import Environment
 
 PATH = "/kubeskew/v1/components"
 _RETRY_SECONDS = 0.2
@@ -45,13 +45,13 @@ class ComponentFaults:
         self,
         process: ProcessFaults,
         component: str,
-        world: "World",
+        environment: "Environment",
         last_words: LastWords,
         end: Callable[[], None] = end_process,
     ) -> None:
         self._process = process
         self._component = component
-        self._world = world
+        self._world = environment
         self._last_words = last_words
         self._end = end
         self._client: APIClient | None = None
@@ -75,12 +75,12 @@ class ComponentFaults:
             self._posting.cancel()
 
     def _announcement(self, what: str, detail: str) -> Object:
-        world = self._world
+        environment = self._world
         return {
             "component": self._component,
             "what": what,
-            "version": str(world.version),
-            "gates": world.gates.flag(),
+            "version": str(environment.version),
+            "gates": environment.gates.flag(),
             "detail": detail,
         }
 

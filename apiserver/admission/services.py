@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.table import ComposedTable
@@ -41,7 +41,7 @@ class Registry(Protocol):
 class AdmissionServices(Protocol):
     """Gives what plugins look things up with, and call out by."""
 
-    world: World
+    environment: Environment
     features: Features
     table: ComposedTable
     store: Store

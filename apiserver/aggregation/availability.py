@@ -164,7 +164,7 @@ class Availability:
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         old = next((condition for condition in conditions if condition["type"] == "Available"), None)
         changed = old is None or old["status"] != finding.status
-        now = timestamp(self._services.world.clock.now())
+        now = timestamp(self._services.environment.clock.now())
         condition = {
             "type": "Available",
             "status": finding.status,

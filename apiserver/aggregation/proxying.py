@@ -87,7 +87,7 @@ async def ask(services: AggregationServices, remote: Remote, request: Request) -
         why = error.__cause__
         if isinstance(why, ssl.SSLCertVerificationError):
             shown = await shown_by(found, address.name)
-            now = services.world.clock.now()
+            now = services.environment.clock.now()
             raise DialError(failures.of_certificate(why, shown, address.name, now)) from why
         if isinstance(why, ssl.SSLError):
             raise DialError(failures.of_handshake(why)) from why

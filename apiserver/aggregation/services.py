@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import Registered
 from kubeskew.apiserver.apiextensions.table import ComposedTable
@@ -14,7 +14,7 @@ from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 class AggregationServices(Protocol):
     """Gives what finding other servers and calling them takes."""
 
-    world: World
+    environment: Environment
     table: ComposedTable
     store: Store
     registered: DerivedFromStore[Registered]

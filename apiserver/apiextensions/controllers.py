@@ -62,7 +62,7 @@ class DefinitionControllers:
                     logger.debug("definitions are looked at again")
                 except Exception:  # of one definition: the others still need their names
                     logger.exception("definitions cannot be looked at")
-                await self._services.world.clock.sleep(_RETRY_SECONDS)
+                await self._services.environment.clock.sleep(_RETRY_SECONDS)
         finally:
             for task in self._finalizing.values():
                 task.cancel()
@@ -122,8 +122,8 @@ class DefinitionControllers:
 
         def change(obj: Object) -> None:
             obj.setdefault("status", {})["acceptedNames"] = found.names
-            conditions.put(obj, found.accepted, self._services.world.clock.now())
-            conditions.put(obj, found.established, self._services.world.clock.now())
+            conditions.put(obj, found.accepted, self._services.environment.clock.now())
+            conditions.put(obj, found.established, self._services.environment.clock.now())
 
         await self.write_status(definition, change)
 
@@ -141,7 +141,7 @@ class DefinitionControllers:
             await self._put(definition, condition)
 
     async def _put(self, definition: Definition, condition: Object) -> None:
-        now = self._services.world.clock.now()
+        now = self._services.environment.clock.now()
         await self.write_status(definition, lambda obj: conditions.put(obj, condition, now))
 
     async def _finish(self, definition: Definition) -> None:

@@ -51,7 +51,7 @@ class Finalizer:
 
     async def finish(self, name: str) -> None:
         """Delete the objects of a definition and let go of it, again and again until that is done."""
-        clock = self._services.world.clock
+        clock = self._services.environment.clock
         began, reported, failure = clock.monotonic(), False, ""
         while (definition := self._services.table.stored.get().get(name)) is not None:
             if conditions.FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
@@ -98,7 +98,7 @@ class Finalizer:
                     raise
 
     async def _tell(self, definition: Definition, condition: Object) -> None:
-        now = self._services.world.clock.now()
+        now = self._services.environment.clock.now()
         await self._write_status(definition, lambda obj: conditions.put(obj, condition, now))
 
     async def _fail(self, definition: Definition, why: str) -> None:
@@ -111,7 +111,7 @@ class Finalizer:
             await self._tell(definition, condition)
 
     async def _let_go(self, definition: Definition, condition: Object) -> None:
-        now = self._services.world.clock.now()
+        now = self._services.environment.clock.now()
 
         def change(obj: Object) -> None:
             conditions.put(obj, condition, now)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.http.request import Lifetime
@@ -12,7 +12,7 @@ from kubeskew.apiserver.storage.interfaces import Store
 class DefinitionServices(Protocol):
     """Gives what looking after definitions and their objects takes."""
 
-    world: World
+    environment: Environment
     table: ComposedTable
     store: Store
     lifetime: Lifetime

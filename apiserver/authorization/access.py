@@ -1,6 +1,6 @@
 """Puts the authorizers of one server together."""
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apiserver.authorization.announcers import AnnouncerAuthorizer
 from kubeskew.apiserver.authorization.bindings import Bindings
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
@@ -18,8 +18,8 @@ class Access(UnionAuthorizer):
     somebody holds.
     """
 
-    def __init__(self, store: Store, world: World) -> None:
-        rules = map(Rule.of, DefaultRoles(world.version, world.gates).rules_of("system:node"))
+    def __init__(self, store: Store, environment: Environment) -> None:
+        rules = map(Rule.of, DefaultRoles(environment.version, environment.gates).rules_of("system:node"))
         self.rbac = RBACAuthorizer(Bindings(store))
-        node = NodeAuthorizer(Graph(store), features_of(world.gates).accounts, tuple(rules))
+        node = NodeAuthorizer(Graph(store), features_of(environment.gates).accounts, tuple(rules))
         super().__init__([node, self.rbac, AnnouncerAuthorizer()])

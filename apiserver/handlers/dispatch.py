@@ -106,7 +106,7 @@ class Dispatcher:
             return await self._unknown(request)
         if not self._is_placed(info, resource):
             return self._misplaced(info, resource)
-        if warning := deprecation_warning(resource, self._services.world.version):
+        if warning := deprecation_warning(resource, self._services.environment.version):
             request.warnings.append(warning)
         scope = self._scope(info, resource)
         if info.subresource == "proxy" and "proxy" in resource.subresources:

@@ -129,7 +129,7 @@ def _applied(
             options.field_manager,
             bool(options.force),
             scope.subresource,
-            timestamp(scope.services.world.clock.now()),
+            timestamp(scope.services.environment.clock.now()),
             kind=scope.resource.kind,
             api_version=scope.resource.api_version,
             reset=scope.registry.reset_fields(write),

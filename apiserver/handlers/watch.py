@@ -260,7 +260,7 @@ def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
 def _seconds(scope: Scope, options: ListOptions) -> float:
     if options.timeout_seconds:
         return float(min(options.timeout_seconds, MAX_SECONDS))
-    return MIN_SECONDS * (1.0 + scope.services.world.entropy.random())
+    return MIN_SECONDS * (1.0 + scope.services.environment.entropy.random())
 
 
 def _changes(event: Event, wanted: Selection) -> Iterable[Change]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from kubeskew.apimachinery import conversion, go_decode_errors
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import internal
 from kubeskew.apimachinery.foreign_fields import without_foreign_fields
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
@@ -47,9 +47,9 @@ def form_of(resource: Resource) -> Form:
 class Codec:
     """Encodes for the store and decodes from it, at one version and gate set."""
 
-    def __init__(self, table: ResourceTable, world: World, client: WebhookClient) -> None:
+    def __init__(self, table: ResourceTable, environment: Environment, client: WebhookClient) -> None:
         self.table = table
-        self.world = world
+        self.environment = environment
         # Served bytes by (revision, form); True: the stored bytes themselves.
         self._served: TwoGenerationCache[tuple[int, Form], bytes | bool] = TwoGenerationCache(
             _REMEMBERED, lambda _, served: 0 if isinstance(served, bool) else len(served), _BYTES_MAX
@@ -58,8 +58,8 @@ class Codec:
         self._own: TwoGenerationCache[bytes, Form] = TwoGenerationCache(
             _WRITING, lambda value, _: len(value), _BYTES_MAX
         )
-        self._features = features_of(world.gates)
-        self._converter = Converter(client, world.entropy)
+        self._features = features_of(environment.gates)
+        self._converter = Converter(client, environment.entropy)
 
     def hub(self, resource: Resource) -> Resource:
         """Returns the resource in the version that this server stores.
@@ -197,7 +197,7 @@ class Codec:
         return apply_defaults(obj, resource.schema, self.defaults())
 
     def defaults(self) -> Any:
-        return DefaultingContext(self._features, self.world.clock.now())
+        return DefaultingContext(self._features, self.environment.clock.now())
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = decoded(value)

@@ -40,7 +40,7 @@ async def announce(request: Request, services: RouteServices) -> Response:
     _check_fields(body)
     component, what, version, gates, detail = (body.get(name, "") for name in _FIELDS)
     _check_announcer(request.user, component)
-    now = services.world.clock.now()
+    now = services.environment.clock.now()
     await services.log.record(ComponentEvent(0, component, what, version, gates, now, detail))
     return Response(201, dumps({"status": "Success"}) + b"\n")
 

@@ -159,7 +159,7 @@ class Paths:
     async def _openapi_v2(self, request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
-        table, version = self._services.table.now(), self._services.world.version
+        table, version = self._services.table.now(), self._services.environment.version
         accept = request.headers.get("accept", "")
         if any(name in accept for name in _ASKED_AS):
             return await self._document(
@@ -176,7 +176,7 @@ class Paths:
     async def _openapi_v3(self, request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
-        table, version = self._services.table.now(), self._services.world.version
+        table, version = self._services.table.now(), self._services.environment.version
         return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
 
     async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
@@ -189,7 +189,7 @@ class Paths:
             group, served = parts[1], parts[2]
         else:
             return None
-        table, version = self._services.table.now(), self._services.world.version
+        table, version = self._services.table.now(), self._services.environment.version
         if served not in dict(table.groups()).get(group, ()):
             return None
         fixed = None if table.defines(group, served) else 0
@@ -211,7 +211,7 @@ class Paths:
         return found
 
     def _in_a_year(self) -> str:
-        now = self._services.world.clock.now()
+        now = self._services.environment.clock.now()
         return (now + timedelta(days=365)).strftime("%a, %d %b %Y %H:%M:%S UTC")
 
     async def _document(
@@ -262,7 +262,7 @@ def _is_held(held: str, tag: str) -> bool:
 
 def version_document(services: RouteServices) -> dict[str, str]:
     """`/version`: the release that is emulated."""
-    version = services.world.version
+    version = services.environment.version
     minor = str(version.minor)
     emulating = {
         "emulationMajor": "1",

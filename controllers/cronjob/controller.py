@@ -17,7 +17,7 @@ class CronJobController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = CronJobFeatures.of(context.world.gates)
+        self._features = CronJobFeatures.of(context.environment.gates)
         self._cron_jobs = context.informer(CRON_JOBS)
         self._jobs = context.informer(JOBS)
         self._jobs.add_index("controller", owner_references.controller_uids)

@@ -48,7 +48,7 @@ class DeviceTaintEvictionController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        version, gates = context.world.version, context.world.gates
+        version, gates = context.environment.version, context.environment.gates
         refs = dra_refs(version)
         self._features = features = DeviceTaintFeatures.of(version, gates)
         self._claim_features = ResourceClaimFeatures.of(version, gates)

@@ -22,8 +22,8 @@ class RuleStatus:
 
     def __init__(self, context: ControllerContext, manager: str) -> None:
         self._client = context.client
-        self._clock = context.world.clock
-        self._ref = taint_rules_ref(context.world.version)
+        self._clock = context.environment.clock
+        self._ref = taint_rules_ref(context.environment.version)
         self._manager = manager
         self._evicted: Counter[str] = Counter()  # by the rule's uid
 

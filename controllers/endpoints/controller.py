@@ -30,7 +30,7 @@ class EndpointsController(ServiceController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = EndpointsFeatures.of(context.world.version)
+        self._features = EndpointsFeatures.of(context.environment.version)
         self._endpoints = context.informer(ENDPOINTS)
         self._endpoints.add_handler(deleted=self.enqueue)
 

@@ -18,7 +18,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 
@@ -52,7 +52,7 @@ def key_of(obj: Object) -> Key:
 class ControllerContext:
     """Holds what the manager gives to its controllers."""
 
-    world: World
+    environment: Environment
     client: APIClient
     informers: InformerFactory
     used: list[Informer] = field(default_factory=list)  # by the one controller with this context
@@ -70,7 +70,7 @@ class ControllerContext:
         return found
 
     def recorder(self, component: str) -> EventRecorder:
-        return EventRecorder(self.client, self.world.clock, component)
+        return EventRecorder(self.client, self.environment.clock, component)
 
 
 class Controller(ABC):
@@ -82,9 +82,9 @@ class Controller(ABC):
     default_workers: ClassVar[int] = 5
 
     def __init__(self, context: ControllerContext) -> None:
-        self.world = context.world
+        self.environment = context.environment
         self.client = context.client
-        self.clock = context.world.clock
+        self.clock = context.environment.clock
         queue = self.queue_name or self.name.removesuffix("-controller").replace("-", "_")
         meter = QueueMeter(context.queues, queue) if context.queues is not None else None
         self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS, meter=meter)

@@ -102,7 +102,7 @@ class GarbageCollector(Controller):
         its metadata."""
         shared = self._shared.existing(ref)
         monitor = shared or Informer(
-            self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True
+            self.client, ref, self.clock, entropy=self.environment.entropy, metadata_only=True
         )
         monitor.add_handler(
             lambda obj: self._seen(ref, obj),

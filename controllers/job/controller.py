@@ -45,7 +45,7 @@ class JobController(PodOwnerController):
     def __init__(self, context: ControllerContext) -> None:
         self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer was removed
         self._backoff: dict[Key, Backoff] = {}
-        self._features = JobFeatures.of(context.world.version, context.world.gates)
+        self._features = JobFeatures.of(context.environment.version, context.environment.gates)
         super().__init__(context)
         self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
 

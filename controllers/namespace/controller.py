@@ -78,7 +78,7 @@ class NamespaceController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = NamespaceFeatures.of(context.world.gates)
+        self._features = NamespaceFeatures.of(context.environment.gates)
         self._rounds: dict[Key, int] = {}  # in which something was left
         self._namespaces = context.informer(NAMESPACES)
         self._namespaces.add_handler(self._changed, lambda _, new: self._changed(new))

@@ -28,7 +28,7 @@ class ReplicaSetController(PodOwnerController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        features = ReplicaSetFeatures.of(context.world.gates)
+        features = ReplicaSetFeatures.of(context.environment.gates)
         self._counts_terminating = features.terminating_replicas
 
     def selector(self, obj: Object) -> LabelSelector:

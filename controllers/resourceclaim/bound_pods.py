@@ -28,8 +28,8 @@ class BoundPods:
         self._features = features
         self._claims = claims
         self._groups = groups
-        self._claims_ref = dra_refs(context.world.version).claims
-        self._contexts_ref = scheduling_context_ref(context.world.version)
+        self._claims_ref = dra_refs(context.environment.version).claims
+        self._contexts_ref = scheduling_context_ref(context.environment.version)
         self._contexts = context.informer(self._contexts_ref) if features.scheduling_contexts else None
 
     async def sync(self, pod: Object) -> None:

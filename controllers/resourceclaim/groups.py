@@ -20,7 +20,7 @@ class PodGroups:
     def __init__(self, context: ControllerContext, features: ResourceClaimFeatures) -> None:
         self.enabled = features.group_claims
         self._strict = features.checks_groups
-        self.ref = pod_groups_ref(context.world.version)
+        self.ref = pod_groups_ref(context.environment.version)
         self.informer: Informer | None = context.informer(self.ref) if features.watches_groups else None
 
     def owner_for(self, pod: Object, entry: Object) -> Owner | None:

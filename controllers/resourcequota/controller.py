@@ -58,10 +58,10 @@ class ResourceQuotaController(Controller):
         self._quotas.add_handler(self.enqueue, self._quota_changed)
         self._pods = context.informer(PODS)
         self._classes: Informer | None = None
-        gates, facts = self.world.gates, ClaimFacts(self._device_classes, self._pods.get, self._claims)
+        gates, facts = self.environment.gates, ClaimFacts(self._device_classes, self._pods.get, self._claims)
         self._evaluators = Evaluators(gates, self.clock, facts)
-        if QuotaFeatures.of(self.world.version, gates).counts_implicit_names:
-            self._classes = context.informer(dra_refs(self.world.version).device_classes)
+        if QuotaFeatures.of(self.environment.version, gates).counts_implicit_names:
+            self._classes = context.informer(dra_refs(self.environment.version).device_classes)
             changed = self._class_changed
             self._classes.add_handler(changed, lambda _, new: changed(new), changed)
 
@@ -140,7 +140,7 @@ class ResourceQuotaController(Controller):
                 continue
             if type(evaluator) is Evaluator:
                 monitor = Informer(
-                    self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True
+                    self.client, ref, self.clock, entropy=self.environment.entropy, metadata_only=True
                 )
                 self._own.append(monitor)
             else:
@@ -154,7 +154,7 @@ class ResourceQuotaController(Controller):
         """Returns the version to watch; for claims the one that components of this release use."""
         ref = served.get(evaluator.resource)
         if ref is not None and ref.group == "resource.k8s.io" and ref.plural == "resourceclaims":
-            return dra_refs(self.world.version).claims
+            return dra_refs(self.environment.version).claims
         return ref
 
     # --- measuring -----------------------------------------------------------------------------------------

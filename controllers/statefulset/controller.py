@@ -25,7 +25,9 @@ class StatefulSetController(PodOwnerController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = features = StatefulSetFeatures.of(context.world.version, context.world.gates)
+        self._features = features = StatefulSetFeatures.of(
+            context.environment.version, context.environment.gates
+        )
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
         revisions = context.informer(CONTROLLER_REVISIONS)
         revisions.add_index("controller", owner_references.controller_uids)

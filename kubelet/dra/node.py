@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile
@@ -43,7 +43,7 @@ class NodeDRA:
         self,
         config: NodeConfig,
         layout: NodeLayout,
-        world: World,
+        environment: Environment,
         features: KubeletFeatures,
         client: APIClient,
         metrics: KubeletMetrics,
@@ -51,48 +51,48 @@ class NodeDRA:
     ) -> None:
         """`health_changed` is called with pods whose devices' health changed."""
         self._config = config
-        self._clock = world.clock
+        self._clock = environment.clock
         self._client = client
         self._metrics = metrics
         self._health_changed = health_changed
-        self._refs = dra_refs(world.version)
+        self._refs = dra_refs(environment.version)
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
         self._drafted = features.drafted_claims
         self._takes_plugins = features.dra_registers_plugins
         self._offers_slices = features.dra_publishes_slices
-        self._texts = texts = texts_for(world.version)
+        self._texts = texts = texts_for(environment.version)
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client,
-            world.clock,
+            environment.clock,
             self._refs.slices,
             config.name,
             features.wiping_delay_seconds,
             active=self._offers_slices,
         )
-        self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
-        health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
-        asks = health_rules_for(world.version) if features.dra_reports_health else None
+        self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(environment.version)))
+        health = HealthCache(layout.kubelet / FILE_NAME, environment.clock)
+        asks = health_rules_for(environment.version) if features.dra_reports_health else None
         self._asks_health = asks is not None
         self._resources: NodeResources | None = None
         if features.dra_asks_for_resources:
-            self._resources = NodeResources(client, world.clock, self._refs.slices, config.name)
+            self._resources = NodeResources(client, environment.clock, self._refs.slices, config.name)
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
-            rules_for(world.version),
+            rules_for(environment.version),
             self._connect,
-            HealthMonitor(health, world.clock, asks, self._tell_health) if asks else None,
+            HealthMonitor(health, environment.clock, asks, self._tell_health) if asks else None,
             self._resources,
         )
         self._manager: DRAManager | ClassicDRAManager | DraftedDRAManager | None = None
         if self._takes_plugins and self._drafted:
             self._manager = _drafted_manager(
-                client, self._refs.claims, self.plugins, self._cache, world.clock
+                client, self._refs.claims, self.plugins, self._cache, environment.clock
             )
         elif self._takes_plugins and not self._offers_slices:
-            rules = ClassicFeatures.of(world.version)
+            rules = ClassicFeatures.of(environment.version)
             self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
         elif features.dynamic_resources:
             self._manager = DRAManager(
@@ -104,7 +104,7 @@ class NodeDRA:
                 health,
                 features,
                 texts,
-                world.clock,
+                environment.clock,
                 metrics,
             )
 

@@ -42,8 +42,8 @@ class NodeDriver:
         data = node.data or node.directories.plugins / driver
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi)
         self.services = DriverServices(
-            *(ctx.world.clock, self.claims, host.get_claim, self._health, node.switches),
-            CallLog(data, ctx.world.clock),
+            *(ctx.environment.clock, self.claims, host.get_claim, self._health, node.switches),
+            CallLog(data, ctx.environment.clock),
             host.find_claim,
             self._named_resources,
         )
@@ -259,7 +259,7 @@ class DriverHost:
 
     async def _publish(self) -> None:
         """Finds out which version the server serves, and publishes in it; again when that changes."""
-        clock = self._ctx.world.clock
+        clock = self._ctx.environment.clock
         while True:
             try:
                 await self._look()
@@ -286,7 +286,7 @@ class DriverHost:
             log.info("publishing in %s to an API server of %s", ref.api_version, self._server)
             self._publisher = SlicePublisher(
                 client,
-                self._ctx.world.clock,
+                self._ctx.environment.clock,
                 ref,
                 self._driver,
                 self._ctx.options.emulated_version,

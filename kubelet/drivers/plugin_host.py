@@ -47,7 +47,7 @@ class PluginHost:
                 continue
             if name in self._plugins:
                 await self._leave(name)
-            plugin = ExampleDevicePlugin(self._resource, node, self._ctx.world.clock)
+            plugin = ExampleDevicePlugin(self._resource, node, self._ctx.environment.clock)
             self._plugins[name] = plugin, asyncio.create_task(plugin.run(), name=f"plugin of {name}")
         await asyncio.gather(*map(self._leave, leaving))
         self._revision = file.revision

@@ -1,6 +1,6 @@
 """Remembers what need not be tried again: a device like one that failed, and a situation that was hopeless.
 
-Both are valid only as long as stepping back leaves nothing behind (`Taking.leaks`).
+Both are valid only as long as stepping back leaves nothing behind (`SearchState.leaks`).
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from kubeskew.scheduler.allocator.constraints import value_set
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
-from kubeskew.scheduler.allocator.taking import Taking
+from kubeskew.scheduler.allocator.search_state import SearchState
 
 
 class Pruning:
@@ -68,23 +68,21 @@ class Pruning:
             and request.untolerated(device) is None
         )
 
-    def situation(self, claim: int, index: int, taking: Taking) -> Hashable | None:
+    def situation(self, claim: int, index: int, state: SearchState) -> Hashable | None:
         """Returns all that the rest of the search depends on at the beginning of a request."""
         if self._alone:
             return None
         taken = Counter(
             self.likeness(choice.device)
-            for choices in taking.choices
+            for choices in state.choices
             for choice in choices
             if not choice.device.shareable
         )
         capacity = frozenset(
-            (device, name, amount)
-            for device, used in taking.capacity.items()
-            for name, amount in used.items()
+            (device, name, amount) for device, used in state.capacity.items() for name, amount in used.items()
         )
-        own = Counter((choice.request.name, self.likeness(choice.device)) for choice in taking.choices[claim])
-        return claim, index, taking.leaks, frozenset(taken.items()), capacity, frozenset(own.items())
+        own = Counter((choice.request.name, self.likeness(choice.device)) for choice in state.choices[claim])
+        return claim, index, state.leaks, frozenset(taken.items()), capacity, frozenset(own.items())
 
 
 def _value(device: Device, name: str) -> Hashable:

@@ -27,9 +27,9 @@ from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.pruning import Pruning
 from kubeskew.scheduler.allocator.relaxing import Relaxation
 from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
+from kubeskew.scheduler.allocator.search_state import SearchState, Undo
 from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import ClaimSolution, Solution
-from kubeskew.scheduler.allocator.taking import Taking, Undo
 
 _STEPS_BETWEEN_LOOKS = 256  # at the clock
 _CALLS_PER_STEP = 4  # from one device, request or claim to the next
@@ -65,7 +65,9 @@ class Search:
         self._candidates = pools.candidates
         self._preparation = Preparation(pools, node, state, features, expired)
         self._claims: list[PreparedClaim] = []
-        self._taking = Taking(len(claims), CounterBook(counters, pools), state, self._preparation, features)
+        self._state = SearchState(
+            len(claims), CounterBook(counters, pools), state, self._preparation, features
+        )
         # A shared device can serve a request several times; others may leave counters behind.
         self._may_leak = not features.combinations and any(
             device.shareable or (device.counters and device.taints) for device in pools.candidates
@@ -84,7 +86,7 @@ class Search:
         if self._succeeds():
             return [
                 ClaimSolution(choices, [claim.chosen[index] for index in range(len(claim.requests))])
-                for claim, choices in zip(self._claims, self._taking.choices, strict=True)
+                for claim, choices in zip(self._claims, self._state.choices, strict=True)
             ]
         if self._features.whole_pools and self._pools.any_invalid:
             raise NodeAllocationError("invalid resource pools were encountered")
@@ -118,15 +120,15 @@ class Search:
                 return self._next_claim(claim + 1)
             except TooManyResults:
                 return False  # other devices for earlier claims may lead to smaller alternatives
-        situation = self._pruning.situation(claim, index, self._taking) if self._pruning else None
+        situation = self._pruning.situation(claim, index, self._state) if self._pruning else None
         if self._pruning and situation in self._pruning.hopeless:
             return False
-        leaks = self._taking.leaks
+        leaks = self._state.leaks
         if requests[index].prioritized:
             done = self._alternatives(claim, index, requests[index].options)
         else:
             done = self._option(claim, index, requests[index].options[0])
-        if self._pruning and situation is not None and not done and leaks == self._taking.leaks:
+        if self._pruning and situation is not None and not done and leaks == self._state.leaks:
             self._pruning.hopeless.add(situation)
         return done
 
@@ -164,45 +166,45 @@ class Search:
             return False
         if number >= option.count:
             return self._next_request(claim, index + 1)
-        if len(self._taking.choices[claim]) + option.count - number > MAX_RESULTS:
+        if len(self._state.choices[claim]) + option.count - number > MAX_RESULTS:
             raise TooManyResults
         if fixed is None:
             return self._try_candidates(claim, index, option, number, start)
         # All devices: each must be available, without a choice.
-        undo = self._taking.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
+        undo = self._state.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
         if undo is None:
             if self._features.all_devices_or_none:
                 raise Hopeless
             return False
         if self._features.all_devices_kept:
-            undo = self._taking.keep
+            undo = self._state.keep
         request = self._claims[claim].requests[index]
         if self._features.alternatives_mixed and request.prioritized:
             option = request.options[0]
         return self._go_on(undo, claim, index, option, number, 0)
 
     def _try_candidates(self, claim: int, index: int, option: Option, number: int, start: int) -> bool:
-        plan, taking = option.plan, self._taking
+        plan, state = option.plan, self._state
         failed: set[Hashable] = set()
-        leaks = taking.leaks
+        leaks = state.leaks
         end = self._barrier[0] if self._barrier is not None else len(self._candidates)
         for position in range(start, end):
             device = self._candidates[position]
-            if not taking.available(claim, plan, device):
+            if not state.available(claim, plan, device):
                 continue
-            if failed and leaks == taking.leaks and self._likes().likeness(device) in failed:
+            if failed and leaks == state.leaks and self._likes().likeness(device) in failed:
                 continue
-            if not self._preparation.selectable(plan, device) or not taking.fits(plan, device):
+            if not self._preparation.selectable(plan, device) or not state.fits(plan, device):
                 continue
-            undo = taking.take(claim, self._claims[claim], plan, device, must=False)
+            undo = state.take(claim, self._claims[claim], plan, device, must=False)
             if undo is None:
                 continue
             if self._go_on(undo, claim, index, option, number, self._next_start(position)):
                 return True
             if self._is_hopeless():
                 raise Hopeless
-            if leaks != taking.leaks:
-                failed, leaks = set(), taking.leaks
+            if leaks != state.leaks:
+                failed, leaks = set(), state.leaks
             else:
                 failed.add(self._likes().likeness(device))
         if self._barrier is not None:
@@ -216,7 +218,7 @@ class Search:
         The order of devices within a request makes no difference, so only later ones are tried. Upstream does
         so since 1.36; before, it is done here where it has no side effects.
         """
-        if self._features.combinations or not (self._taking.leaks or self._may_leak):
+        if self._features.combinations or not (self._state.leaks or self._may_leak):
             return position + 1
         return 0
 

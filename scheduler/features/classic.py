@@ -23,7 +23,7 @@ class ClassicFeatures:
     named_resources: bool  # 1.30: classes may leave the allocation to the scheduler
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
-    assumes: bool  # since 1.30 the scheduler's own books say that a claim is missing, before the informer's
+    assumes: bool  # since 1.30 the scheduler's own cache says that a claim is missing, before the informer's
     shareable_flag: bool  # until 1.30 the driver says whether a claim may have several users
     pre_enqueue: bool  # since 1.28 pods wait for their claims outside of the queue (119078)
     skips: bool  # since 1.27 pods without claims are not filtered

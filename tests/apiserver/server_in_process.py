@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.http.request import Peer, Request, Response
@@ -92,10 +92,10 @@ async def open_server(minor: int | Version = 36, url: str = IN_MEMORY, **options
     """A server of release 1.`minor` over the store at `url`; close it with `close_server`."""
     version = Version(minor) if isinstance(minor, int) else minor
     gates = FeatureGates(version, options.pop("gates", {}))
-    world = World(version, gates, SystemClock(), SeededEntropy(1))
-    log = await SQLLog.open(url, world.clock)
-    store = await CachedStore.open(log, world.clock)
-    server = APIServer(ServerOptions(storage_url=url, **options), world, store, log)
+    environment = Environment(version, gates, SystemClock(), SeededEntropy(1))
+    log = await SQLLog.open(url, environment.clock)
+    store = await CachedStore.open(log, environment.clock)
+    server = APIServer(ServerOptions(storage_url=url, **options), environment, store, log)
     plain = (str(version), gates.flag()) if url == IN_MEMORY and not options else None
     if plain in _BEGINNINGS:
         await asyncio.gather(*(store.write(change) for change in _BEGINNINGS[plain]))

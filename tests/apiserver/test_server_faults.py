@@ -8,7 +8,7 @@ from server_in_process import ADMIN, Caller
 from until import until
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.faults.journal import journal_path, read_account
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -44,11 +44,11 @@ class Faulty:
     async def __aenter__(self):
         clock = SystemClock()
         version = Version(36)
-        world = World(version, FeatureGates(version), clock, SeededEntropy(1))
+        environment = Environment(version, FeatureGates(version), clock, SeededEntropy(1))
         self.log = await SQLLog.open(self.url, clock)
         self.store = await CachedStore.open(self.log, clock)
         options = ServerOptions(faults_dir=str(self.directory))
-        self.server = APIServer(options, world, self.store, self.log)
+        self.server = APIServer(options, environment, self.store, self.log)
         assert isinstance(self.server.faults, ServerFaults)
         self.server.faults._end = lambda: self.deaths.append(self.store.revision)
         self.store.commit = self.server.faults.commit

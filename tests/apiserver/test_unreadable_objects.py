@@ -48,7 +48,7 @@ async def put(server, key, value):
     store = server.services.store
     entry = store.get(key)
     verb, expected = (Verb.UPDATE, entry.revision) if entry else (Verb.CREATE, 0)
-    uid, now = entry.uid if entry else "u", server.services.world.clock.now()
+    uid, now = entry.uid if entry else "u", server.services.environment.clock.now()
     return await store.write(Change(verb, key, uid, value, expected, AUTHOR, now))
 
 

@@ -85,7 +85,7 @@ async def test_untrusted_certificates(server, hook, tmp_path):
     config = {**SERVICE, "service": {**SERVICE["service"], "name": "other"}}
     resolver = ServiceResolver(server.services.store, {"default/other": f"127.0.0.1:{hook.port}"})
     await server.services.webhooks.close()
-    server.services.webhooks = WebhookClient(resolver, server.services.world.clock)
+    server.services.webhooks = WebhookClient(resolver, server.services.environment.clock)
     message = await failure(server, config)
     names = "hook.default.svc, localhost"
     assert message.endswith(f": {prefix}certificate is valid for {names}, not other.default.svc")

@@ -1,4 +1,4 @@
-"""A world for controller tests: virtual time, an API server in memory, and a kubelet of a few lines."""
+"""Surroundings of controller tests: virtual time, an API server in memory, and a kubelet of a few lines."""
 
 import asyncio
 import copy
@@ -11,7 +11,7 @@ from until import until
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.clock import SeededEntropy, timestamp
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
@@ -23,11 +23,11 @@ class Cluster:
 
     def __init__(self, version=DEFAULT_VERSION, gates=None):
         clock, entropy = LoopClock(), SeededEntropy(1)
-        self.world = World(version, FeatureGates(version, gates or {}), clock, entropy)
+        self.environment = Environment(version, FeatureGates(version, gates or {}), clock, entropy)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
         self.informers = InformerFactory(self.client, clock, entropy)
-        self.context = ControllerContext(self.world, self.client, self.informers, root_ca="CA")
+        self.context = ControllerContext(self.environment, self.client, self.informers, root_ca="CA")
         self.controllers = []
         self.tasks = []
 
@@ -49,7 +49,7 @@ class Cluster:
             if kind == "DELETED" or pod.get("status", {}).get("phase"):
                 continue
             pod = copy.deepcopy(pod)
-            pod["status"] = running(ready, self.world.clock.now()) | (pod.get("status") or {})
+            pod["status"] = running(ready, self.environment.clock.now()) | (pod.get("status") or {})
             try:
                 await self.client.update(PODS, pod, "status")
             except StatusError as error:

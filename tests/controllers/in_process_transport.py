@@ -8,7 +8,7 @@ from until import until
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.http.request import Peer, Request
@@ -61,18 +61,18 @@ class InProcess:
 class RealCluster:
     """An API server and the controllers, without sockets."""
 
-    def __init__(self, server, world, transport=None):
+    def __init__(self, server, environment, transport=None):
         self.server = server
-        self.world = world
+        self.environment = environment
         self.transport = transport or InProcess(server)
-        self.client = APIClient(self.transport, clock=world.clock, headers={"User-Agent": "test/v1"})
-        self.informers = InformerFactory(self.client, world.clock, world.entropy)
-        self.context = ControllerContext(world, self.client, self.informers, root_ca="CA")
+        self.client = APIClient(self.transport, clock=environment.clock, headers={"User-Agent": "test/v1"})
+        self.informers = InformerFactory(self.client, environment.clock, environment.entropy)
+        self.context = ControllerContext(environment, self.client, self.informers, root_ca="CA")
         self.controllers = []
 
     async def start(self):
         """Start every controller whose gate is on."""
-        kinds = [kind for kind, gate in CONTROLLERS if not gate or self.world.gates.enabled(gate)]
+        kinds = [kind for kind, gate in CONTROLLERS if not gate or self.environment.gates.enabled(gate)]
         self.controllers = [kind(replace(self.context, used=[])) for kind in kinds]
         self.informers.start()
         await self.informers.synced()
@@ -98,13 +98,13 @@ class RealCluster:
 async def real_cluster(version=None, gates=None, *, started=True):
     """A server of the version over a store in memory, with all controllers running on it, if `started`."""
     version = version or Version(36)
-    world = World(version, FeatureGates(version, gates or {}), SystemClock(), SeededEntropy(1))
+    environment = Environment(version, FeatureGates(version, gates or {}), SystemClock(), SeededEntropy(1))
     url = "sqlite+aiosqlite://"
-    event_log = await SQLLog.open(url, world.clock)
-    store = await CachedStore.open(event_log, world.clock)
-    server = APIServer(ServerOptions(storage_url=url), world, store, event_log)
+    event_log = await SQLLog.open(url, environment.clock)
+    store = await CachedStore.open(event_log, environment.clock)
+    server = APIServer(ServerOptions(storage_url=url), environment, store, event_log)
     await server.bootstrap()
-    cluster = RealCluster(server, world)
+    cluster = RealCluster(server, environment)
     try:
         if started:
             await cluster.start()

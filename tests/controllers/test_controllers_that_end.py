@@ -168,7 +168,7 @@ async def test_the_next_controllers_finish(writes, unanswered):
         client = cluster.client
         await make_everything(client)
         ending = Ending(cluster.server, writes, unanswered=unanswered)
-        first = RealCluster(cluster.server, cluster.world, ending)
+        first = RealCluster(cluster.server, cluster.environment, ending)
         await first.start()
 
         async def has_ended():

@@ -72,7 +72,7 @@ async def status_of(cluster):
 
 async def finish(cluster, name, kind="Complete"):
     found = copy.deepcopy(await cluster.client.get(JOBS, f"tick-{name}", "ns"))
-    now = timestamp(cluster.world.clock.now())
+    now = timestamp(cluster.environment.clock.now())
     found["status"] = {"startTime": now, "conditions": [{"type": kind, "status": "True"}]}
     found["status"] |= {"completionTime": now} if kind == "Complete" else {}
     await cluster.client.update(JOBS, found, "status")

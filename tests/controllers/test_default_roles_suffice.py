@@ -12,7 +12,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, JOBS, PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
@@ -53,8 +53,8 @@ def settings(version: Version):
         yield from ({name: value} for name in names)
 
 
-def world_of(version: Version, gates: dict[str, bool]) -> World:
-    return World(version, FeatureGates(version, gates), SystemClock(), SeededEntropy(1))
+def environment_of(version: Version, gates: dict[str, bool]) -> Environment:
+    return Environment(version, FeatureGates(version, gates), SystemClock(), SeededEntropy(1))
 
 
 def startable(gates: FeatureGates) -> bool:
@@ -70,9 +70,9 @@ async def unreachable(_request):
     raise ConnectionError
 
 
-def followed(world: World) -> set[Ref]:
+def followed(environment: Environment) -> set[Ref]:
     """Returns the resources that a scheduler follows."""
-    service = SchedulerService(world, APIClient(unreachable), CollectorRegistry())
+    service = SchedulerService(environment, APIClient(unreachable), CollectorRegistry())
     return {key[0] for key in service._informers._informers}
 
 
@@ -82,18 +82,20 @@ async def test_the_scheduler_may_follow_what_it_follows(version):
     seen, missing = set(), []
     follows: dict[SchedulerFeatures, set[Ref]] = {}  # nothing else in the scheduler asks for a gate
     for gates in settings(version):
-        world = world_of(version, gates)
-        if not startable(world.gates):
+        environment = environment_of(version, gates)
+        if not startable(environment.gates):
             continue
         rules = [
-            Rule.of(rule) for rule in DefaultRoles(version, world.gates).rules_of("system:kube-scheduler")
+            Rule.of(rule)
+            for rule in DefaultRoles(version, environment.gates).rules_of("system:kube-scheduler")
         ]
         rules += [
-            Rule.of(rule) for rule in DefaultRoles(version, world.gates).rules_of("system:volume-scheduler")
+            Rule.of(rule)
+            for rule in DefaultRoles(version, environment.gates).rules_of("system:volume-scheduler")
         ]
-        key = SchedulerFeatures.of(version, world.gates)
+        key = SchedulerFeatures.of(version, environment.gates)
         if key not in follows:
-            follows[key] = followed(world)
+            follows[key] = followed(environment)
         for ref in follows[key]:
             seen.add(ref.plural)
             missing += [
@@ -128,24 +130,24 @@ class As:
 class Components:
     """A scheduler, all controllers and a kubelet on a server in this process, each with its own rights."""
 
-    def __init__(self, server: APIServer, world: World, root) -> None:
-        self.server, self.world, self.refused = server, world, []
+    def __init__(self, server: APIServer, environment: Environment, root) -> None:
+        self.server, self.environment, self.refused = server, environment, []
         self.admin = self._client(Peer("admin", ("system:masters",)))
-        informers = InformerFactory(self._client(MANAGER), world.clock, world.entropy)
-        context = ControllerContext(world, self._client(MANAGER), informers, root_ca="CA")
+        informers = InformerFactory(self._client(MANAGER), environment.clock, environment.entropy)
+        context = ControllerContext(environment, self._client(MANAGER), informers, root_ca="CA")
         self.controllers = [
             kind(replace(context, used=[], client=self._client(self._account(kind.name))))
             for kind, gate in CONTROLLERS
-            if not gate or world.gates.enabled(gate)
+            if not gate or environment.gates.enabled(gate)
         ]
         self.informers = informers
-        self.scheduler = SchedulerService(world, self._client(SCHEDULER), CollectorRegistry())
+        self.scheduler = SchedulerService(environment, self._client(SCHEDULER), CollectorRegistry())
         node = Peer("system:node:n", ("system:nodes",))
         metrics = KubeletMetrics(CollectorRegistry())
         self.kubelet = NodeAgent(
             NodeConfig("n", capacity={"cpu": "8", "memory": "8Gi", "pods": "9"}),
             root,
-            world,
+            environment,
             self._client(node),
             metrics,
         )
@@ -153,7 +155,9 @@ class Components:
 
     def _client(self, peer: Peer) -> APIClient:
         return APIClient(
-            As(self.server, peer, self.refused), clock=self.world.clock, headers={"User-Agent": "test/v1"}
+            As(self.server, peer, self.refused),
+            clock=self.environment.clock,
+            headers={"User-Agent": "test/v1"},
         )
 
     @staticmethod
@@ -200,14 +204,16 @@ class Components:
 
 
 async def components(version: Version, gates: dict[str, bool], root) -> Components:
-    world = world_of(version, gates)
+    environment = environment_of(version, gates)
     url = "sqlite+aiosqlite://"
-    event_log = await SQLLog.open(url, world.clock)
-    store = await CachedStore.open(event_log, world.clock)
+    event_log = await SQLLog.open(url, environment.clock)
+    store = await CachedStore.open(event_log, environment.clock)
     everything = {"api/all": True}
-    server = APIServer(ServerOptions(storage_url=url, runtime_config=everything), world, store, event_log)
+    server = APIServer(
+        ServerOptions(storage_url=url, runtime_config=everything), environment, store, event_log
+    )
     await server.bootstrap()
-    return Components(server, world, root)
+    return Components(server, environment, root)
 
 
 POD = {"containers": [{"name": "c", "image": "i"}]}

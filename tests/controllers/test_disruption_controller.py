@@ -137,7 +137,7 @@ async def test_a_target_that_stays_is_no_target(cluster):
     pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {}}
     made = await cluster.client.create(PODS, pod)
     target = {"type": "DisruptionTarget", "status": "True"}
-    target["lastTransitionTime"] = timestamp(cluster.world.clock.now())
+    target["lastTransitionTime"] = timestamp(cluster.environment.clock.now())
     await cluster.client.update(PODS, {**made, "status": {"conditions": [target]}}, "status")
     await cluster.quiet(125)
     (found,) = (await cluster.client.get(PODS, "p", "ns"))["status"]["conditions"]

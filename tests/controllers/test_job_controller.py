@@ -55,7 +55,7 @@ async def kinds(cluster):
 async def end(cluster, pod, phase="Succeeded", code=0, conditions=()):
     """Let a pod end as its kubelet would tell it."""
     changed = copy.deepcopy(pod)
-    now = timestamp(cluster.world.clock.now())
+    now = timestamp(cluster.environment.clock.now())
     state = {"terminated": {"exitCode": code, "finishedAt": now}}
     changed["status"] = {
         "phase": phase,

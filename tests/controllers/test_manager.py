@@ -77,8 +77,8 @@ def test_the_command_hands_over_its_flags(tmp_path, monkeypatch):
 def context(cluster, *, leader_elect=True):
     options = ComponentOptions(
         kubeconfig=None,
-        emulated_version=cluster.world.version,
-        feature_gates=cluster.world.gates,
+        emulated_version=cluster.environment.version,
+        feature_gates=cluster.environment.gates,
         bind_address="",
         secure_port=0,
         leader_elect=leader_elect,
@@ -86,7 +86,7 @@ def context(cluster, *, leader_elect=True):
     )
     return ComponentContext(
         name="controller-manager",
-        world=cluster.world,
+        environment=cluster.environment,
         client=cluster.client,
         health=Health(CollectorRegistry()),
         stop=asyncio.Event(),

@@ -47,7 +47,7 @@ def pod(name="p", *tolerations, node_name="n"):
 
 async def renew(cluster, name):
     """The node's kubelet reports that it is well."""
-    heartbeat = {"lastHeartbeatTime": timestamp(cluster.world.clock.now())}
+    heartbeat = {"lastHeartbeatTime": timestamp(cluster.environment.clock.now())}
     found = await cluster.client.get(NODES, name)
     (ready,) = (condition for condition in found["status"]["conditions"] if condition["type"] == "Ready")
     status = {"conditions": [{**ready, **heartbeat, "status": "True"}]}
@@ -213,7 +213,7 @@ async def test_a_lease_keeps_a_node_alive(cluster):
     await cluster.start(NodeLifecycleController)
     for _ in range(12):
         await asyncio.sleep(10)
-        lease["spec"] = {"renewTime": micro_timestamp(cluster.world.clock.now())}
+        lease["spec"] = {"renewTime": micro_timestamp(cluster.environment.clock.now())}
         lease = await cluster.client.update(LEASES, lease)
 
     assert keys(await cluster.client.get(NODES, "n")) == set()

@@ -89,7 +89,7 @@ async def test_finished_jobs_go_when_their_time_is_over(cluster):
     await cluster.start(TTLAfterFinishedController)
     spec = {"ttlSecondsAfterFinished": 60}
     made = await cluster.client.create(JOBS, {"metadata": {"name": "j", "namespace": "ns"}, "spec": spec})
-    now = timestamp(cluster.world.clock.now())
+    now = timestamp(cluster.environment.clock.now())
     status = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": now}]}
     await cluster.client.update(JOBS, {**made, "status": status}, "status")
     await cluster.quiet(58)

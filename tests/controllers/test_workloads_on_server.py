@@ -66,7 +66,7 @@ class Kubelet:
                 raise
 
     def _moved(self, pod):
-        now = timestamp(self.cluster.world.clock.now())
+        now = timestamp(self.cluster.environment.clock.now())
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
         pod = copy.deepcopy(pod)
         pod["status"] |= {"phase": self.phase, "conditions": [ready] if self.phase == "Running" else []}

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.go_roundtrip import normalise_and_report
@@ -83,16 +83,18 @@ class Node:
         self.config = NodeConfig("node-1", capacity={"cpu": "8", "memory": "32Gi", "pods": "110"})
 
     async def start(self, version="1.36", gates=""):
-        world = self.world(version, gates)
-        self.server.version = world.version
+        environment = self.environment(version, gates)
+        self.server.version = environment.version
         metrics = KubeletMetrics(CollectorRegistry())
-        self.agent = NodeAgent(self.config, self.root, world, self.client, metrics, sockets=self.sockets)
+        self.agent = NodeAgent(
+            self.config, self.root, environment, self.client, metrics, sockets=self.sockets
+        )
         self.agent.start(Turns(1, 1.0))
         await self.until(lambda: self.agent.ready or self.agent.failure)
 
-    def world(self, version="1.36", gates=""):
+    def environment(self, version="1.36", gates=""):
         parsed = Version.parse(version)
-        return World(parsed, FeatureGates.parse(parsed, gates), self.clock, self._entropy)
+        return Environment(parsed, FeatureGates.parse(parsed, gates), self.clock, self._entropy)
 
     async def stop(self):
         if self.agent is not None:

@@ -77,8 +77,8 @@ async def kubelet(directory):
 
 @pytest.fixture
 async def host(directory, clock):
-    world = SimpleNamespace(clock=clock)
-    found = PluginHost(SimpleNamespace(world=world, health=Health(None)), GPU, lambda: None)
+    environment = SimpleNamespace(clock=clock)
+    found = PluginHost(SimpleNamespace(environment=environment, health=Health(None)), GPU, lambda: None)
     yield found
     await found.apply(plugin_settings.PluginFile(()))
 

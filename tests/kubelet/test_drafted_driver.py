@@ -24,7 +24,7 @@ FINALIZER = f"{DRIVER}/deletion-protection"
 REFS = dra_refs(Version(25, "kep3063"))
 
 
-class World:
+class Environment:
     """A server, a driver's controller at it, and what scheduler and kubelet would write."""
 
     def __init__(self, devices=None, **settings):
@@ -108,14 +108,14 @@ def available_on(status):
 
 async def test_a_delayed_claim_is_allocated_for_the_node_that_is_selected():
     """Nothing happens before; then finalizer, attributes, limit and nodes stand in the claim."""
-    async with World() as world:
-        await world.claim()
-        assert (await world.status())["phase"] == "Pending"
+    async with Environment() as environment:
+        await environment.claim()
+        assert (await environment.status())["phase"] == "Pending"
         scheduling = {"scheduler": {"selectedNode": "n1", "potentialNodes": ["n0", "n1"]}}
-        await world.change(scheduling=scheduling)
-        status = await world.status()
+        await environment.change(scheduling=scheduling)
+        status = await environment.status()
 
-        assert (await world.read())["metadata"]["finalizers"] == [FINALIZER]
+        assert (await environment.read())["metadata"]["finalizers"] == [FINALIZER]
         assert (status["phase"], status["driverName"], status["userLimit"]) == ("Allocated", DRIVER, 1)
         assert status["attributes"] == {
             "node": "n1",
@@ -128,7 +128,7 @@ async def test_a_delayed_claim_is_allocated_for_the_node_that_is_selected():
 
 async def test_the_finalizer_comes_before_the_allocation():
     """A failed write of the status leaks nothing: the finalizer stays, and the claim is allocated later."""
-    async with World() as world:
+    async with Environment() as environment:
         left = [2]
 
         def outage(request):
@@ -137,130 +137,130 @@ async def test_the_finalizer_comes_before_the_allocation():
                 return StatusError(500, "InternalError", "out of order")
             return None
 
-        world.server.outage = outage
-        await world.claim(selected="n0")
-        claim = await asyncio.sleep(0.004, None) or await world.read()
+        environment.server.outage = outage
+        await environment.claim(selected="n0")
+        claim = await asyncio.sleep(0.004, None) or await environment.read()
         assert claim["metadata"]["finalizers"] == [FINALIZER]
         assert claim["status"]["phase"] == "Pending"
-        assert (await world.status(seconds=30))["phase"] == "Allocated"
+        assert (await environment.status(seconds=30))["phase"] == "Allocated"
 
 
 async def test_an_immediate_claim_gets_a_node_of_the_drivers_choice():
     """The driver selects the node itself, the emptiest one; when all are full it says so."""
-    async with World() as world:
+    async with Environment() as environment:
         for name in ("c0", "c1", "c2"):
-            await world.claim(name, "Immediate")
-        found = [await world.status(name) for name in ("c0", "c1", "c2")]
+            await environment.claim(name, "Immediate")
+        found = [await environment.status(name) for name in ("c0", "c1", "c2")]
 
         assert sorted(available_on(status)[0] for status in found[:2]) == ["n0", "n1"]
         assert found[2]["phase"] == "Pending"
-        assert await world.events() == ["resources exhausted on all nodes"]
+        assert await environment.events() == ["resources exhausted on all nodes"]
 
-        await world.capacity("n2", [{"name": "gpu-0"}])
-        assert available_on(await world.status("c2")) == ["n2"]
+        await environment.capacity("n2", [{"name": "gpu-0"}])
+        assert available_on(await environment.status("c2")) == ["n2"]
 
 
 async def test_nodes_without_room_are_unsuitable_and_the_list_is_kept_fresh():
     """Also a selected one; a node that has no driver never suits; what others free suits again."""
-    async with World() as world:
-        await world.claim("other", selected="n0")
-        await world.status("other")
-        await world.claim("c0", potential=["n0", "n1", "plain"])
-        assert await world.unsuitable() == ["n0", "plain"]
+    async with Environment() as environment:
+        await environment.claim("other", selected="n0")
+        await environment.status("other")
+        await environment.claim("c0", potential=["n0", "n1", "plain"])
+        assert await environment.unsuitable() == ["n0", "plain"]
 
-        await world.client.delete(REFS.claims, "other", "ns")
-        assert await world.unsuitable() == ["plain"]
+        await environment.client.delete(REFS.claims, "other", "ns")
+        assert await environment.unsuitable() == ["plain"]
 
 
 async def test_an_unsuitable_node_stays_listed_when_it_is_no_potential_one_any_more():
     """Else the scheduler would name it again, the driver exclude it again, and so on."""
-    async with World() as world:
-        await world.claim("other", selected="n0")
-        await world.status("other")
-        await world.claim("c0", potential=["n0", "n1"])
-        assert await world.unsuitable() == ["n0"]
-        driver = (await world.status())["scheduling"]["driver"]
-        await world.change(scheduling={"scheduler": {"potentialNodes": ["n1"]}, "driver": driver})
+    async with Environment() as environment:
+        await environment.claim("other", selected="n0")
+        await environment.status("other")
+        await environment.claim("c0", potential=["n0", "n1"])
+        assert await environment.unsuitable() == ["n0"]
+        driver = (await environment.status())["scheduling"]["driver"]
+        await environment.change(scheduling={"scheduler": {"potentialNodes": ["n1"]}, "driver": driver})
 
-        assert await world.unsuitable() == ["n0"]
+        assert await environment.unsuitable() == ["n0"]
 
 
 async def test_of_two_claims_for_the_last_device_one_is_allocated():
     """The other learns that the node does not suit."""
-    async with World() as world:
-        await world.claim("c0", selected="n0")
-        await world.claim("c1", selected="n0")
-        phases = [(await world.status(name))["phase"] for name in ("c0", "c1")]
+    async with Environment() as environment:
+        await environment.claim("c0", selected="n0")
+        await environment.claim("c1", selected="n0")
+        phases = [(await environment.status(name))["phase"] for name in ("c0", "c1")]
 
         assert sorted(phases) == ["Allocated", "Pending"]
         loser = "c0" if phases[0] == "Pending" else "c1"
-        assert await world.unsuitable(loser) == ["n0"]
+        assert await environment.unsuitable(loser) == ["n0"]
 
 
 async def test_a_claim_is_freed_on_request_and_when_it_is_deleted_but_never_in_use():
     """Status first, finalizer last; the device is free for others then."""
-    async with World() as world:
-        await world.claim(selected="n0")
-        await world.status()
-        await world.change(phase="Reallocate", scheduling={})
-        status = await world.status()
+    async with Environment() as environment:
+        await environment.claim(selected="n0")
+        await environment.status()
+        await environment.change(phase="Reallocate", scheduling={})
+        status = await environment.status()
         assert status == {"phase": "Pending", "userLimit": 1}
-        assert not (await world.read())["metadata"].get("finalizers")
+        assert not (await environment.read())["metadata"].get("finalizers")
 
-        await world.change(scheduling={"scheduler": {"selectedNode": "n0"}})
+        await environment.change(scheduling={"scheduler": {"selectedNode": "n0"}})
         user = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p"}
-        await world.status()
-        await world.change(reservedFor=[user])
-        await world.client.delete(REFS.claims, "c0", "ns")
-        assert (await world.status(seconds=60))["phase"] == "Allocated"
-        await world.change(reservedFor=None)
+        await environment.status()
+        await environment.change(reservedFor=[user])
+        await environment.client.delete(REFS.claims, "c0", "ns")
+        assert (await environment.status(seconds=60))["phase"] == "Allocated"
+        await environment.change(reservedFor=None)
         await asyncio.sleep(0.2)
-        assert (await world.client.list(REFS.claims))["items"] == []
+        assert (await environment.client.list(REFS.claims))["items"] == []
 
 
 async def test_a_controller_that_starts_knows_what_another_has_allocated():
     """Nothing is given twice, and nothing is lost."""
-    async with World() as world:
-        await world.claim("c0", selected="n0")
-        before = await world.status("c0")
-        await world.end()
-        await world.claim("c1", selected="n0")
-        await world.change("c0", phase="Allocated")
-        world.start()
-        assert await world.unsuitable("c1") == ["n0"]
-        assert await world.status("c0") == before
+    async with Environment() as environment:
+        await environment.claim("c0", selected="n0")
+        before = await environment.status("c0")
+        await environment.end()
+        await environment.claim("c1", selected="n0")
+        await environment.change("c0", phase="Allocated")
+        environment.start()
+        assert await environment.unsuitable("c1") == ["n0"]
+        assert await environment.status("c0") == before
 
 
 @pytest.mark.parametrize(("settings", "limit"), [({"user_limit": 3}, 3), ({"shareable": True}, -1)])
 async def test_the_driver_says_how_many_pods_may_use_a_claim(settings, limit):
     """A number, or any."""
-    async with World(**settings) as world:
-        await world.claim(selected="n0")
-        assert (await world.status())["userLimit"] == limit
+    async with Environment(**settings) as environment:
+        await environment.claim(selected="n0")
+        assert (await environment.status())["userLimit"] == limit
 
 
 async def test_a_device_on_the_network_can_be_used_on_all_nodes_of_the_driver():
     """Not on those without it, where no kubelet could prepare it."""
-    async with World(node_local=False) as world:
-        await world.claim("c0", selected="n0")
-        await world.claim("c1", selected="n0")
-        await world.claim("c2", selected="n0")
+    async with Environment(node_local=False) as environment:
+        await environment.claim("c0", selected="n0")
+        await environment.claim("c1", selected="n0")
+        await environment.claim("c2", selected="n0")
 
-        assert available_on(await world.status("c0")) == ["n0", "n1"]
-        assert available_on(await world.status("c1")) == ["n0", "n1"]
-        assert (await world.status("c2"))["phase"] == "Pending"
+        assert available_on(await environment.status("c0")) == ["n0", "n1"]
+        assert available_on(await environment.status("c1")) == ["n0", "n1"]
+        assert (await environment.status("c2"))["phase"] == "Pending"
 
 
 async def test_a_claim_of_another_driver_or_without_class_is_left_alone():
     """Until its class comes."""
-    async with World() as world:
-        await world.resource_class("theirs", driver="other.example.com")
-        await world.claim("c0", selected="n0", class_name="theirs")
-        await world.claim("c1", selected="n0", class_name="later")
-        assert [(await world.status(name))["phase"] for name in ("c0", "c1")] == ["Pending", "Pending"]
+    async with Environment() as environment:
+        await environment.resource_class("theirs", driver="other.example.com")
+        await environment.claim("c0", selected="n0", class_name="theirs")
+        await environment.claim("c1", selected="n0", class_name="later")
+        assert [(await environment.status(name))["phase"] for name in ("c0", "c1")] == ["Pending", "Pending"]
 
-        await world.resource_class("later")
-        assert (await world.status("c1"))["phase"] == "Allocated"
+        await environment.resource_class("later")
+        assert (await environment.status("c1"))["phase"] == "Allocated"
 
 
 @pytest.mark.parametrize("mode", ["Delayed", "Immediate"])
@@ -274,32 +274,32 @@ async def test_a_claim_of_another_driver_or_without_class_is_left_alone():
 )
 async def test_claim_parameters_that_cannot_be_read_are_told_on_the_claim(mode, parameters, reason, caplog):
     """A Warning says what is wrong, the tries get rarer, and bad input is no bug of the driver."""
-    async with World() as world:
-        await world.claim("bad", mode, selected="n0", parameters=parameters)
+    async with Environment() as environment:
+        await environment.claim("bad", mode, selected="n0", parameters=parameters)
         await asyncio.sleep(100)
-        (event,) = (await world.client.list(EVENTS))["items"]
-        await world.claim("good", mode, selected="n0")
+        (event,) = (await environment.client.list(EVENTS))["items"]
+        await environment.claim("good", mode, selected="n0")
 
         assert (event["type"], event["reason"]) == ("Warning", "Failed")
         assert event["involvedObject"]["name"] == "bad"
         assert event["message"].startswith(f"claim parameters ns/bad: {reason}")
         assert 2 < event["count"] < 25
         assert not [record for record in caplog.records if record.exc_info]
-        assert (await world.status("bad"))["phase"] == "Pending"
-        assert (await world.status("good"))["phase"] == "Allocated"
+        assert (await environment.status("bad"))["phase"] == "Pending"
+        assert (await environment.status("good"))["phase"] == "Allocated"
 
 
 async def test_class_parameters_that_cannot_be_read_are_told_and_take_no_device():
     """Another claim gets the device meanwhile."""
-    async with World({"n0": [{"name": "gpu-0"}]}) as world:
-        await world.resource_class("odd", parameters=["init"])
-        await world.claim("bad", selected="n0", class_name="odd")
-        await world.status("bad")
-        await world.claim("good", selected="n0")
+    async with Environment({"n0": [{"name": "gpu-0"}]}) as environment:
+        await environment.resource_class("odd", parameters=["init"])
+        await environment.claim("bad", selected="n0", class_name="odd")
+        await environment.status("bad")
+        await environment.claim("good", selected="n0")
 
-        assert (await world.status("good"))["phase"] == "Allocated"
-        assert 'class parameters odd: expected an object, got: ["init"]' in await world.events()
-        assert not (await world.read("bad"))["metadata"].get("finalizers")
+        assert (await environment.status("good"))["phase"] == "Allocated"
+        assert 'class parameters odd: expected an object, got: ["init"]' in await environment.events()
+        assert not (await environment.read("bad"))["metadata"].get("finalizers")
 
 
 @pytest.mark.parametrize(
@@ -311,8 +311,8 @@ async def test_class_parameters_that_cannot_be_read_are_told_and_take_no_device(
 )
 async def test_whatever_fails_while_a_claim_is_processed_becomes_an_event(error, message, monkeypatch):
     """An error of the server as well as a bug of the driver; the claim is tried again until it works."""
-    async with World() as world:
-        update, left = world.connection.update, [2]
+    async with Environment() as environment:
+        update, left = environment.connection.update, [2]
 
         async def failing(*arguments):
             if left[0]:
@@ -320,19 +320,19 @@ async def test_whatever_fails_while_a_claim_is_processed_becomes_an_event(error,
                 raise error
             return await update(*arguments)
 
-        monkeypatch.setattr(world.connection, "update", failing)
-        await world.claim(selected="n0")
-        status = await world.status(seconds=30)
+        monkeypatch.setattr(environment.connection, "update", failing)
+        await environment.claim(selected="n0")
+        status = await environment.status(seconds=30)
 
-        assert any(message in said for said in await world.events())
+        assert any(message in said for said in await environment.events())
         assert status["phase"] == "Allocated"
 
 
 async def test_a_device_whose_memory_cannot_be_read_is_told_by_its_name():
     """The claim is told which device of which node it is."""
-    async with World({"n0": [{"name": "gpu-0", "memory": "big"}]}) as world:
-        await world.claim(selected="n0", parameters={"memory": "1Gi"})
-        (message,) = await world.events()
+    async with Environment({"n0": [{"name": "gpu-0", "memory": "big"}]}) as environment:
+        await environment.claim(selected="n0", parameters={"memory": "1Gi"})
+        (message,) = await environment.events()
 
         assert message.startswith('device "gpu-0" of node "n0": memory "big": quantities must match')
 

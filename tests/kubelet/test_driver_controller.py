@@ -23,7 +23,7 @@ FINALIZER = f"{DRIVER}/deletion-protection"
 MINORS = [26, 27, 28, 29, 30, 31]
 
 
-class World:
+class Environment:
     """A server, a driver's controller at it, and what a scheduler would write."""
 
     def __init__(self, minor, *, capacity=None, **settings):
@@ -99,11 +99,11 @@ class World:
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_claim_is_allocated_for_the_selected_node(minor):
     """Finalizer, then allocation with the pod's reservation, then the answer about nodes."""
-    async with World(minor) as world:
-        await world.claim()
-        pod = await world.pod("c0")
-        await world.context("n0", ["n0", "n1"])
-        claim = await world.read()
+    async with Environment(minor) as environment:
+        await environment.claim()
+        pod = await environment.pod("c0")
+        await environment.context("n0", ["n0", "n1"])
+        claim = await environment.read()
         selector = claim["status"]["allocation"]["nodeSelector" if minor == 31 else "availableOnNodes"]
 
         assert claim["metadata"]["finalizers"] == [FINALIZER]
@@ -111,8 +111,8 @@ async def test_a_claim_is_allocated_for_the_selected_node(minor):
         assert claim["status"]["reservedFor"] == [
             {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
         ]
-        assert world.writes() == ["PUT resourceclaims/c0", "PUT resourceclaims/c0/status"]
-        assert await world.told() == {"c0": []}
+        assert environment.writes() == ["PUT resourceclaims/c0", "PUT resourceclaims/c0/status"]
+        assert await environment.told() == {"c0": []}
         status = claim["status"]
         assert (status["allocation"]["controller"] if minor == 31 else status["driverName"]) == DRIVER
 
@@ -127,16 +127,16 @@ async def test_a_claim_is_allocated_for_the_selected_node(minor):
 )
 async def test_parameters_travel_in_the_handle(minor, handle):
     """Those of the claim and of the class, read from ConfigMaps."""
-    async with World(minor, shareable=True) as world:
+    async with Environment(minor, shareable=True) as environment:
         for name, data in (("mine", {"A": "1"}), ("theirs", {"b": "2"})):
             metadata = {"name": name, "namespace": "ns"}
-            await world.client.create(CONFIG_MAPS, {"metadata": metadata, "data": data})
+            await environment.client.create(CONFIG_MAPS, {"metadata": metadata, "data": data})
         reference = {"kind": "ConfigMap", "name": "theirs", "namespace": "ns"}
-        await world.resource_class("other", parametersRef=reference)
-        await world.claim(class_name="other", parametersRef={"kind": "ConfigMap", "name": "mine"})
-        await world.pod("c0")
-        await world.context("n0")
-        allocation = (await world.read())["status"]["allocation"]
+        await environment.resource_class("other", parametersRef=reference)
+        await environment.claim(class_name="other", parametersRef={"kind": "ConfigMap", "name": "mine"})
+        await environment.pod("c0")
+        await environment.context("n0")
+        allocation = (await environment.read())["status"]["allocation"]
     data = orjson.dumps({"EnvVars": {"user_a": "1", "admin_b": "2"}, "NodeName": "n0"}).decode()
 
     assert {key: allocation[key] for key in handle("")} == handle(data)
@@ -147,36 +147,36 @@ async def test_parameters_travel_in_the_handle(minor, handle):
 async def test_nodes_without_room_do_not_suit(minor):
     """The driver lists them for each claim of the pod, and looks again after half a minute."""
     capacity = {"n0": 0, "n1": 2}
-    async with World(minor, capacity=capacity) as world:
-        await world.claim("c0")
-        await world.claim("c1")
-        await world.pod("c0", "c1")
-        await world.context("", ["n0", "n1", "elsewhere"])
+    async with Environment(minor, capacity=capacity) as environment:
+        await environment.claim("c0")
+        await environment.claim("c1")
+        await environment.pod("c0", "c1")
+        await environment.context("", ["n0", "n1", "elsewhere"])
 
-        assert await world.told() == {"c0": ["n0", "elsewhere"], "c1": ["n0", "elsewhere"]}
+        assert await environment.told() == {"c0": ["n0", "elsewhere"], "c1": ["n0", "elsewhere"]}
 
         capacity |= {"n0": 2, "n1": 1}
         await asyncio.sleep(31)
-        assert await world.told() == {"c0": ["n1", "elsewhere"], "c1": ["n1", "elsewhere"]}
+        assert await environment.told() == {"c0": ["n1", "elsewhere"], "c1": ["n1", "elsewhere"]}
 
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_selected_node_that_does_not_suit_is_not_used(minor):
     """The scheduler learns it, and selects another."""
-    async with World(minor, capacity={"n0": 0, "n1": 1}) as world:
-        await world.claim()
-        await world.pod("c0")
-        await world.context("n0", ["n0", "n1"])
+    async with Environment(minor, capacity={"n0": 0, "n1": 1}) as environment:
+        await environment.claim()
+        await environment.pod("c0")
+        await environment.context("n0", ["n0", "n1"])
 
-        assert await world.told() == {"c0": ["n0"]}
-        assert "allocation" not in (await world.read())["status"]
+        assert await environment.told() == {"c0": ["n0"]}
+        assert "allocation" not in (await environment.read())["status"]
 
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_bug_of_a_driver_is_told_on_what_it_worked_on(minor, monkeypatch):
     """The context says that something went wrong inside, and is worked on again."""
-    async with World(minor) as world:
-        allocate, left = world.driver.allocate, [2]
+    async with Environment(minor) as environment:
+        allocate, left = environment.driver.allocate, [2]
 
         async def failing(*arguments):
             if left[0]:
@@ -184,85 +184,85 @@ async def test_a_bug_of_a_driver_is_told_on_what_it_worked_on(minor, monkeypatch
                 raise KeyError("a slip")
             await allocate(*arguments)
 
-        monkeypatch.setattr(world.driver, "allocate", failing)
-        await world.claim()
-        await world.pod("c0")
-        await world.context("n0")
+        monkeypatch.setattr(environment.driver, "allocate", failing)
+        await environment.claim()
+        await environment.pod("c0")
+        await environment.context("n0")
         await asyncio.sleep(5)
-        (event,) = (await world.client.list(EVENTS))["items"]
+        (event,) = (await environment.client.list(EVENTS))["items"]
 
         assert (event["type"], event["reason"]) == ("Warning", "Failed")
         assert event["message"] == "internal error: KeyError('a slip')"
-        assert "allocation" in (await world.read())["status"]
+        assert "allocation" in (await environment.read())["status"]
 
 
 @pytest.mark.parametrize("minor", MINORS[:-1])
 async def test_immediate_claims_are_allocated_without_a_pod(minor):
     """Anywhere there is room, reserved for nobody; those of another driver's class are left alone."""
-    async with World(minor, capacity={"n0": 0, "n1": 1}) as world:
-        await world.resource_class("foreign", driver="other.example.com")
-        await world.claim("c0", mode="Immediate")
-        await world.claim("c1", mode="Immediate", class_name="foreign")
+    async with Environment(minor, capacity={"n0": 0, "n1": 1}) as environment:
+        await environment.resource_class("foreign", driver="other.example.com")
+        await environment.claim("c0", mode="Immediate")
+        await environment.claim("c1", mode="Immediate", class_name="foreign")
         await asyncio.sleep(5)
-        status = (await world.read())["status"]
+        status = (await environment.read())["status"]
         terms = status["allocation"]["availableOnNodes"]["nodeSelectorTerms"]
 
         assert terms[0]["matchExpressions"][0]["values"] == ["n1"]
         assert "reservedFor" not in status
-        assert not (await world.read("c1"))["metadata"].get("finalizers")
+        assert not (await environment.read("c1"))["metadata"].get("finalizers")
 
 
 async def test_no_claim_of_1_31_is_allocated_without_a_pod():
     """The immediate mode is gone."""
-    async with World(31) as world:
-        await world.claim()
+    async with Environment(31) as environment:
+        await environment.claim()
         await asyncio.sleep(5)
 
-        assert not (await world.read())["metadata"].get("finalizers")
+        assert not (await environment.read())["metadata"].get("finalizers")
 
 
 @pytest.mark.parametrize("minor", MINORS)
 @pytest.mark.parametrize("how", ["asked", "deleted"])
 async def test_a_claim_is_given_back(minor, how):
     """Freed, cleared and released, in this order; and its room is free for the next one."""
-    async with World(minor, capacity={"n0": 1}) as world:
-        await world.claim()
-        await world.pod("c0")
-        await world.context("n0", ["n0"])
-        claim = await world.read()
-        await world.client.delete(world.contexts, "p", "ns")
+    async with Environment(minor, capacity={"n0": 1}) as environment:
+        await environment.claim()
+        await environment.pod("c0")
+        await environment.context("n0", ["n0"])
+        claim = await environment.read()
+        await environment.client.delete(environment.contexts, "p", "ns")
         status = {**claim["status"], "reservedFor": []}
         if how == "asked":
             status["deallocationRequested"] = True
-        await world.client.update(world.refs.claims, {**claim, "status": status}, "status")
-        world.server.requests.clear()
+        await environment.client.update(environment.refs.claims, {**claim, "status": status}, "status")
+        environment.server.requests.clear()
         if how == "deleted":
-            await world.client.delete(world.refs.claims, "c0", "ns")
+            await environment.client.delete(environment.refs.claims, "c0", "ns")
         await asyncio.sleep(1)
 
-        assert world.writes() == ["PUT resourceclaims/c0/status", "PUT resourceclaims/c0"]
+        assert environment.writes() == ["PUT resourceclaims/c0/status", "PUT resourceclaims/c0"]
         if how == "asked":
-            freed = await world.read()
+            freed = await environment.read()
             assert not freed["metadata"].get("finalizers")
             assert not {"allocation", "driverName", "deallocationRequested"} & freed["status"].keys()
-        await world.claim("next")
-        await world.client.delete(PODS, "p", "ns")
-        await world.pod("next")
-        await world.context("n0", ["n0"])
-        assert (await world.read("next"))["status"]["allocation"]
+        await environment.claim("next")
+        await environment.client.delete(PODS, "p", "ns")
+        await environment.pod("next")
+        await environment.context("n0", ["n0"])
+        assert (await environment.read("next"))["status"]["allocation"]
 
 
 @pytest.mark.parametrize("minor", [26, 31])
 async def test_a_claim_in_use_is_not_given_back(minor):
     """Whatever is asked, users come first."""
-    async with World(minor) as world:
-        await world.claim()
-        await world.pod("c0")
-        await world.context("n0", ["n0"])
-        await world.client.delete(world.refs.claims, "c0", "ns")
+    async with Environment(minor) as environment:
+        await environment.claim()
+        await environment.pod("c0")
+        await environment.context("n0", ["n0"])
+        await environment.client.delete(environment.refs.claims, "c0", "ns")
         await asyncio.sleep(5)
 
-        assert (await world.read())["status"]["allocation"]
+        assert (await environment.read())["status"]["allocation"]
 
 
 EXHAUSTED = 'failed allocating claim UID: resources exhausted on node "n0"'
@@ -278,16 +278,16 @@ EXHAUSTED = 'failed allocating claim UID: resources exhausted on node "n0"'
 )
 async def test_half_of_a_pods_claims_may_be_allocated(minor, text):
     """The first is, the second is told of as an event, and no node is told of in that round."""
-    async with World(minor, capacity={"n0": 1}) as world:
-        await world.claim("c0")
-        second = await world.claim("c1")
-        await world.pod("c0", "c1")
-        await world.context("n0")
-        events = (await world.client.list(EVENTS, "ns"))["items"]
+    async with Environment(minor, capacity={"n0": 1}) as environment:
+        await environment.claim("c0")
+        second = await environment.claim("c1")
+        await environment.pod("c0", "c1")
+        await environment.context("n0")
+        events = (await environment.client.list(EVENTS, "ns"))["items"]
 
-        assert (await world.read("c0"))["status"]["allocation"]
-        assert "allocation" not in (await world.read("c1"))["status"]
-        assert await world.told() == {}
+        assert (await environment.read("c0"))["status"]["allocation"]
+        assert "allocation" not in (await environment.read("c1"))["status"]
+        assert await environment.told() == {}
     assert {event["message"] for event in events} == {text.replace("UID", second["metadata"]["uid"])}
     assert {event["source"]["component"] for event in events} == {f"resource driver {DRIVER}"}
     kind = "PodScheduling" if minor == 26 else "PodSchedulingContext"
@@ -297,19 +297,19 @@ async def test_half_of_a_pods_claims_may_be_allocated(minor, text):
 @pytest.mark.parametrize(("minor", "listed"), [(28, ["c0", "c1"]), (29, ["c1"])])
 async def test_allocated_claims_are_asked_about_until_0_28(minor, listed):
     """Later they are passed over."""
-    async with World(minor) as world:
-        await world.claim("c0", status={"allocation": {}, "driverName": DRIVER})
-        await world.claim("c1")
-        await world.pod("c0", "c1")
-        await world.context("", ["n0"])
+    async with Environment(minor) as environment:
+        await environment.claim("c0", status={"allocation": {}, "driverName": DRIVER})
+        await environment.claim("c1")
+        await environment.pod("c0", "c1")
+        await environment.context("", ["n0"])
 
-        assert list(await world.told()) == listed
+        assert list(await environment.told()) == listed
 
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_write_that_fails_is_done_again(minor):
     """The allocation is the same the second time, though the first one was never stored."""
-    async with World(minor, capacity={"n0": 1}) as world:
+    async with Environment(minor, capacity={"n0": 1}) as environment:
         failed = []
 
         def outage(request):
@@ -318,13 +318,13 @@ async def test_a_write_that_fails_is_done_again(minor):
                 return StatusError(500, "InternalError", "out of order")
             return None
 
-        world.server.outage = outage
-        await world.claim()
-        await world.pod("c0")
-        await world.context("n0", ["n0"])
-        messages = [event["message"] for event in (await world.client.list(EVENTS, "ns"))["items"]]
+        environment.server.outage = outage
+        await environment.claim()
+        await environment.pod("c0")
+        await environment.context("n0", ["n0"])
+        messages = [event["message"] for event in (await environment.client.list(EVENTS, "ns"))["items"]]
 
-        assert (await world.read())["status"]["allocation"]
+        assert (await environment.read())["status"]["allocation"]
     assert any("add allocation: out of order" in message for message in messages)
 
 
@@ -333,13 +333,15 @@ async def test_a_restart_knows_what_is_allocated(minor):
     """A claim of an earlier process takes its room."""
     data = orjson.dumps({"EnvVars": {}, "NodeName": "n0"}).decode()
     allocation = {"resourceHandles": [{"driverName": DRIVER, "data": data}]}
-    async with World(minor, capacity={"n0": 1}) as world:
-        world.driver.learn(await world.claim("old", status={"allocation": allocation, "driverName": DRIVER}))
-        await world.claim()
-        await world.pod("c0")
-        await world.context("", ["n0"])
+    async with Environment(minor, capacity={"n0": 1}) as environment:
+        environment.driver.learn(
+            await environment.claim("old", status={"allocation": allocation, "driverName": DRIVER})
+        )
+        await environment.claim()
+        await environment.pod("c0")
+        await environment.context("", ["n0"])
 
-        assert await world.told() == {"c0": ["n0"]}
+        assert await environment.told() == {"c0": ["n0"]}
 
 
 @pytest.mark.parametrize(

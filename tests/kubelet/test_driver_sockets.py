@@ -81,7 +81,7 @@ class Driver:
     async def start(self):
         options = SimpleNamespace(emulated_version=Version(self._minor))
         ctx = SimpleNamespace(
-            world=SimpleNamespace(clock=self._clock),
+            environment=SimpleNamespace(clock=self._clock),
             client=self.client,
             health=Health(None),
             stop=asyncio.Event(),

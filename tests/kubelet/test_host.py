@@ -8,7 +8,13 @@ from prometheus_client import CollectorRegistry
 from until import until
 
 from kubeskew.apimachinery.client.refs import NODES
-from kubeskew.apimachinery.component import COMPONENTS_PATH, ComponentContext, ComponentOptions, Health, World
+from kubeskew.apimachinery.component import (
+    COMPONENTS_PATH,
+    ComponentContext,
+    ComponentOptions,
+    Environment,
+    Health,
+)
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.host import Host
@@ -26,7 +32,7 @@ class Process:
         self.file = tmp_path / "nodes.yaml"
         self.ctx = ComponentContext(
             name="kubelet",
-            world=World(version, gates, clock, entropy),
+            environment=Environment(version, gates, clock, entropy),
             client=client,
             health=Health(CollectorRegistry()),
             stop=asyncio.Event(),

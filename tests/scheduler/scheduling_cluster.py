@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kubeskew.apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -28,10 +28,12 @@ class Cluster:
         clock, entropy = LoopClock(), SeededEntropy(7)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
-        world = self.world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
+        environment = self.environment = Environment(
+            self.version, FeatureGates(self.version, gates), clock, entropy
+        )
         self.registry = CollectorRegistry()
         self.connection = self.server.client()  # the scheduler's
-        self.service = SchedulerService(world, self.connection, self.registry, settings=settings)
+        self.service = SchedulerService(environment, self.connection, self.registry, settings=settings)
 
     async def node(self, name="n0", devices=0, labels=None, **allocatable):
         resources = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}

@@ -1,4 +1,4 @@
-"""Extended resources backed by DRA: which class, which requests, and the books of claims."""
+"""Extended resources backed by DRA: which class, which requests, and the bookkeeping of claims."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from kubeskew.apimachinery.client.leader import LeaseTiming
 from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, Health, World
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, Environment, Health
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.health import answer
 from kubeskew.apimachinery.versions import Version
@@ -26,7 +26,7 @@ def _context(server, *, leader_elect=True):
     gates = FeatureGates(version)
     return ComponentContext(
         name="scheduler",
-        world=World(version, gates, SystemClock(), SeededEntropy(3)),
+        environment=Environment(version, gates, SystemClock(), SeededEntropy(3)),
         client=server.client(),
         health=Health(CollectorRegistry()),
         stop=asyncio.Event(),

@@ -30,8 +30,8 @@ async def test_the_default_roles_let_the_scheduler_read_what_it_follows(minor, g
     """At every release, whatever the gates, for a scheduler that may not list something never begins."""
     cluster = Cluster(f"1.{minor}", **gates)
     followed = {informer.ref for informer in cluster.service._informers._informers.values()}
-    world = cluster.world
-    rules = rules_for_the_scheduler(DefaultRoles(world.version, world.gates))
+    environment = cluster.environment
+    rules = rules_for_the_scheduler(DefaultRoles(environment.version, environment.gates))
     unreadable = [
         (str(ref), verb)
         for ref in followed

@@ -82,7 +82,7 @@ async def test_a_binding_whose_answer_is_lost():
     await cluster.node(devices=1)
     await cluster.device_class()
     await cluster.claim()
-    faulty = FaultyClient(cluster.server, cluster.world.clock)
+    faulty = FaultyClient(cluster.server, cluster.environment.clock)
     faulty.set({"verb": "create", "resource": "pods/binding", "drop": "answer", "nth": 1})
     cluster.connection._transport = faulty.client._transport
     async with running(cluster):

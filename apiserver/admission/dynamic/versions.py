@@ -117,7 +117,7 @@ async def convert(services: AdmissionServices, obj: Object, resource: Resource) 
     try:
         webhook = webhook_of(resource)
         if webhook is not None:
-            converter = Converter(services.webhooks, services.world.entropy)
+            converter = Converter(services.webhooks, services.environment.entropy)
             return (await converter.convert(webhook, [obj], resource))[0]
         if resource.custom:
             return relabelled(copy.deepcopy(obj), resource)

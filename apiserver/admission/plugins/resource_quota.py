@@ -56,8 +56,8 @@ class ResourceQuota(Plugin):
     def __init__(self, services: AdmissionServices) -> None:
         self._services = services
         self._store = services.store
-        world = services.world
-        self._evaluators = Evaluators(world.gates, world.clock, claim_facts(services))
+        environment = services.environment
+        self._evaluators = Evaluators(environment.gates, environment.clock, claim_facts(services))
         self._parsed = ParsedObjects(_REMEMBERED)
         self._waiting: dict[str, list[_Waiter]] = {}
         self._deciding: dict[str, asyncio.Task[None]] = {}

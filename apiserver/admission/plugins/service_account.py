@@ -34,8 +34,8 @@ class ServiceAccount(Plugin):
 
     def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
-        self._clock = services.world.clock
-        self._entropy = services.world.entropy
+        self._clock = services.environment.clock
+        self._entropy = services.environment.entropy
         self._parsed = ParsedObjects(_REMEMBERED)
 
     async def admit(self, attributes: Attributes) -> None:

@@ -96,7 +96,7 @@ class Hooks:
         attributes, spec = versioned.attributes, hook.spec
         if attributes.dry_run and spec.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             raise reviews.dry_run_unsupported(hook.name)
-        uid = self._services.world.entropy.uid()
+        uid = self._services.environment.entropy.uid()
         try:
             version = reviews.version_of(spec.get("admissionReviewVersions") or [])
         except ReviewError as error:

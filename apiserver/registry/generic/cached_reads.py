@@ -97,7 +97,7 @@ class CachedReads:
         if self._features.tells_cache_failure:
             why = self._registry.unreadable_list(self._entries())
             text += f": failed to list {self._type_name()}: {why.message}" if why is not None else ""
-            now = self._registry.services.world.clock.now()
+            now = self._registry.services.environment.clock.now()
             down = (now - (self._since or now)).total_seconds()
             seconds = int(min(_LONGEST, max(1.0, math.exp(_GROWTH * min(down, _ENOUGH)))))
         return retry_later(text, seconds)
@@ -122,7 +122,7 @@ class CachedReads:
         if not self._unreadable:
             self._since = None
         elif self._since is None:
-            self._since = self._registry.services.world.clock.now()
+            self._since = self._registry.services.environment.clock.now()
         return bool(self._unreadable)
 
     async def _examine(self) -> None:

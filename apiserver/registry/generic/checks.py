@@ -16,7 +16,7 @@ def drop_disabled_fields(registry: Registry, new: Object, old: Object | None) ->
     """Take out what belongs to a gate that is off, unless the old object uses it."""
     if registry.resource.custom:
         return  # gates have no fields there, and what is known of a schema would outlive it
-    drop_disabled(new, old, registry.resource.schema, registry.services.world.gates)
+    drop_disabled(new, old, registry.resource.schema, registry.services.environment.gates)
 
 
 def complete(registry: Registry, obj: Object) -> None:

@@ -34,7 +34,7 @@ async def commit(
     else:
         verb = Verb.CREATE if over is None else Verb.UPDATE
         uid = obj["metadata"]["uid"] if over is None else over.uid
-        now = services.world.clock.now()
+        now = services.environment.clock.now()
         event = await _write(registry, Change(verb, key, uid, value, expected, write.author, now), stored_as)
         revision, stored = event.revision, value
     obj = await codec.returned(registry.resource, obj, value)
@@ -50,7 +50,7 @@ async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) 
 
     Raises RevisionMismatchError.
     """
-    now = registry.services.world.clock.now()
+    now = registry.services.environment.clock.now()
     change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
     served_as_stored = _is_served_as_stored(registry, entry)
     await _write(registry, change, registry.resource if served_as_stored else None)

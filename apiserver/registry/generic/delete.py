@@ -93,7 +93,7 @@ def mark(registry: Registry, obj: Object, seconds: int) -> None:
     if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation"):
         metadata["generation"] += 1
     if not metadata.get("deletionTimestamp"):
-        metadata["deletionTimestamp"] = timestamp(later(registry.services.world.clock.now(), seconds))
+        metadata["deletionTimestamp"] = timestamp(later(registry.services.environment.clock.now(), seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
 
 
@@ -167,7 +167,7 @@ async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write
     old_timestamp = new["metadata"].get("deletionTimestamp")
     if old_timestamp:
         return await _unchanged(registry, entry, new)
-    new["metadata"]["deletionTimestamp"] = timestamp(registry.services.world.clock.now())
+    new["metadata"]["deletionTimestamp"] = timestamp(registry.services.environment.clock.now())
     return await _commit_marked(registry, entry, new, write)
 
 

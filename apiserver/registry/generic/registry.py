@@ -198,13 +198,13 @@ class Registry:
                 del self._under_way[uid]
 
     def context(self, write: WriteRequest) -> StrategyContext:
-        """Makes the context in which the strategy sees the world, for one write."""
-        world = self.services.world
+        """Makes the context in which the strategy sees the environment, for one write."""
+        environment = self.services.environment
         return StrategyContext(
-            world.gates,
+            environment.gates,
             self.services.features,
-            world.clock.now(),
-            world.entropy,
+            environment.clock.now(),
+            environment.entropy,
             self.services.table,
             self.resource,
             write.user,

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apiserver.admission import AdmissionChain
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authorization.access import Access
@@ -14,7 +14,7 @@ from kubeskew.apiserver.storage.interfaces import Log, Store
 class RegistryServices(Protocol):
     """Gives what reading and writing objects of any kind takes."""
 
-    world: World
+    environment: Environment
     features: Features
     table: ComposedTable
     store: Store

@@ -33,7 +33,7 @@ from kubeskew.apiserver.user import User
 
 
 class StrategyContext(NamedTuple):
-    """The world as a strategy may see it, for one request.
+    """Holds the features, clock and entropy that a strategy may use for one request.
 
     `resource` is the resource in its hub version. `subresource` is empty for the main resource.
     """

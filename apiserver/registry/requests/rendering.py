@@ -181,7 +181,7 @@ def table(
         scope.resource,
         items,
         include_object=include,
-        now=scope.services.world.clock.now(),
+        now=scope.services.environment.clock.now(),
         version=form.version,
         metadata=metadata,
         no_headers=not header,

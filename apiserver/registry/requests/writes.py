@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.requests.scope import Scope
 
 def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
     """Returns the write that a request makes."""
-    author = authors.author_of(request, str(scope.services.world.version))
+    author = authors.author_of(request, str(scope.services.environment.version))
     return WriteRequest(
         request.user,
         author,
@@ -35,6 +35,6 @@ def managed(
         new,
         manager_name(manager, request.headers.get("user-agent", "")),
         scope.subresource,
-        timestamp(scope.services.world.clock.now()),
+        timestamp(scope.services.environment.clock.now()),
         reset=scope.registry.reset_fields(write),
     )

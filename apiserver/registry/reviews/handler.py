@@ -25,6 +25,6 @@ async def review(request: Request, scope: Scope) -> Response:
     question = managed(request, scope, None, question, write, options.field_manager)
     await admit_posted(request, scope, question, dry_run=options.dry_run)
     services = scope.services
-    judge = Judge(request.user, services.authenticator, services.authorizer, services.world.clock)
+    judge = Judge(request.user, services.authenticator, services.authorizer, services.environment.clock)
     answer = REVIEWS[scope.resource.storage_resource](question, judge)
     return rendering.render(request, scope, normalise(answer, scope.resource.schema), form, 201)

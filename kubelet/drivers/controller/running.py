@@ -20,14 +20,14 @@ async def run_controller(
     ctx: ComponentContext, name: str, settings: ControllerSettings, capacity: Callable[[], Mapping[str, int]]
 ) -> None:
     """Work until cancelled; `capacity` gives how many claims each node takes."""
-    version, world = ctx.options.emulated_version, ctx.world
+    version, environment = ctx.options.emulated_version, ctx.environment
     if version.minor > _LAST_MINOR:
         log.warning("the driver library of %s has no controllers: claims are the scheduler's", version)
         return
-    informers = InformerFactory(ctx.client, world.clock, world.entropy)
-    driver = ExampleDriver(ctx.client, world.entropy, version, name, settings, capacity)
+    informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
+    driver = ExampleDriver(ctx.client, environment.entropy, version, name, settings, capacity)
     claims = informers.informer(dra_refs(version).claims)
     claims.add_handler(driver.learn, lambda _, claim: driver.learn(claim))
-    controller = DriverController(ctx.client, world.clock, informers, version, name, driver)
+    controller = DriverController(ctx.client, environment.clock, informers, version, name, driver)
     log.info("allocating claims")
     await controller.run(asyncio.Event())

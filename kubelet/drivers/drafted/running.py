@@ -23,7 +23,7 @@ async def run_drafted_controller(
     hardware: Callable[[], Mapping[str, Sequence[Object]]],
 ) -> None:
     """Works until cancelled; `hardware` gives the devices of each node, as they are now."""
-    world, pool = ctx.world, DevicePool()
+    environment, pool = ctx.environment, DevicePool()
 
     def with_users() -> dict[str, list[Object]]:
         return {
@@ -31,9 +31,9 @@ async def run_drafted_controller(
             for node, devices in hardware().items()
         }
 
-    informers = InformerFactory(ctx.client, world.clock, world.entropy)
+    informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
     refs = dra_refs(ctx.options.emulated_version)
-    controller = DraftedController(ctx.client, world.clock, informers, refs, name, settings, pool)
-    publisher = CapacityPublisher(ctx.client, world.clock, name, with_users)
+    controller = DraftedController(ctx.client, environment.clock, informers, refs, name, settings, pool)
+    publisher = CapacityPublisher(ctx.client, environment.clock, name, with_users)
     log.info("allocating claims")
     await asyncio.gather(controller.run(asyncio.Event()), publisher.run())

@@ -122,7 +122,7 @@ class ClaimTracker:
         self._release(devices or [])
         return devices is not None
 
-    # -- books
+    # -- bookkeeping
 
     def _store(self, key: Key, claim: Object) -> None:
         self._take(self._devices(allocation(claim)))  # first, so that devices that stay in use are never free

@@ -7,7 +7,7 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
@@ -32,7 +32,7 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Nego
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
-from kubeskew.scheduler.plugins.dynamicresources.plugin import Books, DynamicResources
+from kubeskew.scheduler.plugins.dynamicresources.plugin import ClaimServices, DynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -45,11 +45,11 @@ _SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "Reso
 class DynamicState:
     """The state of claims, classes and slices, and the plugins made from it. All is in the v1 shape."""
 
-    def __init__(self, world: World, features: SchedulerFeatures) -> None:
-        self._world = world
+    def __init__(self, environment: Environment, features: SchedulerFeatures) -> None:
+        self._world = environment
         self._features = features
-        self._edge = VersionConverter(world.version)
-        self._allocator_features = AllocatorFeatures.of(world.version, world.gates)
+        self._edge = VersionConverter(environment.version)
+        self._allocator_features = AllocatorFeatures.of(environment.version, environment.gates)
         self.claims = ClaimTracker(shares=self._allocator_features.gates.consumable_capacity)
         self.classes = DeviceClasses()
         self.slices = SliceIndex(self._allocator_features)
@@ -57,7 +57,7 @@ class DynamicState:
         self.totals = self._device_totals()
         self._contexts = None
         if features.classic is not None:
-            self._contexts = SchedulingContexts(scheduling_context_ref(world.version), features.classic)
+            self._contexts = SchedulingContexts(scheduling_context_ref(environment.version), features.classic)
         self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_features.cel))
 
     def _device_totals(self) -> DeviceTotals | None:
@@ -81,7 +81,7 @@ class DynamicState:
             )
         return DynamicResources(
             features,
-            self._books(handle),
+            self._claim_services(handle),
             allocator,
             extended_claims,
             self._driver_allocation(handle),
@@ -103,10 +103,10 @@ class DynamicState:
             ClassicWriter(classic, client, self._edge, self.claims, handle.clock, entropy, {}),
         )
 
-    def _books(self, handle: Handle) -> Books:
+    def _claim_services(self, handle: Handle) -> ClaimServices:
         features = self._features.dynamic
         get_group = handle.informer(pod_groups_ref(self._world.version)).get if features.groups else None
-        return Books(
+        return ClaimServices(
             self.claims,
             self.classes,
             ClaimUsers(get_group, capitalized=features.owner_capitalized),

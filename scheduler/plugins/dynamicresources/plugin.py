@@ -44,7 +44,7 @@ NAME = "DynamicResources"
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
 
 
-class Books(NamedTuple):
+class ClaimServices(NamedTuple):
     """Holds what all profiles of a scheduler know about claims and classes, and how they write claims."""
 
     claims: ClaimTracker
@@ -60,7 +60,7 @@ class DynamicResources:
     def __init__(
         self,
         features: DynamicResourcesFeatures,
-        books: Books,
+        services: ClaimServices,
         allocator: Allocator,
         extended_claims: ExtendedResourceClaims | None,
         drivers: DriverAllocation | None,
@@ -71,19 +71,19 @@ class DynamicResources:
         allocate claims."""
         self._drivers = drivers
         self._features = features
-        self._claims = books.claims
+        self._claims = services.claims
         self._node = handle.cache.node
-        self._chooser = DeviceChooser(features, allocator, books.claims.allocated.devices, handle.clock)
+        self._chooser = DeviceChooser(features, allocator, services.claims.allocated.devices, handle.clock)
         self._allocator = allocator
         self._extended_claims = extended_claims
         self._hinted = handle.features.queueing_hints
-        self._pod_claims = PodClaims(features, books.claims, books.classes, books.users)
-        self._wait = DeviceWait(features, books.claims, handle, profile)
+        self._pod_claims = PodClaims(features, services.claims, services.classes, services.users)
+        self._wait = DeviceWait(features, services.claims, handle, profile)
         self._binder = ClaimBinder(
-            books.claims,
-            books.writer,
-            books.users,
-            books.pods_of_group,
+            services.claims,
+            services.writer,
+            services.users,
+            services.pods_of_group,
             handle.entropy,
             handle.metrics.dynamic,
         )

@@ -107,7 +107,7 @@ async def test_a_certificate_ends_while_its_connection_goes_on(listening, author
     async with client(listening, authority, *authority.issue("alice", "system:masters")) as alice:
         async with alice.get(MAPS) as answer:
             assert answer.status == 200
-        clock = listening.services.world.clock
+        clock = listening.services.environment.clock
         later = clock.now() + timedelta(hours=2)
         clock.now = lambda: later
         async with alice.get(MAPS) as answer:

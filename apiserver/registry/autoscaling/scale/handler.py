@@ -229,7 +229,7 @@ async def _write(
         if current is None:
             raise errors.not_found(scope.resource.group_resource, request.info.name)
         shown, owners = _live(scope, current), _owned_at(scope)
-        scale = change(copy.deepcopy(shown), timestamp(services.world.clock.now()))
+        scale = change(copy.deepcopy(shown), timestamp(services.environment.clock.now()))
         attributes = attributes_of(request, scope, UPDATE, scale, shown, dry_run=dry_run)
         await services.admission.admit(attributes)
         await services.admission.validate(attributes)

@@ -67,7 +67,7 @@ def _problem(services: RequestServices, name: str, port: int) -> str:
     spec = object_of(entry).get("spec") or {} if entry is not None else {}
     if spec.get("holderIdentity") and spec.get("renewTime"):
         lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
-        if parse_timestamp(spec["renewTime"]) + lasts >= services.world.clock.now():
+        if parse_timestamp(spec["renewTime"]) + lasts >= services.environment.clock.now():
             return ""
     address = f"127.0.0.1:{port}"
     return f'Get "https://{address}/healthz": dial tcp {address}: connect: connection refused'

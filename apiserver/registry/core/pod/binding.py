@@ -105,7 +105,7 @@ def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
 def _set_scheduled(scope: Scope, pod: Object) -> None:
     """Sets the condition PodScheduled to true; if it was true, its time stays."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    now = timestamp(scope.services.world.clock.now())
+    now = timestamp(scope.services.environment.clock.now())
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     for position, old in enumerate(conditions):
         if old["type"] == "PodScheduled":

@@ -57,7 +57,7 @@ class Budgets:
         request, scope = self._request, self._scope
         write = write_of(request, scope, dry_run=dry_run)
         write.admitted = True
-        now = timestamp(scope.services.world.clock.now())
+        now = timestamp(scope.services.environment.clock.now())
 
         async def transform(current: Object | None) -> Object:
             if current is None:

@@ -146,7 +146,7 @@ class Eviction:
     async def _mark(self, how: Object) -> WriteResult:
         registry, namespace = self._scope.registry, self._request.info.namespace
         tracked = self._scope.services.features.pods.observed_generation
-        now = timestamp(self._scope.services.world.clock.now())
+        now = timestamp(self._scope.services.environment.clock.now())
 
         async def attempt(entry: Entry | None) -> WriteResult:
             if entry is None:

@@ -20,7 +20,7 @@ async def write_used(services: RequestServices, quota: Object, used: dict[str, s
     if resource is None:
         raise errors.unknown_path()
     registry = services.registry(resource)
-    version = services.world.version
+    version = services.environment.version
     author = Author(SERVER.name, _MANAGER, str(version), str(version), "")
     metadata = quota["metadata"]
     write = WriteRequest(SERVER, author, metadata["namespace"], "status", requested=resource, verb="update")
@@ -32,7 +32,7 @@ async def write_used(services: RequestServices, quota: Object, used: dict[str, s
             raise errors.conflict(resource.group_resource, metadata["name"], errors.MODIFIED)
         new = copy.deepcopy(current)
         new["status"] = {**(new.get("status") or {}), "used": used}
-        now = timestamp(services.world.clock.now())
+        now = timestamp(services.environment.clock.now())
         reset = registry.reset_fields(write)
         return registry.field_manager.update(current, new, _MANAGER, "status", now, reset=reset)
 

@@ -40,7 +40,7 @@ async def request_token(request: Request, scope: Scope) -> Response:
         raise errors.unknown_path()
     target = scope.resource.subresources["token"]
     asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
-    now, chain = scope.services.world.clock.now(), scope.services.admission
+    now, chain = scope.services.environment.clock.now(), scope.services.admission
     attributes = attributes_of(request, scope, CREATE, asked, dry_run=options.dry_run)
     await chain.admit(attributes)
     account = _account(scope, request)
@@ -88,7 +88,7 @@ def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Objec
     own = set(spec["audiences"]) <= set(keys.audiences)
     if bound.pod is not None and seconds == issuing.WARN_SECONDS and own:
         lasting, warn_after = issuing.EXTENDED_SECONDS, seconds
-    identifier = services.world.entropy.uid() if services.features.accounts.token_ids else ""
+    identifier = services.environment.entropy.uid() if services.features.accounts.token_ids else ""
     claims = issuing.claims(
         keys.issuer, account, bound, spec["audiences"], now, lasting,
         warn_after=warn_after, identifier=identifier,

@@ -6,15 +6,18 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import parameters_refs, scheduling_context_ref
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import NoConversion
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.classic.books import ClassicBooks, StructuredBooks
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import (
+    ClassicInventory,
+    StructuredInventory,
+)
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
 from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import ClassicDynamicResources
@@ -24,25 +27,27 @@ from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
 
 class ClassicState:
-    """The books, and the plugin made from them. Objects are as the server has them."""
+    """The inventory, and the plugin made from it. Objects are as the server has them."""
 
     extended = None  # no class backs extended resources
     totals = None
 
-    def __init__(self, world: World, features: SchedulerFeatures, classic: ClassicFeatures) -> None:
-        self._world = world
+    def __init__(
+        self, environment: Environment, features: SchedulerFeatures, classic: ClassicFeatures
+    ) -> None:
+        self._world = environment
         self._features = features
         self._classic = classic
-        self._edge = NoConversion(world.version)
-        self._contexts_ref = scheduling_context_ref(world.version)
+        self._edge = NoConversion(environment.version)
+        self._contexts_ref = scheduling_context_ref(environment.version)
         self.claims = ClaimTracker()
-        self._books = ClassicBooks(self.claims, SchedulingContexts(self._contexts_ref, classic))
+        self._inventory = ClassicInventory(self.claims, SchedulingContexts(self._contexts_ref, classic))
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> ClassicDynamicResources:
         """The plugin of one profile; raises ConfigurationError, for it takes no arguments."""
         self._features.dynamic.with_arguments(args)
-        books = self._books
-        negotiation = Negotiation(self._classic, books.contexts, handle.client, handle.entropy)
+        inventory = self._inventory
+        negotiation = Negotiation(self._classic, inventory.contexts, handle.client, handle.entropy)
         writer = ClassicWriter(
             self._classic,
             handle.client,
@@ -50,23 +55,23 @@ class ClassicState:
             self.claims,
             handle.clock,
             handle.entropy,
-            books.in_flight,
+            inventory.in_flight,
         )
-        return ClassicDynamicResources(self._classic, books, negotiation, writer)
+        return ClassicDynamicResources(self._classic, inventory, negotiation, writer)
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
         """Follow claims, classes and contexts; tell the queue what changed."""
-        books, refs = self._books, self._edge.refs
+        inventory, refs = self._inventory, self._edge.refs
         self.claims.listener = queue.move_all_to_active_or_backoff_queue
-        books.contexts.listener = queue.move_all_to_active_or_backoff_queue
+        inventory.contexts.listener = queue.move_all_to_active_or_backoff_queue
         follow(factory, refs.claims, self.claims.set_claim, self.claims.remove_claim)
-        follow(factory, self._contexts_ref, books.contexts.set_context, books.contexts.remove_context)
-        follow_classes(factory, refs.device_classes, books.classes, queue)
+        follow(factory, self._contexts_ref, inventory.contexts.set_context, inventory.contexts.remove_context)
+        follow_classes(factory, refs.device_classes, inventory.classes, queue)
         if self._classic.named_resources:
             of_classes, of_claims = parameters_refs(self._world.version)
             informers = factory.informer(of_classes), factory.informer(of_claims)
             parameters = Parameters(*informers)
-            books.structured = StructuredBooks(parameters, factory.informer(refs.slices))
+            inventory.structured = StructuredInventory(parameters, factory.informer(refs.slices))
             for informer, resource in zip(
                 informers,
                 (EventResource.RESOURCE_CLASS_PARAMETERS, EventResource.RESOURCE_CLAIM_PARAMETERS),

@@ -16,9 +16,9 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic import hints
-from kubeskew.scheduler.plugins.dynamicresources.classic.books import ClassicBooks
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError, PodContext
 from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUITABLE, ClaimFilter
+from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
 from kubeskew.scheduler.plugins.dynamicresources.classic.named_resources import (
     NamedResourcesError,
     StructuredClaim,
@@ -36,17 +36,21 @@ class ClassicDynamicResources:
     name = NAME
 
     def __init__(
-        self, features: ClassicFeatures, books: ClassicBooks, negotiation: Negotiation, writer: ClassicWriter
+        self,
+        features: ClassicFeatures,
+        inventory: ClassicInventory,
+        negotiation: Negotiation,
+        writer: ClassicWriter,
     ) -> None:
         self._features = features
-        self._books = books
-        self._pod_claims = ClassicPodClaims(features, books.claims)
-        self._filter = ClaimFilter(features, books.get_class)
+        self._inventory = inventory
+        self._pod_claims = ClassicPodClaims(features, inventory.claims)
+        self._filter = ClaimFilter(features, inventory.get_class)
         self._negotiation = negotiation
         self._writer = writer
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return hints.hints(self._pod_claims.of, self._books.get_class, self._features)
+        return hints.hints(self._pod_claims.of, self._inventory.get_class, self._features)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         if self._features.pre_enqueue and pod.spec.get("resourceClaims"):
@@ -63,14 +67,14 @@ class ClassicDynamicResources:
             named = self._pod_claims.of(pod.pod)
             if not named:
                 return PreFilterResult(SKIP if self._features.skips else SUCCESS)
-            context = self._books.contexts.of_pod(pod)
+            context = self._inventory.contexts.of_pod(pod)
             own = DriverClaims([self._judged(pod.pod, claim, context) for claim in named], context)
         except ClaimNotUsable as error:
             return PreFilterResult(unresolvable(str(error)))
         except (ForeignContextError, ParametersError, NamedResourcesError) as error:
             return PreFilterResult(failed(error))
         if own.handled:
-            own.model = self._books.model()
+            own.model = self._inventory.model()
         state.write(NAME, own)
         return PreFilterResult()
 
@@ -84,19 +88,19 @@ class ClassicDynamicResources:
         found.unsuitable = context.unsuitable_nodes(entry)
         if self._features.classes_in_filter:
             return found
-        resource_class = self._books.get_class(found.class_name)
+        resource_class = self._inventory.get_class(found.class_name)
         if resource_class is None:
             raise ClaimNotUsable(f"resource class {found.class_name} does not exist")
         if resource_class.get("suitableNodes"):
             found.class_selectors = [resource_class["suitableNodes"]]
-        if self._books.structured is not None and resource_class.get("structuredParameters"):
-            found.structured = self._structured(claim, resource_class, self._books.structured.parameters)
+        if self._inventory.structured is not None and resource_class.get("structuredParameters"):
+            found.structured = self._structured(claim, resource_class, self._inventory.structured.parameters)
         else:
             self._pod_claims.check_driver(claim)
         return found
 
     def _structured(self, claim: Object, resource_class: Object, parameters: Parameters) -> StructuredClaim:
-        if claim["metadata"]["uid"] in self._books.in_flight:
+        if claim["metadata"]["uid"] in self._inventory.in_flight:
             raise ClaimNotUsable(f"resource claim {display(claim)} is in the process of being allocated")
         of_class = parameters.of_class(resource_class)
         return StructuredClaim(resource_class, of_class, parameters.of_claim(claim, resource_class))
@@ -170,7 +174,7 @@ class ClassicDynamicResources:
             if claim.structured is not None and own.model is not None:
                 claim.result = claim.structured.allocate(node, own.model)
                 status = {**(claim.claim.get("status") or {}), "allocation": claim.result}
-                self._books.in_flight[claim.uid] = {**claim.claim, "status": status}
+                self._inventory.in_flight[claim.uid] = {**claim.claim, "status": status}
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: DriverClaims | None = state.read(NAME)

@@ -27,14 +27,14 @@ STRUCTURED_FINALIZER = "dra.k8s.io/delete-protection"
 
 
 class ClassicWriter:
-    """Writes are told to the books at once. Methods raise StatusError, ClaimError or a connection error."""
+    """Writes are told to the tracker at once. Methods raise StatusError, ClaimError or a connection error."""
 
     def __init__(
         self,
         features: ClassicFeatures,
         client: APIClient,
         edge: VersionConverter,
-        books: ClaimTracker,
+        claims: ClaimTracker,
         clock: Clock,
         entropy: Entropy,
         in_flight: MutableMapping[str, Object],
@@ -46,7 +46,7 @@ class ClassicWriter:
         self._client = client
         self._edge = edge
         self._ref = edge.refs.claims
-        self._books = books
+        self._claims = claims
         self._entropy = entropy
 
     async def reserve(self, own: DriverClaims, pod: PodInfo) -> None:
@@ -66,7 +66,7 @@ class ClassicWriter:
     async def _bind(self, claim: DriverClaim, pod: PodInfo) -> None:
         def seen(written: Object) -> None:
             claim.claim = written
-            self._books.assume(written)
+            self._claims.assume(written)
 
         beside = {} if claim.structured is None else {"driverName": claim.structured.driver}
         result, consumer = claim.result, _consumer(pod)
@@ -145,7 +145,7 @@ class ClassicWriter:
     def _learn(self, claim: DriverClaim, answer: Object) -> None:
         answer["metadata"].pop("managedFields", None)
         claim.claim = self._edge.incoming(self._ref, answer)
-        self._books.assume(claim.claim)
+        self._claims.assume(claim.claim)
 
 
 def _consumer(pod: PodInfo) -> Object:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs
-from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
@@ -19,14 +19,16 @@ from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
 
 class DraftedState:
-    """The books, and the plugin made from them."""
+    """The inventory, and the plugin made from it."""
 
     extended = None  # no class backs extended resources
     totals = None
 
-    def __init__(self, world: World, features: SchedulerFeatures, classic: ClassicFeatures) -> None:
+    def __init__(
+        self, environment: Environment, features: SchedulerFeatures, classic: ClassicFeatures
+    ) -> None:
         self._features = features
-        self._refs = dra_refs(world.version)
+        self._refs = dra_refs(environment.version)
         self.claims = ClaimTracker()
         self._classes: dict[str, Object] = {}
         self._pod_claims = ClassicPodClaims(classic, self.claims)

@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 class DraftedWriter:
     """Every write is of the claim as it was read: of several schedulers that write, one succeeds.
 
-    Methods raise StatusError or a connection error. Answers are told to the books at once.
+    Methods raise StatusError or a connection error. Answers are told to the tracker at once.
     """
 
-    def __init__(self, client: APIClient, ref: Ref, books: ClaimTracker) -> None:
+    def __init__(self, client: APIClient, ref: Ref, claims: ClaimTracker) -> None:
         self._client = client
         self._ref = ref
-        self._books = books
+        self._claims = claims
 
     async def select(self, own: DraftedClaims, node: str) -> None:
         """Tell the drivers of pending claims for which node to allocate, and which others fit.
@@ -100,7 +100,7 @@ class DraftedWriter:
         answer = await self._client.update(self._ref, {**claim.claim, "status": status}, "status")
         answer["metadata"].pop("managedFields", None)
         claim.claim = answer
-        self._books.assume(answer)
+        self._claims.assume(answer)
 
 
 def _with_users(status: Object, users: list[Object]) -> Object:

@@ -113,7 +113,7 @@ async def test_the_status_of_a_balancer_goes_with_its_type(api: Caller):
 
 async def test_creates_at_the_same_moment(server, api: Caller):
     """Services created at once share no address or port, and a failed create frees what it took."""
-    server.services.world.entropy.random = lambda: 0.5
+    server.services.environment.entropy.random = lambda: 0.5
     several = [api.post(SERVICES, service(f"s-{n}", type="NodePort")) for n in range(8)]
     wanted = {"type": "NodePort", "node_port": 30555, "clusterIP": "10.96.9.9"}
     same = [api.post(SERVICES, service(f"w-{n}", **wanted)) for n in range(3)]

@@ -17,7 +17,7 @@ def wanting(generated, **extra):
 def suffixes(server, *given):
     """Make the server draw these suffixes, the last again and again."""
     drawn = iter(given)
-    server.services.world.entropy.suffix = lambda: next(drawn, given[-1])
+    server.services.environment.entropy.suffix = lambda: next(drawn, given[-1])
 
 
 async def test_another_name_is_drawn(server, api):
@@ -36,7 +36,7 @@ async def test_when_all_are_taken(minor, attempts):
     """Eight attempts from 1.30 on, one before; then the client is told to try again."""
     server = await open_server(minor)
     drawn = []
-    server.services.world.entropy.suffix = lambda: drawn.append(1) or "aaaaa"
+    server.services.environment.entropy.suffix = lambda: drawn.append(1) or "aaaaa"
     api = Caller(server)
     await api.post(MAPS, wanting("x-"))
     drawn.clear()

@@ -123,7 +123,7 @@ async def test_contexts_of_1_31_are_served_without_the_gate(group):
     context = await group.create("podschedulingcontexts", spec={"selectedNode": "n"})
     claim = await group.create("resourceclaims", spec={"controller": "d.example.com", "devices": {}})
     made = await group.create("deviceclasses", spec={"suitableNodes": nodes})
-    gates = group.server.services.world.gates
+    gates = group.server.services.environment.gates
 
     assert context.status == 201
     assert ("controller" in claim.body["spec"]) is gates.enabled(CONTROLLER)

@@ -21,7 +21,7 @@ from kubeskew.scheduler.allocator.solution import Choice
 Undo = Callable[[], None]
 
 
-class Taking:
+class SearchState:
     """The state of one search; claims are known by their index."""
 
     def __init__(

@@ -11,7 +11,7 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Param
 
 
 @dataclass(frozen=True, slots=True)
-class StructuredBooks:
+class StructuredInventory:
     """Holds what only 1.30 has: parameters that the scheduler understands, and the slices of nodes."""
 
     parameters: Parameters
@@ -19,12 +19,12 @@ class StructuredBooks:
 
 
 @dataclass(slots=True)
-class ClassicBooks:
+class ClassicInventory:
     """All profiles of a scheduler share it."""
 
     claims: ClaimTracker
     contexts: SchedulingContexts
-    structured: StructuredBooks | None = None
+    structured: StructuredInventory | None = None
     classes: dict[str, Object] = field(default_factory=dict)
     in_flight: dict[str, Object] = field(default_factory=dict)  # by uid: claims whose allocation is decided
 
