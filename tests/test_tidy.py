@@ -319,7 +319,7 @@ def test_groups_register_their_own():
     assert foreign == BORROWED
 
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "hack")
 # What stands for a name that the reader chooses: GROUP, KIND, NAME.
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
@@ -364,17 +364,6 @@ def test_documents_name_what_exists(path: Path):
         if not (path.parent / target).exists()
     }
     assert missing == set()
-
-
-def test_coverage_names_tests_that_exist():
-    """Every test that docs/coverage.md names is there; every statement says where it is shown."""
-    text = (ROOT / "docs/coverage.md").read_text()
-    tests = "".join(path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py")))
-    named = set(re.findall(r"`(test_\w+)`", text))
-    rows = [line for line in text.splitlines() if re.match(r"\| [A-Z]+\d+ \|", line)]
-    assert {name for name in named if f"def {name}(" not in tests} == set()
-    assert [row for row in rows if not row.split("|")[3].strip()] == []
-    assert rows
 
 
 def test_differences_from_upstream_are_marked():

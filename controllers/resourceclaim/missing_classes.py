@@ -1,8 +1,8 @@
 """Tells on immediate claims that their class does not exist (KEP-3063 as drafted).
 
 No driver can know such a claim for its own, and no pod need name it, so that the scheduler has nobody to
-tell. Since 1.26 the controllers of drivers tell it. A decision of ours (docs/coverage.md, D21): the reason
-is that of drivers' controllers, the text that of the scheduler.
+tell. Since 1.26 the controllers of drivers tell it. A decision of ours
+(docs/coverage/kep-3063.md, D21): the reason is that of drivers' controllers, the text that of the scheduler.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,60 @@
+"""The documents of coverage: what they name is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kubeskew.conformance.matrix import bundled, find
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted((ROOT / "docs/coverage").glob("*.md"))
+DESIGNS = [path for path in DOCUMENTS if path.name != "README.md"]
+STATEMENT = re.compile(r"\| ([A-Z]+\d+) \|")
+
+
+def statements(path: Path) -> list[list[str]]:
+    """Returns the cells of the rows that begin with a number."""
+    lines = [line for line in path.read_text().splitlines() if STATEMENT.match(line)]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def quoted(path: Path) -> list[str]:
+    return re.findall(r"`([^`]+)`", path.read_text())
+
+
+def is_there(name: str) -> bool:
+    """Says whether there is such a scenario, cell, or step: `kep-4815/mig: two halves fit`."""
+    place, _, step = name.partition(": ")
+    known = next((each for each in bundled() if place == each or place.startswith(f"{each}/")), None)
+    if known is None:
+        return False
+    scenario = find(known)
+    if place != known and place not in {cell.name for cell in scenario.cells()}:
+        return False
+    return not step or step in {each.name for each in scenario.steps}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_coverage_names_tests_that_exist(path: Path):
+    """Every test that a document of coverage names is there."""
+    tests = "".join(file.read_text() for file in sorted((ROOT / "tests").rglob("test_*.py")))
+    named = {name for name in quoted(path) if re.fullmatch(r"test_\w+", name)}
+    assert {name for name in named if f"def {name}(" not in tests} == set()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_coverage_names_scenarios_cells_and_steps_that_exist(path: Path):
+    """Every scenario that a document of coverage names is there, with the cell or the step that it names."""
+    groups = {name.split("/")[0] for name in bundled()}
+    named = {name for name in quoted(path) if name.split("/")[0] in groups and not re.search("[…*]", name)}
+    assert {name for name in named if not is_there(name)} == set()
+
+
+@pytest.mark.parametrize("path", DESIGNS, ids=lambda path: path.stem)
+def test_every_statement_says_where_it_is_shown(path: Path):
+    """A statement has a number of its own, and a place where it is shown, or the word open."""
+    rows = statements(path)
+    numbers = [row[0] for row in rows]
+    assert sorted(numbers) == sorted(set(numbers))
+    assert [row for row in rows if len(row) != 3 or not row[2]] == []
