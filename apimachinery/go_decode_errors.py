@@ -116,9 +116,9 @@ class _Finder:
         elif not isinstance(value, str):
             self.mismatch(found(value), struct, path, go_type(schema))
         elif schema.format == "byte":
-            fault = base64_fault(value)
-            if fault is not None:
-                self.keep(f"illegal base64 data at input byte {fault}")
+            offset = corrupt_base64_offset(value)
+            if offset is not None:
+                self.keep(f"illegal base64 data at input byte {offset}")
 
     def _integer(self, value: Any, schema: Schema, struct: str, path: str) -> None:
         type_ = go_type(schema)
@@ -210,7 +210,7 @@ def _check_int_or_string(value: Any) -> None:
     raise ShapeError(f"json: cannot unmarshal {what} into Go value of type int32")
 
 
-def base64_fault(text: str) -> int | None:
+def corrupt_base64_offset(text: str) -> int | None:
     """Returns the byte at which Go's decoder stops, None if `text` is base64."""
     clean = re.sub(r"[\r\n]", "", text)
     try:

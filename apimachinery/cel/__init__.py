@@ -31,7 +31,7 @@ Users compile an expression once (`compile` caches) in an environment and evalua
   (decision, reason).
 - `devices`: the environment of device selectors (`resource.k8s.io`).
 - `mutations`: `environment.extended(named=mutations.TYPES, libraries=(JSON_PATCH,))` lets expressions make
-  `Object{...}` and `JSONPatch{...}`; `mutations.name_faults(value)` sees to the names of what was made.
+  `Object{...}` and `JSONPatch{...}`; `mutations.name_errors(value)` sees to the names of what was made.
 """
 
 from importlib import import_module

@@ -45,7 +45,7 @@ def nested(name: str, known: Mapping[str, Type]) -> Type | None:
     return _object(name) if name.startswith(f"{ROOT}.") and ROOT in known else None
 
 
-def name_faults(value: Any) -> list[str]:
+def name_errors(value: Any) -> list[str]:
     """Returns errors for nested objects whose type is not named after their place; ignores other values."""
     name = getattr(value, "cel_type_of", None)
     return list(_misnamed(value, name)) if name is not None else []

@@ -117,7 +117,7 @@ def _switched_off(features: AdmissionFeatures) -> set[str]:
 
 
 def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:
-    """Returns the faults of `--enable-admission-plugins` and `--disable-admission-plugins`."""
+    """Returns the errors of `--enable-admission-plugins` and `--disable-admission-plugins`."""
     errors = [
         f'{flag} plugin "{name}" is unknown'
         for flag, names in (("enable-admission-plugins", enable), ("disable-admission-plugins", disable))

@@ -98,7 +98,7 @@ class Availability:
             self._wakeups.fail()
 
     def _find_service(self, remote: Remote) -> Finding | None:
-        """Returns the fault of the service, None if it looks well."""
+        """Returns why the service cannot be called, None if it looks well."""
         reference, resolver = remote.spec["service"], self._services.service_resolver
         name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
         named = f'service/{name} in "{namespace}"'

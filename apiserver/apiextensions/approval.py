@@ -46,7 +46,7 @@ def approval_of(obj: Object) -> Approval:
 
 
 def validate(obj: Object, old: Object | None) -> list[FieldError]:
-    """Returns the faults of the approval; one that did not change is left alone."""
+    """Returns the errors of the approval; one that did not change is left alone."""
     if not is_protected((obj.get("spec") or {}).get("group") or ""):
         return []
     found = approval_of(obj)

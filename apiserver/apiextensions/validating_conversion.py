@@ -23,31 +23,31 @@ _KNOWN = ("v1", "v1beta1")
 
 
 def validate_conversion(spec: Object, old: Object | None, *, established: bool) -> list[FieldError]:
-    """Returns the faults of a definition's conversion; `old` is the spec before, None for a new one."""
+    """Returns the errors of a definition's conversion; `old` is the spec before, None for a new one."""
     conversion = spec.get("conversion")
     if conversion is None:
         return []
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
     client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
-    faults = []
+    errors = []
     if spec.get("preserveUnknownFields") and strategy != "None":
         why = "must be None if spec.preserveUnknownFields is true"
-        faults.append(invalid(f"{_PATH}.strategy", strategy, why))
-    faults += _strategy(strategy)
+        errors.append(invalid(f"{_PATH}.strategy", strategy, why))
+    errors += _strategy(strategy)
     if strategy != "Webhook":
         unset = "should not be set when strategy is not set to Webhook"
         if client is not None:
-            faults.append(forbidden(_CLIENT, unset))
-        return [*faults, *([forbidden(_REVIEWS, unset)] if reviews else [])]
+            errors.append(forbidden(_CLIENT, unset))
+        return [*errors, *([forbidden(_REVIEWS, unset)] if reviews else [])]
     before = ((old or {}).get("conversion") or {}).get("webhook") or {}
     if client is None:
-        faults.append(required(_CLIENT, "required when strategy is set to Webhook"))
+        errors.append(required(_CLIENT, "required when strategy is set to Webhook"))
     else:
-        faults += _client(client)
+        errors += _client(client)
         if established and not _has_bad_bundle(before.get("clientConfig") or {}):
-            faults += _bundle(client)
+            errors += _bundle(client)
     lenient = old is not None and not _is_known(before.get("conversionReviewVersions") or ())
-    return [*faults, *_review_versions(reviews, lenient=lenient)]
+    return [*errors, *_review_versions(reviews, lenient=lenient)]
 
 
 def _strategy(strategy: str) -> Iterator[FieldError]:

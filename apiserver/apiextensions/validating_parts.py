@@ -33,15 +33,15 @@ _WRONG_TYPE = (
 
 
 def validate_parts(place: Place, schema: list[FieldError]) -> list[FieldError]:
-    """Returns the faults of a version, or of what all have in common; `schema`: the faults of its schema."""
-    faults = [*_warning(place.version or {}, child(place.path, "deprecationWarning")), *schema]
-    faults += _scale((place.parts.get("subresources") or {}).get("scale"), child(place.path, "subresources"))
+    """Returns the errors of a version, or of what all have in common; `schema`: the errors of its schema."""
+    errors = [*_warning(place.version or {}, child(place.path, "deprecationWarning")), *schema]
+    errors += _scale((place.parts.get("subresources") or {}).get("scale"), child(place.path, "subresources"))
     for position, column in enumerate(place.parts.get("additionalPrinterColumns") or ()):
-        faults += _column(column, index(child(place.path, "additionalPrinterColumns"), position))
+        errors += _column(column, index(child(place.path, "additionalPrinterColumns"), position))
     fields = place.parts.get("selectableFields")
     if fields:
-        faults += _selectable(place, fields, child(place.path, "selectableFields"))
-    return faults
+        errors += _selectable(place, fields, child(place.path, "selectableFields"))
+    return errors
 
 
 def _warning(version: Object, path: str) -> Iterator[FieldError]:

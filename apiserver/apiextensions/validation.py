@@ -19,26 +19,26 @@ _IMMUTABLE = "field is immutable"
 
 
 def validate(obj: Object, features: SchemaFeatures) -> list[FieldError]:
-    """Returns the faults of a new definition, beside those of metadata in general."""
+    """Returns the errors of a new definition, beside those of metadata in general."""
     spec = obj.get("spec") or {}
     schemas = validate_definition(obj, None, features)
-    faults = [*_check_name(obj), *_validate_spec(spec, schemas, established=False, old=None)]
-    faults += [*validate_status(obj), *_stored_versions(obj)]
-    return [*faults, *approval.validate(obj, None), *_preserve_unknown(spec, {})]
+    errors = [*_check_name(obj), *_validate_spec(spec, schemas, established=False, old=None)]
+    errors += [*validate_status(obj), *_stored_versions(obj)]
+    return [*errors, *approval.validate(obj, None), *_preserve_unknown(spec, {})]
 
 
 def validate_update(new: Object, old: Object, features: SchemaFeatures) -> list[FieldError]:
-    """Returns the faults of a changed definition."""
+    """Returns the errors of a changed definition."""
     spec, was = new.get("spec") or {}, old.get("spec") or {}
     established = conditions.is_true(old, conditions.ESTABLISHED)
     schemas = validate_definition(new, old, features)
-    faults = _validate_spec(spec, schemas, established=established, old=was)
-    faults += [*_immutable(spec, was, established=established), *validate_status(new), *_stored_versions(new)]
-    return [*faults, *approval.validate(new, old), *_preserve_unknown(spec, was)]
+    errors = _validate_spec(spec, schemas, established=established, old=was)
+    errors += [*_immutable(spec, was, established=established), *validate_status(new), *_stored_versions(new)]
+    return [*errors, *approval.validate(new, old), *_preserve_unknown(spec, was)]
 
 
 def validate_status(obj: Object) -> list[FieldError]:
-    """Returns the faults of a definition's status."""
+    """Returns the errors of a definition's status."""
     accepted = (obj.get("status") or {}).get("acceptedNames") or {}
     return list(_names(accepted, "status.acceptedNames"))
 
@@ -54,26 +54,26 @@ def _check_name(obj: Object) -> Iterator[FieldError]:
 def _validate_spec(
     spec: Object, schemas: list[FieldError], *, established: bool, old: Object | None
 ) -> list[FieldError]:
-    """Returns the faults of the specification, with those of its `schemas` in upstream's order."""
-    faults = [*_group(spec), *_enum("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))]
+    """Returns the errors of the specification, with those of its `schemas` in upstream's order."""
+    errors = [*_group(spec), *_enum("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))]
     *versions, above = internal.places(spec)
     for place in versions:
-        faults += _of_schema(place, schemas) if "schema" not in place.parts else ()
+        errors += _of_schema(place, schemas) if "schema" not in place.parts else ()
     if spec.get("preserveUnknownFields") and has_defaults(spec):
         why = "must be false in order to use defaults in the schema"
-        faults.append(invalid("spec.preserveUnknownFields", True, why))
+        errors.append(invalid("spec.preserveUnknownFields", True, why))
     for place in versions:
-        faults += _version_name(place)
-        faults += validate_parts(place, _of_schema(place, schemas) if "schema" in place.parts else [])
-    faults += [*_versions(spec), *_required_names(spec.get("names") or {})]
-    faults += _names(spec.get("names") or {}, "spec.names")
-    faults += validate_parts(above, _of_schema(above, schemas))
-    return [*faults, *validate_conversion(spec, old, established=established)]
+        errors += _version_name(place)
+        errors += validate_parts(place, _of_schema(place, schemas) if "schema" in place.parts else [])
+    errors += [*_versions(spec), *_required_names(spec.get("names") or {})]
+    errors += _names(spec.get("names") or {}, "spec.names")
+    errors += validate_parts(above, _of_schema(above, schemas))
+    return [*errors, *validate_conversion(spec, old, established=established)]
 
 
 def _of_schema(place: internal.Place, schemas: list[FieldError]) -> list[FieldError]:
     at = child(place.path, "schema" if place.version is not None else "validation")
-    return [fault for fault in schemas if fault.path.startswith(at)]
+    return [error for error in schemas if error.path.startswith(at)]
 
 
 def _group(spec: Object) -> Iterator[FieldError]:

@@ -25,7 +25,7 @@ _Who = tuple[str, str]  # ("User" or "Group", name)
 
 
 class Grant(NamedTuple):
-    """Holds the rules that a binding grants, or the fault of its role. `source` names all three."""
+    """Holds the rules that a binding grants, or why its role grants none. `source` names all three."""
 
     source: str
     rules: Sequence[Rule]

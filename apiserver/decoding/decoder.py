@@ -254,8 +254,8 @@ def _has_repeated(value: Any) -> bool:
     return isinstance(value, go_decode_errors.Repeated)
 
 
-def fault_of_head(value: Object) -> str | None:
-    """Returns the fault of an object's apiVersion and kind, None if they can be read."""
+def head_error(value: Object) -> str | None:
+    """Returns the error of an object's apiVersion and kind, None if they can be read."""
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name), str | None):
             what = go_decode_errors.found(value[name])
@@ -273,7 +273,7 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
         raise unrecognized(expected.kind, no_object(value), body)
     if value.get("kind") == expected.kind and value.get("apiVersion") == expected.api_version:
         return expected
-    why = fault_of_head(value)
+    why = head_error(value)
     if why is not None:
         raise unrecognized(expected.kind, why, body)
     api_version, kind = value.get("apiVersion") or "", value.get("kind") or expected.kind

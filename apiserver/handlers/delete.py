@@ -98,7 +98,7 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
         raise ValueError(decoder.unreadable(error, content_type)) from None
     if value is None:
         return {}
-    why = decoder.fault_of_head(value) if isinstance(value, dict) else decoder.no_object(value)
+    why = decoder.head_error(value) if isinstance(value, dict) else decoder.no_object(value)
     if why is not None:
         raise ValueError(why)
     kind = value.get("kind") or _KIND.kind

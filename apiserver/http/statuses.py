@@ -58,7 +58,7 @@ def _written(request: Request, code: int, body: Object) -> Response:
 
 
 async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes]:
-    """Yields a Status with very many causes, in turns: a body of 3 MiB can have a million faults."""
+    """Yields a Status with very many causes, in turns: a body of 3 MiB can have a million errors."""
     beginning, _, end = dumps({**body, "details": {**body["details"], "causes": []}}).rpartition(
         b'"causes":[]'
     )

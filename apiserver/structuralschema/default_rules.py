@@ -21,7 +21,7 @@ _Steps = tuple[str | int, ...]
 
 
 def check_defaults(root: Structural, path: str) -> list[FieldError]:
-    """Returns faults of every default below a resource's schema; those of a map's values are not
+    """Returns errors of every default below a resource's schema; those of a map's values are not
     looked at.
     """
     return _Checker(root).walk(root, path, (), inside_metadata=False, resource=True)
@@ -63,10 +63,10 @@ class _Checker:
             coerce(obj, self.root, root=True)
         except CoercionError as error:
             return [invalid(at, sorted_maps(node.default), f"must result in valid metadata: {error}")]
-        faults = validate_embedded(obj, self.root, root=True)
-        if faults:
-            listed = ", ".join(map(str, faults))
-            listed = f"[{listed}]" if len(faults) > 1 else listed
+        errors = validate_embedded(obj, self.root, root=True)
+        if errors:
+            listed = ", ".join(map(str, errors))
+            listed = f"[{listed}]" if len(errors) > 1 else listed
             return [invalid(at, sorted_maps(node.default), f"must result in valid metadata: {listed}")]
         return validate_default_values(node.default, node, at)
 
@@ -86,11 +86,11 @@ def _plain(node: Structural, at: str, *, resource: bool) -> list[FieldError]:
         coerce(value, node, at, root=resource)  # in place: the definition loses unknown metadata, as upstream
     except CoercionError as error:
         return [*_unknown(value, known, at), error.error]
-    errors = _unknown(value, known, at)
-    faults = validate_embedded(value, node, at, root=resource) or validate_default_values(value, node, at)
-    if not faults and node.has_rules:
-        faults = validate_default(value, node, at)
-    return errors + faults
+    of_fields = _unknown(value, known, at)
+    of_values = validate_embedded(value, node, at, root=resource) or validate_default_values(value, node, at)
+    if not of_values and node.has_rules:
+        of_values = validate_default(value, node, at)
+    return of_fields + of_values
 
 
 def _unknown(value: Any, known: bool, at: str) -> list[FieldError]:

@@ -32,7 +32,7 @@ _NO_STRUCTURE: Final = (
 def validate_definition(
     crd: Object, old: Object | None = None, features: SchemaFeatures = NEWEST
 ) -> list[FieldError]:
-    """Returns faults of everything that concerns schemas.
+    """Returns errors of everything that concerns schemas.
 
     Where all versions say the same they are found at `spec.validation.openAPIV3Schema`, as upstream keeps it
     there; else at `spec.versions[i].schema.openAPIV3Schema`.

@@ -117,7 +117,7 @@ def _fitting(metadata: Any, schema: Schema) -> Object | None:
 def validate_embedded(
     value: Any, node: Structural, path: str = "", *, root: bool = False
 ) -> list[FieldError]:
-    """Returns faults of apiVersion, kind and metadata of embedded resources (of the root only if `root`)."""
+    """Returns errors of apiVersion, kind and metadata of embedded resources (of the root only if `root`)."""
     return list(_validate(value, node, path, root)) if node.has_embedded or root else []
 
 
@@ -148,9 +148,9 @@ def _validate_resource(value: Object, node: Structural, path: str) -> Iterator[F
         elif name == "apiVersion" and value[name].count("/") > 1:
             yield invalid(at, value[name], f"unexpected GroupVersion string: {value[name]}")
         elif name == "kind":
-            faults = dns1035_label(value[name].lower())
-            if faults:
-                text = f"may have mixed case, but should otherwise match: {','.join(faults)}"
+            messages = dns1035_label(value[name].lower())
+            if messages:
+                text = f"may have mixed case, but should otherwise match: {','.join(messages)}"
                 yield invalid(at, value[name], text)
     if "metadata" in value:
         yield from _validate_metadata(value["metadata"], node, child(path, "metadata"))

@@ -51,7 +51,7 @@ class Past:
     around: Before | None = None
 
     def unchanged(self) -> bool:
-        """Decides whether the value is as before: then its faults are ratcheted."""
+        """Decides whether the value is as before: then its errors are ratcheted."""
         nearest = self.here or self.around
         return nearest is not None and nearest.unchanged()
 
@@ -262,7 +262,7 @@ def _error(reason: str | None, at: str, seen: Any, detail: str) -> FieldError:
 def validate_rules(
     obj: Object, old: Object | None, structural: Structural, forgiven: list[FieldError] | None = None
 ) -> list[FieldError]:
-    """Returns faults that the rules find in a resource, `old` if it is changed.
+    """Returns errors that the rules find in a resource, `old` if it is changed.
 
     Those that are not held against it, but that its writer is warned of, are added to `forgiven`.
     """
@@ -278,7 +278,7 @@ def validate_rules(
 
 
 def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:
-    """Returns faults that the rules find in a default, for which it was itself before."""
+    """Returns errors that the rules find in a default, for which it was itself before."""
     run = _Run(node.features.shows_scalars, node.features.ratcheting)
     if node.nested_rule_tree is None:
         return [invalid(path, node.type, _NO_TYPE)] if node.validations else []

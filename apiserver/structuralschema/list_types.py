@@ -16,7 +16,7 @@ _UNSPECIFIED = object()
 
 
 def validate_lists(value: Any, node: Structural, path: str = "") -> list[FieldError]:
-    """Returns faults of every list in `value`."""
+    """Returns errors of every list in `value`."""
     return list(_walk(value, node, path)) if node.has_keyed_lists else []
 
 

@@ -11,10 +11,10 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.structuralschema.correlation import NOTHING
 from kubeskew.apiserver.structuralschema.embedded import validate_embedded
 from kubeskew.apiserver.structuralschema.expressions import validate_rules
-from kubeskew.apiserver.structuralschema.faults import Fault
 from kubeskew.apiserver.structuralschema.list_types import validate_lists
 from kubeskew.apiserver.structuralschema.model import Structural
 from kubeskew.apiserver.structuralschema.paths import NIL
+from kubeskew.apiserver.structuralschema.validation_errors import ValidationError
 from kubeskew.apiserver.structuralschema.values import NodeCheck
 
 _BLOCKING = frozenset(
@@ -35,10 +35,10 @@ _UNCHECKED = (
 def validate_object(
     obj: Object, structural: Structural, before: Sequence[FieldError] = (), scale: Sequence[FieldError] = ()
 ) -> list[FieldError]:
-    """Returns all faults of a new object: `before` (metadata), values, `scale`, embedded metadata, lists,
+    """Returns all errors of a new object: `before` (metadata), values, `scale`, embedded metadata, lists,
     rules.
 
-    The rules are only checked if no other fault, those given included, blocks them.
+    The rules are only checked if no other error, those given included, blocks them.
     """
     errors = [*before, *_values(structural.check, obj, NOTHING, ""), *scale]
     errors += validate_embedded(obj, structural)
@@ -56,7 +56,7 @@ def validate_update(
 ) -> list[FieldError]:
     """Checks the same for a changed object, with transition rules and ratcheting.
 
-    Faults of rules that are not held against it are added to `forgiven`.
+    Errors of rules that are not held against it are added to `forgiven`.
     """
     past = old if structural.features.ratcheting else NOTHING
     errors = [*before, *_values(structural.check, obj, past, ""), *scale]
@@ -89,23 +89,23 @@ def _finish(
     forgiven: list[FieldError] | None,
 ) -> list[FieldError]:
     lists = validate_lists(obj, structural)
-    if lists and not validate_lists(old, structural):  # an old fault may stay
+    if lists and not validate_lists(old, structural):  # an old error may stay
         errors += lists
     return errors + _rules(obj, old, structural, errors, forgiven)
 
 
 def validate_default_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
-    """Returns faults of a default's values alone."""
+    """Returns errors of a default's values alone."""
     return _values(structural.check_default, value, NOTHING, path)
 
 
 def _values(check: NodeCheck, value: Any, old: Any, path: str) -> list[FieldError]:
-    faults: list[Fault] = []
-    check(value, old, None, faults)
-    by_text: dict[str, Fault] = {}
-    for fault in faults:
-        by_text.setdefault(fault.text, fault)
-    return [fault.error(path) for fault in by_text.values()]
+    errors: list[ValidationError] = []
+    check(value, old, None, errors)
+    by_text: dict[str, ValidationError] = {}
+    for error in errors:
+        by_text.setdefault(error.text, error)
+    return [error.field_error(path) for error in by_text.values()]
 
 
 def _rules(

@@ -25,13 +25,13 @@ _UNSUPPORTED: Final = (
     "dependencies",
     "$ref",
 )
-_SHOWN_MAX: Final = 1 << 20  # characters of list keys in all faults of a kind; ours
+_SHOWN_MAX: Final = 1 << 20  # characters of list keys in all errors of a kind; ours
 _ATOMIC_ITEM: Final = "must be atomic as item of a list with x-kubernetes-list-type=set"
 
 
 @dataclass
 class Found:
-    """Faults of the schema, and those of its rules, which are told after them."""
+    """Errors of the schema, and those of its rules, which are told after them."""
 
     schema: list[FieldError] = field(default_factory=list)
     rules: list[FieldError] = field(default_factory=list)
@@ -62,7 +62,7 @@ def check(
     *,
     root: bool = False,
 ) -> Found:
-    """Returns faults of a schema and everything below; `context` is None where rules are not looked at."""
+    """Returns errors of a schema and everything below; `context` is None where rules are not looked at."""
     found = Found([*_standard(props, path, place)])
     _check_below(props, path, compiler, context, place, root, found)
     found.schema += _extensions(props, path)
@@ -210,7 +210,7 @@ def _map_list(props: Object, keys: list[str], path: str) -> Iterator[FieldError]
         )
     else:
         seen: set[str] = set()
-        most = max(1, _SHOWN_MAX // max(1, sum(map(len, keys))))  # faults of a kind, each shows all keys
+        most = max(1, _SHOWN_MAX // max(1, sum(map(len, keys))))  # errors of a kind, each shows all keys
         nameless = repeated = 0
         for name in keys:
             below = (items.get("properties") or {}).get(name)

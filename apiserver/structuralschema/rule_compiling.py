@@ -30,7 +30,7 @@ class RuleCompiler:
         self.features, self.known, self.charges = features, known, charges
 
     def check(self, props: Object, path: str, context: Context, uncorrelatable: str) -> list[FieldError]:
-        """Returns faults of the rules of a schema; their costs are added to the context's total."""
+        """Returns errors of the rules of a schema; their costs are added to the context's total."""
         at = child(path, "x-kubernetes-validations")
         root = context.root or bool(props.get("x-kubernetes-embedded-resource"))
         declared = cel.declare(props, root=root)
@@ -44,9 +44,9 @@ class RuleCompiler:
             self.known.__contains__,
         )
         return [
-            fault
+            error
             for position, program in enumerate(programs)
-            for fault in self._check(program, f"{at}[{position}]", context, uncorrelatable)
+            for error in self._check(program, f"{at}[{position}]", context, uncorrelatable)
         ]
 
     def _check(

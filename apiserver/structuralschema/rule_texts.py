@@ -16,12 +16,12 @@ REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "F
 
 
 def check(rules: Sequence[Object], path: str, props: Object) -> list[FieldError]:
-    """Returns faults of the rules of the schema `props` at `path`."""
+    """Returns errors of the rules of the schema `props` at `path`."""
     at = child(path, "x-kubernetes-validations")
     return [
-        fault
+        error
         for position, rule in enumerate(rules)
-        for fault in (*_text(rule, f"{at}[{position}]"), *_rest(rule, f"{at}[{position}]", props))
+        for error in (*_text(rule, f"{at}[{position}]"), *_rest(rule, f"{at}[{position}]", props))
     ]
 
 

@@ -1,6 +1,6 @@
 """Checks of one value by itself: type, text, number, enumeration.
 
-Each is a closure made once per schema: `check(value, path, faults) -> matches`, where `matches` is how many
+Each is a closure made once per schema: `check(value, path, errors) -> matches`, where `matches` is how many
 checks held (upstream chooses the alternative of an anyOf with the most). Source: kube-openapi
 pkg/validation/validate/{type,validator,values}.go, 1.36.
 """
@@ -13,15 +13,14 @@ from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.go_numbers import float_text
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import SchemaFeatures
-from kubeskew.apiserver.structuralschema import faults as say
-from kubeskew.apiserver.structuralschema import whole_numbers
-from kubeskew.apiserver.structuralschema.faults import Fault
+from kubeskew.apiserver.structuralschema import validation_errors, whole_numbers
 from kubeskew.apiserver.structuralschema.formats import check_of, is_known
 from kubeskew.apiserver.structuralschema.kinds import kind_of
 from kubeskew.apiserver.structuralschema.paths import Path, dotted
+from kubeskew.apiserver.structuralschema.validation_errors import ValidationError
 
-Check: TypeAlias = Callable[[Any, Path, list[Fault]], int]
-Bound: TypeAlias = Callable[[float, Path], Fault | None]
+Check: TypeAlias = Callable[[Any, Path, list[ValidationError]], int]
+Bound: TypeAlias = Callable[[float, Path], ValidationError | None]
 
 _LIMITS = (("multipleOf", "MultipleOf"), ("minimum", "Minimum boundary"), ("maximum", "Maximum boundary"))
 _FLOAT32_MAX = 3.4028234663852886e38
@@ -52,33 +51,33 @@ def type_check(props: Object, features: SchemaFeatures) -> Check | None:
     simple = _PYTHON_TYPES.get(wanted) if not form else None
     numeric = "number" in types or "integer" in types
 
-    def check(value: Any, path: Path, faults: list[Fault]) -> int:
+    def check(value: Any, path: Path, errors: list[ValidationError]) -> int:
         if type(value) is simple:
             return 1
         if value is None:
-            fault = None if nullable or not types else say.wrong_type(path, wanted, "null")
+            error = None if nullable or not types else validation_errors.wrong_type(path, wanted, "null")
         else:
-            fault = _mismatch(value, path)
-        if fault is not None:
-            faults.append(fault)
+            error = _mismatch(value, path)
+        if error is not None:
+            errors.append(error)
             return 0
         return 1
 
-    def _mismatch(value: Any, path: Path) -> Fault | None:
+    def _mismatch(value: Any, path: Path) -> ValidationError | None:
         kind, go = kind_of(value)
         whole = kind == "number" and "integer" in types and whole_numbers.is_whole(value)
         fits = kind in types or whole or (kind == "integer" and "number" in types)
         if kind not in {"string", "array"} and form and not (fits or go == form):
-            return say.wrong_type(path, form, go)
+            return validation_errors.wrong_type(path, form, go)
         if not numeric and form and kind in {"string", "array"}:
             return None  # a list passes for a text with a format: upstream's slip
-        return None if fits else say.wrong_type(path, wanted, kind)
+        return None if fits else validation_errors.wrong_type(path, wanted, kind)
 
     return check
 
 
 def text_check(props: Object) -> Check | None:
-    """Length and pattern of a string; the first fault only."""
+    """Length and pattern of a string; the first error only."""
     most, least, pattern = props.get("maxLength"), props.get("minLength"), props.get("pattern") or ""
     if most is None and least is None and not pattern:
         return None
@@ -88,13 +87,15 @@ def text_check(props: Object) -> Check | None:
     except ValueError as error:  # stored by an older server
         search, pattern_shown = (lambda _: None), f"{pattern}, but pattern is invalid: {error}"
 
-    def check(value: str, path: Path, faults: list[Fault]) -> int:
+    def check(value: str, path: Path, errors: list[ValidationError]) -> int:
         if most is not None and len(value) > most:
-            faults.append(say.too_long(path, most))
+            errors.append(validation_errors.too_long(path, most))
         elif least is not None and len(value) < least:
-            faults.append(say.invalid(path, value, f"in body should be at least {least} chars long"))
+            errors.append(
+                validation_errors.invalid(path, value, f"in body should be at least {least} chars long")
+            )
         elif search is not None and search(value) is None:
-            faults.append(say.invalid(path, value, f"in body should match '{pattern_shown}'"))
+            errors.append(validation_errors.invalid(path, value, f"in body should match '{pattern_shown}'"))
         return 0
 
     return check
@@ -107,9 +108,9 @@ def format_check(props: Object, features: SchemaFeatures) -> Check | None:
     if has_format is None:
         return None
 
-    def check(value: str, path: Path, faults: list[Fault]) -> int:
+    def check(value: str, path: Path, errors: list[ValidationError]) -> int:
         if not has_format(value):
-            faults.append(say.wrong_type(path, form, value))
+            errors.append(validation_errors.wrong_type(path, form, value))
         return 0
 
     return check
@@ -122,9 +123,9 @@ def enum_check(props: Object) -> Check | None:
         return None
     texts = frozenset(text for text in allowed if isinstance(text, str))
 
-    def check(value: Any, path: Path, faults: list[Fault]) -> int:
+    def check(value: Any, path: Path, errors: list[ValidationError]) -> int:
         if not (value in texts if type(value) is str else any(_is(value, choice) for choice in allowed)):
-            faults.append(say.not_supported(path, value, allowed))
+            errors.append(validation_errors.not_supported(path, value, allowed))
         return 0
 
     return check
@@ -162,15 +163,15 @@ def number_check(props: Object, features: SchemaFeatures) -> Check | None:
     if not ranged and not bounds:
         return None
 
-    def check(value: float, path: Path, faults: list[Fault]) -> int:
+    def check(value: float, path: Path, errors: list[ValidationError]) -> int:
         if ranged and not _in_range(value, ranged):
-            faults.append(_out_of_range("Checked", kind, called, path))
+            errors.append(_out_of_range("Checked", kind, called, path))
         for unfit, bound in bounds:
             if unfit:
-                faults.append(_out_of_range(unfit, kind, called, path))
-            fault = bound(value, path)
-            if fault is not None:
-                faults.append(fault)
+                errors.append(_out_of_range(unfit, kind, called, path))
+            error = bound(value, path)
+            if error is not None:
+                errors.append(error)
         return 1
 
     return check
@@ -183,8 +184,8 @@ def _in_range(value: float, form: str) -> bool:
     return form != "float" or abs(value) <= _FLOAT32_MAX
 
 
-def _out_of_range(prefix: str, kind: str, called: str, path: Path) -> Fault:
-    return say.unplaced(f"{prefix} value must be of type {kind} {called} in {dotted(path)}")
+def _out_of_range(prefix: str, kind: str, called: str, path: Path) -> ValidationError:
+    return validation_errors.unplaced(f"{prefix} value must be of type {kind} {called} in {dotted(path)}")
 
 
 def _bound(props: Object, name: str) -> Bound:
@@ -195,29 +196,29 @@ def _bound(props: Object, name: str) -> Bound:
     words = ("less" if upper else "greater") + (" than" if exclusive else " than or equal to")
     sign = 1 if upper else -1
 
-    def check(value: float, path: Path) -> Fault | None:
+    def check(value: float, path: Path) -> ValidationError | None:
         used = int(limit) if kind_of(value)[0] == "integer" else float(limit)
         over = sign * (value - used)
         if over < 0 or (over == 0 and not exclusive):
             return None
-        return say.invalid(path, value, f"in body should be {words} {float_text(used)}")
+        return validation_errors.invalid(path, value, f"in body should be {words} {float_text(used)}")
 
     return check
 
 
 def _multiple(factor: float) -> Bound:
-    def check(value: float, path: Path) -> Fault | None:
+    def check(value: float, path: Path) -> ValidationError | None:
         whole = kind_of(value)[0] == "integer"
         used = int(factor) if whole else float(factor)  # 0.5 is 0 for an integer, as Go has it
         if used <= 0:
             text = f"factor MultipleOf declared for {dotted(path)} must be positive: {float_text(used)}"
-            return Fault(text, ErrorType.INVALID, dotted(path), used, text)
+            return ValidationError(text, ErrorType.INVALID, dotted(path), used, text)
         if whole:
             good = value % used == 0
         else:
             good = whole_numbers.is_whole(1 / used * value if used < 1 else value / used)
         if good:
             return None
-        return say.invalid(path, value, f"in body should be a multiple of {float_text(used)}")
+        return validation_errors.invalid(path, value, f"in body should be a multiple of {float_text(used)}")
 
     return check

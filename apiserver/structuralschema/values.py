@@ -1,6 +1,6 @@
-"""Checks values against their schema: one closure per node, made once, collects faults.
+"""Checks values against their schema: one closure per node, made once, collects errors.
 
-`check(value, old, path, faults) -> matches`. `old` is the value that this one was before, or `NOTHING` where
+`check(value, old, path, errors) -> matches`. `old` is the value that this one was before, or `NOTHING` where
 there is no such; what did not change since is not held against an object (ratcheting). Source: kube-openapi
 pkg/validation/validate/{schema,schema_props,slice_validator,object_validator}.go and apiextensions-apiserver
 pkg/apiserver/validation/ratcheting.go, 1.36.
@@ -11,14 +11,13 @@ from typing import Any, TypeAlias
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import SchemaFeatures
-from kubeskew.apiserver.structuralschema import faults as say
-from kubeskew.apiserver.structuralschema import scalars
+from kubeskew.apiserver.structuralschema import scalars, validation_errors
 from kubeskew.apiserver.structuralschema.correlation import NOTHING, item_finder, same
-from kubeskew.apiserver.structuralschema.faults import Fault
 from kubeskew.apiserver.structuralschema.paths import Path
 from kubeskew.apiserver.structuralschema.scalars import Check
+from kubeskew.apiserver.structuralschema.validation_errors import ValidationError
 
-NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[Fault]], int]
+NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[ValidationError]], int]
 
 _NUMBERS = (int, float)
 _PLAIN = frozenset(
@@ -42,31 +41,31 @@ def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False
     texts_count = 2 + (scalars.format_check(props, features) is not None)
     base = 3 + (kind is not None)  # final, junctors (twice), type
 
-    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
-        before = len(faults)
-        matches = kind(value, path, faults) if kind is not None else 0
+    def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
+        before = len(errors)
+        matches = kind(value, path, errors) if kind is not None else 0
         if value is None:
             if enum is not None:
-                enum(value, path, faults)
+                enum(value, path, errors)
         else:
             matches += base + 1  # and the enumeration, which always applies
             if junctors is not None:
-                matches += junctors(value, old, path, faults)
+                matches += junctors(value, old, path, errors)
             shape = type(value)
             if shape is str:
                 matches += texts_count - 1
                 if text is not None:
-                    text(value, path, faults)
+                    text(value, path, errors)
             elif shape in _NUMBERS:
-                matches += 2 + (number(value, path, faults) - 1 if number is not None else 0)
+                matches += 2 + (number(value, path, errors) - 1 if number is not None else 0)
             elif isinstance(value, list):
-                matches += 2 + (lists(value, old, path, faults) if lists is not None else 0)
+                matches += 2 + (lists(value, old, path, errors) if lists is not None else 0)
             if enum is not None:
-                enum(value, path, faults)
+                enum(value, path, errors)
             if isinstance(value, dict):
-                matches += 1 + objects(value, old, path, faults)
-        if len(faults) > before and old is not NOTHING and same(value, old, props):
-            del faults[before:]
+                matches += 1 + objects(value, old, path, errors)
+        if len(errors) > before and old is not NOTHING and same(value, old, props):
+            del errors[before:]
         return matches
 
     only = _only_type(props, features)
@@ -84,8 +83,8 @@ def _only_type(props: Object, features: SchemaFeatures) -> type | None:
 def _shortened(check: NodeCheck, only: type, matches: int) -> NodeCheck:
     """`check` for values that are mostly of the type `only`, of which then nothing else is asked."""
 
-    def shortened(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
-        return matches if type(value) is only else check(value, old, path, faults)
+    def shortened(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
+        return matches if type(value) is only else check(value, old, path, errors)
 
     return shortened
 
@@ -94,8 +93,8 @@ def _both(first: Check | None, second: Check | None) -> Check | None:
     if first is None or second is None:
         return first or second
 
-    def check(value: Any, path: Path, faults: list[Fault]) -> int:
-        return first(value, path, faults) + second(value, path, faults)
+    def check(value: Any, path: Path, errors: list[ValidationError]) -> int:
+        return first(value, path, errors) + second(value, path, errors)
 
     return check
 
@@ -110,18 +109,20 @@ def _list_check(props: Object, features: SchemaFeatures) -> NodeCheck | None:
     if item is None and most is None and least is None:
         return None
 
-    def check(value: list[Any], old: Any, path: Path, faults: list[Fault]) -> int:
+    def check(value: list[Any], old: Any, path: Path, errors: list[ValidationError]) -> int:
         matches = 0
         if item is not None:
             before = find(old) if old is not NOTHING else None
             for position, element in enumerate(value):
                 found = NOTHING if before is None else before(element)
-                matches += item(element, found, (path, position), faults)
+                matches += item(element, found, (path, position), errors)
         size = len(value)
         if least is not None and size < least:
-            faults.append(say.invalid(path, size, f"in body should have at least {least} items"))
+            errors.append(
+                validation_errors.invalid(path, size, f"in body should have at least {least} items")
+            )
         if most is not None and size > most:
-            faults.append(say.too_many(path, size, most, "items"))
+            errors.append(validation_errors.too_many(path, size, most, "items"))
         return matches
 
     return check
@@ -138,11 +139,15 @@ def _object_check(props: Object, features: SchemaFeatures, *, root: bool) -> Nod
     closed = extra is False
     looks = bool(properties) or additional is not None or closed
 
-    def check(value: dict[str, Any], old: Any, path: Path, faults: list[Fault]) -> int:
+    def check(value: dict[str, Any], old: Any, path: Path, errors: list[ValidationError]) -> int:
         if least is not None and len(value) < least:
-            faults.append(say.invalid(path, len(value), f"in body should have at least {least} properties"))
+            errors.append(
+                validation_errors.invalid(
+                    path, len(value), f"in body should have at least {least} properties"
+                )
+            )
         if most is not None and len(value) > most:
-            faults.append(say.too_many(path, len(value), most, "properties"))
+            errors.append(validation_errors.too_many(path, len(value), most, "properties"))
         matches = 0
         if looks:
             before = old if isinstance(old, dict) else {}
@@ -151,10 +156,10 @@ def _object_check(props: Object, features: SchemaFeatures, *, root: bool) -> Nod
                 if below is not None:
                     found = NOTHING if root and name in _TYPE_META else before.get(name, NOTHING)
                     step = name if path is not None or name in properties else f".{name}"  # upstream's slip
-                    matches += below(entry, found, (path, step), faults)
+                    matches += below(entry, found, (path, step), errors)
                 elif closed:
-                    faults.append(say.forbidden_property(path, name))
-        faults.extend(say.required(path, name) for name in required if name not in value)
+                    errors.append(validation_errors.forbidden_property(path, name))
+        errors.extend(validation_errors.required(path, name) for name in required if name not in value)
         return matches
 
     return check
@@ -174,36 +179,36 @@ def _junctors(props: Object, features: SchemaFeatures) -> NodeCheck | None:
     if not parts:
         return None
 
-    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
-        return sum(part(value, old, path, faults) for part in parts)
+    def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
+        return sum(part(value, old, path, errors) for part in parts)
 
     return check
 
 
 def _any_of(checks: list[NodeCheck]) -> NodeCheck:
-    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
-        best: list[Fault] = []
+    def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
+        best: list[ValidationError] = []
         most = -1
         for check in checks:
-            found: list[Fault] = []
+            found: list[ValidationError] = []
             matches = check(value, old, path, found)
             if not found:
                 return matches
             if matches > most:
                 best, most = found, matches
-        faults.append(say.junctor(path, "must validate at least one schema (anyOf)"))
-        _add(best, faults)
+        errors.append(validation_errors.junctor(path, "must validate at least one schema (anyOf)"))
+        _add(best, errors)
         return most
 
     return check
 
 
 def _one_of(checks: list[NodeCheck]) -> NodeCheck:
-    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
-        best: list[Fault] = []
+    def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
+        best: list[ValidationError] = []
         most, good, first = -1, 0, 0
         for check in checks:
-            found: list[Fault] = []
+            found: list[ValidationError] = []
             matches = check(value, old, path, found)
             if not found:
                 first = first if good else matches
@@ -214,41 +219,43 @@ def _one_of(checks: list[NodeCheck]) -> NodeCheck:
         if good == 1:
             return first
         why = f"Found {good} valid alternatives" if good else "Found none valid"
-        faults.append(say.junctor(path, f"must validate one and only one schema (oneOf). {why}"))
-        _add(best, faults)
+        errors.append(
+            validation_errors.junctor(path, f"must validate one and only one schema (oneOf). {why}")
+        )
+        _add(best, errors)
         return max(most, 0)
 
     return check
 
 
 def _all_of(checks: list[NodeCheck]) -> NodeCheck:
-    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+    def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
         total, good = 0, 0
         for check in checks:
-            found: list[Fault] = []
+            found: list[ValidationError] = []
             total += check(value, old, path, found)
             good += not found
-            _add(found, faults)
+            _add(found, errors)
         if good != len(checks):
             why = "" if good else ". None validated"
-            faults.append(say.junctor(path, f"must validate all the schemas (allOf){why}"))
+            errors.append(validation_errors.junctor(path, f"must validate all the schemas (allOf){why}"))
         return total
 
     return check
 
 
 def _not(unwanted: NodeCheck) -> NodeCheck:
-    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
-        found: list[Fault] = []
+    def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
+        found: list[ValidationError] = []
         unwanted(value, old, path, found)
         if not found:
-            faults.append(say.junctor(path, "must not validate the schema (not)"))
+            errors.append(validation_errors.junctor(path, "must not validate the schema (not)"))
         return 0
 
     return check
 
 
-def _add(more: list[Fault], faults: list[Fault]) -> None:
-    """Adds faults to a list, without those whose text it has."""
-    said = {fault.text for fault in faults}
-    faults.extend(fault for fault in more if fault.text not in said)
+def _add(more: list[ValidationError], errors: list[ValidationError]) -> None:
+    """Adds errors to a list, without those whose text it has."""
+    said = {error.text for error in errors}
+    errors.extend(error for error in more if error.text not in said)

@@ -211,7 +211,7 @@ def _parsed(body: bytes) -> Object:
         return {}
     if not isinstance(value, dict):
         raise CallError(decoder.no_object(value))
-    wrong = decoder.fault_of_head(value)
+    wrong = decoder.head_error(value)
     if wrong is not None:
         raise CallError(wrong)
     return value

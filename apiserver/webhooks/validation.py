@@ -25,7 +25,7 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 
 
 def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[FieldError]:
-    """Yields the faults of a webhook's `url`."""
+    """Yields the errors of a webhook's `url`."""
     problem = _unreadable(url)
     if problem:
         yield required(path, f"url must be a valid URL: parse {dumps(url)}: {problem}{_FORM}")
@@ -72,7 +72,7 @@ def _unreadable(url: str) -> str:
 
 
 def validate_service(path: str, service: Object) -> Iterator[FieldError]:
-    """Yields the faults of a webhook's `service`."""
+    """Yields the errors of a webhook's `service`."""
     for name, other in (("name", "namespace"), ("namespace", "name")):
         if not service.get(other):  # upstream mixes them up
             yield required(child(path, name))
@@ -100,7 +100,7 @@ def _url_path(path: str, given: str) -> Iterator[FieldError]:
 
 
 def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
-    """Yields the faults of a webhook's `caBundle`, base64 of PEM."""
+    """Yields the errors of a webhook's `caBundle`, base64 of PEM."""
     try:
         found = _CERTIFICATE.findall(base64.b64decode(bundle))
     except binascii.Error:
@@ -118,7 +118,7 @@ def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
 
 
 def review_version_errors(versions: Sequence[Any], path: str) -> Iterator[FieldError]:
-    """Yields the faults of the versions of reviews that a webhook takes, each for itself."""
+    """Yields the errors of the versions of reviews that a webhook takes, each for itself."""
     seen: set[str] = set()
     for position, version in enumerate(versions):
         if version in seen:

@@ -75,7 +75,7 @@ class Rules:
         drop_disabled(obj, None, self.resource.schema, self.catalogue.gates)
         return obj
 
-    def faults(self, body: Any) -> list[str]:
+    def errors(self, body: Any) -> list[str]:
         """Returns the errors of a new object, first with what the server fills in."""
         try:
             obj = self.made(body)
@@ -85,7 +85,7 @@ class Rules:
         metadata = self.strategy.metadata_errors(obj, self.context)
         return [str(error) for error in self.strategy.check_new(obj, self.context, metadata)]
 
-    def change_faults(self, body: Any, change: Any, status: Any = None) -> list[str]:
+    def change_errors(self, body: Any, change: Any, status: Any = None) -> list[str]:
         """Returns the errors of a change of an object that has `status`."""
         old = self.made(body)
         if status is not None:
@@ -94,7 +94,7 @@ class Rules:
         self.strategy.prepare_for_update(new, old, self.context)
         return [str(error) for error in self.strategy.check_change(new, old, self.context, [])]
 
-    def status_faults(self, body: Any, status: Any, old_status: Any) -> list[str]:
+    def status_errors(self, body: Any, status: Any, old_status: Any) -> list[str]:
         old = {**self.made(body), "status": old_status}
         new = {**deepcopy(old), "status": status}
         rules = self.strategy.status()

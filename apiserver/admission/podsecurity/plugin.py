@@ -122,7 +122,7 @@ class PodSecurity(Plugin):
             attributes.warnings.extend(self._warnings(name, policy.enforce))
 
     def _warnings(self, namespace: str, level: Level) -> list[str]:
-        """Returns warnings about the pods that exist, those with the same faults in one line."""
+        """Returns warnings about the pods that exist, those with the same violations in one line."""
         entries = self._store.list("pods", namespace).entries
         named: dict[str, list[str]] = {}
         for entry in entries[:_MOST_PODS]:

@@ -38,8 +38,8 @@ class _Evaluator:
         self.mutations = [Mutation(self.compiler, mutation) for mutation in spec.get("mutations") or ()]
 
 
-class _Fault(NamedTuple):
-    """Holds a fault of a policy; `binding` is empty where no binding is concerned."""
+class _PolicyError(NamedTuple):
+    """Holds an error of a policy; `binding` is empty where no binding is concerned."""
 
     policy: Policy[_Evaluator]
     binding: str
@@ -85,16 +85,16 @@ class MutatingAdmissionPolicy(Plugin):
         policies = self._policies.all()
         if not policies or attributes.resource.storage_resource in EXEMPT:
             return
-        versioned, faults = Versioned(self._services, attributes), list[_Fault]()
-        calls = [call for policy in policies for call in await self._calls(policy, attributes, faults)]
+        versioned, errors = Versioned(self._services, attributes), list[_PolicyError]()
+        calls = [call for policy in policies for call in await self._calls(policy, attributes, errors)]
         if calls:
-            await self._apply_all(calls, versioned, faults)
-        _refuse(attributes, [fault for fault in faults if not fault.policy.ignores_failures])
+            await self._apply_all(calls, versioned, errors)
+        _refuse(attributes, [error for error in errors if not error.policy.ignores_failures])
 
     async def _calls(
-        self, policy: Policy[_Evaluator], attributes: Attributes, faults: list[_Fault]
+        self, policy: Policy[_Evaluator], attributes: Attributes, errors: list[_PolicyError]
     ) -> list[_Call]:
-        """Returns the calls of the policy; its faults are added to `faults`."""
+        """Returns the calls of the policy; its errors are added to `errors`."""
         services = self._services
         try:
             invocation = policy.criteria.match(attributes, services.table, services.store)
@@ -102,7 +102,7 @@ class MutatingAdmissionPolicy(Plugin):
                 return []
             resource = param_resource(services, policy.spec.get("paramKind"))
         except (StatusError, ConfigurationError) as error:
-            faults.append(_Fault(policy, "", f"failed to configure policy: {error}"))
+            errors.append(_PolicyError(policy, "", f"failed to configure policy: {error}"))
             return []
         calls: list[_Call] = []
         for binding in policy.bindings:
@@ -112,12 +112,12 @@ class MutatingAdmissionPolicy(Plugin):
                     continue
                 params = await collect(services, resource, reference, attributes.namespace)
             except (StatusError, ConfigurationError) as error:
-                faults.append(_Fault(policy, binding.name, f"failed to configure binding: {error}"))
+                errors.append(_PolicyError(policy, binding.name, f"failed to configure binding: {error}"))
                 continue
             calls += [_Call(policy, binding, invocation, param) for param in params]
         return calls
 
-    async def _apply_all(self, calls: list[_Call], versioned: Versioned, faults: list[_Fault]) -> None:
+    async def _apply_all(self, calls: list[_Call], versioned: Versioned, errors: list[_PolicyError]) -> None:
         attributes = versioned.attributes
         notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
         again = attributes.reinvocation.again
@@ -125,10 +125,10 @@ class MutatingAdmissionPolicy(Plugin):
             notes.require()
         patched = False
         for call in calls:
-            if not await self._holds(call, versioned, faults) or (again and call.key not in notes.due):
+            if not await self._holds(call, versioned, errors) or (again and call.key not in notes.due):
                 continue
             before = copy.deepcopy(attributes.object)
-            patched |= await self._apply(call, versioned, faults)
+            patched |= await self._apply(call, versioned, errors)
             if attributes.object != before:
                 notes.require()
             if call.policy.spec.get("reinvocationPolicy") == "IfNeeded":
@@ -138,23 +138,23 @@ class MutatingAdmissionPolicy(Plugin):
             attributes.reinvocation.wanted = True
         notes.last = copy.deepcopy(attributes.object)
 
-    async def _holds(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
-        """Decides whether the policy's conditions hold; their faults are added to `faults`."""
+    async def _holds(self, call: _Call, versioned: Versioned, errors: list[_PolicyError]) -> bool:
+        """Decides whether the policy's conditions hold; their errors are added to `errors`."""
         bound = await self._bindings(call, versioned)
         evaluator = await offload_if_costly(lambda: call.policy.evaluator)
         holds, error = await offload_if_costly(lambda: evaluator.conditions.decide(bound))
         if error:
-            faults.append(_Fault(call.policy, call.binding.name, error, "Invalid"))
+            errors.append(_PolicyError(call.policy, call.binding.name, error, "Invalid"))
         return holds
 
-    async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
+    async def _apply(self, call: _Call, versioned: Versioned, errors: list[_PolicyError]) -> bool:
         """Applies one policy's mutations in order; returns whether one of them succeeded."""
         patched = False
         for mutation in call.policy.evaluator.mutations:
             try:
                 patched |= await self._mutate(mutation, call, versioned)
             except (MutationError, BudgetSpentError) as failure:
-                faults.append(_Fault(call.policy, call.binding.name, str(failure), "Invalid"))
+                errors.append(_PolicyError(call.policy, call.binding.name, str(failure), "Invalid"))
         return patched
 
     async def _mutate(self, mutation: Mutation, call: _Call, versioned: Versioned) -> bool:
@@ -180,14 +180,14 @@ class MutatingAdmissionPolicy(Plugin):
         return {**bound, "params": call.param}
 
 
-def _refuse(attributes: Attributes, faults: list[_Fault]) -> None:
-    """Raises 403 with every fault as a cause; the first is the message."""
-    if not faults:
+def _refuse(attributes: Attributes, errors: list[_PolicyError]) -> None:
+    """Raises 403 with every error as a cause; the first is the message."""
+    if not errors:
         return
     metadata = (attributes.object or {}).get("metadata") or {}
     name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
     error = forbidden((attributes.requested or attributes.resource).group_resource, name, "")
-    error.message, error.reason = str(faults[0]), faults[0].reason or error.reason
-    causes = [{"message": str(fault)} for fault in faults]
+    error.message, error.reason = str(errors[0]), errors[0].reason or error.reason
+    causes = [{"message": str(error)} for error in errors]
     error.details = {**(error.details or {}), "causes": causes}
     raise error

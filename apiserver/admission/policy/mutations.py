@@ -80,9 +80,9 @@ def _operation(value: Any) -> Object:
 def _check_names(value: Any) -> None:
     from kubeskew.apimachinery.cel import mutations
 
-    faults = mutations.name_faults(value)
-    if faults:
-        raise MutationError("type mismatch: " + "\n".join(faults))
+    errors = mutations.name_errors(value)
+    if errors:
+        raise MutationError("type mismatch: " + "\n".join(errors))
 
 
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:

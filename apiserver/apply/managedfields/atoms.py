@@ -134,7 +134,7 @@ def _keyed_element(schema: Schema, item: Any) -> str:
 
 
 def scalar_problem(schema: Schema, value: Any) -> str:
-    """Returns the fault of a scalar; empty if there is none (null always fits)."""
+    """Returns the error of a scalar; empty if there is none (null always fits)."""
     if value is None or value is ABSENT:
         return ""
     kind = schema.kind

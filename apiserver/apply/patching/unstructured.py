@@ -69,9 +69,9 @@ def _list(value: Any, schema: Schema) -> Any:
 def _bytes(value: Any) -> Any:
     if not isinstance(value, str):
         raise ShapeError(f"cannot restore slice from {_GO_KINDS[type(value)]}")
-    fault = go_decode_errors.base64_fault(value)
-    if fault is not None:
-        raise ShapeError(f"error decoding from json: illegal base64 data at input byte {fault}")
+    offset = go_decode_errors.corrupt_base64_offset(value)
+    if offset is not None:
+        raise ShapeError(f"error decoding from json: illegal base64 data at input byte {offset}")
     return value
 
 

@@ -17,8 +17,8 @@ from kubeskew.apiserver.registry.admissionregistration.match_rules import Expres
 from kubeskew.apiserver.registry.admissionregistration.policy_validation import Checks, VariableCheck
 
 
-def faults(expression: Expression, path: str) -> Iterator[FieldError]:
-    """Yields the compiler's errors."""
+def compile_errors(expression: Expression, path: str) -> Iterator[FieldError]:
+    """Yields the compiler's error of an expression that does not compile."""
     if expression.compiled() is None:
         why = expression.compile_error.removeprefix("compilation error: ")
         yield invalid(path, expression.source, why)
@@ -31,7 +31,7 @@ def condition_check(minor: int, known: frozenset[str], *, params: bool = False) 
         from kubeskew.apimachinery.cel import types
 
         environment = expressions.environment(minor, params=params, stored=source in known)
-        yield from faults(Expression(source, environment, (types.BOOL,)), path)
+        yield from compile_errors(Expression(source, environment, (types.BOOL,)), path)
 
     return check
 
@@ -48,14 +48,14 @@ def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
         def run(source: str, path: str) -> Iterator[FieldError]:
             stored = source in known
             made = compiler.expression(source, results, authorizer=authorizer, stored=stored)
-            yield from faults(made, path)
+            yield from compile_errors(made, path)
 
         return run
 
     def mutation(kind: str) -> ExpressionCheck:
         def run(source: str, path: str) -> Iterator[FieldError]:
             stored = source in known
-            yield from faults(mutations.expression(compiler, kind, source, stored=stored), path)
+            yield from compile_errors(mutations.expression(compiler, kind, source, stored=stored), path)
 
         return run
 
@@ -72,7 +72,7 @@ def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
 def _variable_check(compiler: Compiler, known: frozenset[str]) -> VariableCheck:
     def run(name: str, source: str, path: str) -> Iterator[FieldError]:
         expression = compiler.expression(source, stored=source in known)
-        yield from faults(expression, path)
+        yield from compile_errors(expression, path)
         compiler.declare(name, expression)
 
     return run

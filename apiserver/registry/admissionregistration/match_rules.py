@@ -26,7 +26,7 @@ MATCH_POLICIES = ("Equivalent", "Exact")
 REINVOCATION_POLICIES = ("IfNeeded", "Never")
 _MAX_CONDITIONS = 64
 
-# What is wrong with an expression that must give one of some types: (expression, path) -> faults.
+# What is wrong with an expression that must give one of some types: (expression, path) -> errors.
 ExpressionCheck = Callable[[str, str], Iterator[FieldError]]
 
 

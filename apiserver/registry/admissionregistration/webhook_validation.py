@@ -21,7 +21,7 @@ _ALL_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 @dataclass(frozen=True, slots=True)
 class Leniency:
-    """Holds the faults that an update may have because the old object had them too."""
+    """Holds the errors that an update may have because the old object had them too."""
 
     side_effects: bool = False
     unknown_reviews: bool = False

@@ -1,7 +1,7 @@
 """Names the checks of a write, which each strategy puts in order for itself.
 
 Upstream's functions call one another: ValidateFooUpdate often begins with ValidateFoo, and a strategy's
-ValidateUpdate may call both. Each call adds its faults, so one fault is reported as often as its check is
+ValidateUpdate may call both. Each call adds its errors, so one error is reported as often as its check is
 called, and the causes of a 422 say so. A strategy here lists its checks as upstream calls them, the same one
 several times where upstream does: `create_checks` and `update_checks` (strategy.py).
 """

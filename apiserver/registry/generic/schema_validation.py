@@ -1,7 +1,7 @@
 """Checks what a schema alone demands of an object: required fields and enumerations.
 
 Built-in kinds whose strategy checks the whole object are left to it: upstream has no such generic step, and
-the same fault would be told twice. Custom resources are checked along their definition's schema elsewhere.
+the same error would be told twice. Custom resources are checked along their definition's schema elsewhere.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ CHECKED_BY_STRATEGY: Final = frozenset(
 
 
 def validate(obj: Object, schema: Schema) -> list[FieldError]:
-    """Returns faults of a new object, in schema order."""
+    """Returns errors of a new object, in schema order."""
     if schema.name in CHECKED_BY_STRATEGY or not schema.name:
         return []
     return [
@@ -77,7 +77,7 @@ def validate(obj: Object, schema: Schema) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object, schema: Schema) -> list[FieldError]:
-    """Returns faults of a changed object; a part that did not change is not looked at again (ratcheting)."""
+    """Returns errors of a changed object; a part that did not change is not looked at again (ratcheting)."""
     changed = {name: value for name, value in new.items() if old.get(name) != value}
     missing = {name: value for name, value in new.items() if name not in changed}
     return [

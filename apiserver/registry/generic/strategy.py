@@ -69,7 +69,7 @@ class Strategy:
     weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
     create_checks: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
-    update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its faults twice
+    update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its errors twice
     has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
@@ -96,7 +96,7 @@ class Strategy:
             obj.pop("status", None)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults of a new object by the kind's own rules; metadata and structure are checked
+        """Returns the errors of a new object by the kind's own rules; metadata and structure are checked
         by the registry.
         """
         return []
@@ -107,11 +107,11 @@ class Strategy:
             keep(new, old, "status")
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults that a changed object would have as a new one; `old` may excuse some."""
+        """Returns the errors that a changed object would have as a new one; `old` may excuse some."""
         return self.validate(new, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults of a change by the kind's rules for it. The default checks `new` as a new
+        """Returns the errors of a change by the kind's rules for it. The default checks `new` as a new
         object.
         """
         return self.validate_as_new(new, old, ctx)
@@ -131,39 +131,39 @@ class Strategy:
         return True
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults of a new object's metadata."""
+        """Returns the errors of a new object's metadata."""
         namespaced = ctx.resource.namespaced
         meta = obj["metadata"]
         return object_meta.validate_object_meta(meta, namespaced, self.name_check, core=self.core_metadata)
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        """Returns all faults of a new object; `metadata` are those of its metadata."""
-        faults: list[FieldError] = []
+        """Returns all errors of a new object; `metadata` are those of its metadata."""
+        errors: list[FieldError] = []
         for check in self.create_checks_for(ctx):
             if check is Check.METADATA:
-                faults += metadata
+                errors += metadata
             elif check is Check.STRUCTURE:
-                faults += schema_validation.validate(obj, ctx.resource.schema)
+                errors += schema_validation.validate(obj, ctx.resource.schema)
             elif check is Check.OWN_RULES:
-                faults += self.validate(obj, ctx)
+                errors += self.validate(obj, ctx)
             else:
                 raise ValueError(f"a new object has no {check}: it belongs to update_checks")
-        return faults
+        return errors
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        """Returns the faults of a change; `metadata` are those of the metadata's change.
+        """Returns the errors of a change; `metadata` are those of the metadata's change.
 
         What upstream checks twice is told twice, but looked for once.
         """
-        checks, faults = self.update_checks_for(ctx), {Check.METADATA_CHANGE: metadata}
+        checks, errors = self.update_checks_for(ctx), {Check.METADATA_CHANGE: metadata}
         for check in checks:
-            if check not in faults:
-                faults[check] = self._faults_of_change(check, new, old, ctx)
-        return [fault for check in checks for fault in faults[check]]
+            if check not in errors:
+                errors[check] = self._errors_of_change(check, new, old, ctx)
+        return [error for check in checks for error in errors[check]]
 
-    def _faults_of_change(
+    def _errors_of_change(
         self, check: Check, new: Object, old: Object, ctx: StrategyContext
     ) -> list[FieldError]:
         if check is Check.CHANGE:
@@ -190,7 +190,7 @@ class Strategy:
         return ctx.resource.custom
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
-        """Returns the faults of `name` (a generateName if `prefix`): texts, none if it is fine."""
+        """Returns the errors of `name` (a generateName if `prefix`): texts, none if it is fine."""
         return names.dns1123_subdomain(name, prefix)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:

@@ -44,7 +44,7 @@ def decoded(request: Request, scope: Scope, value: Any, validation: str, told: S
     resource = scope.resource
     if not isinstance(value, dict):
         raise unreadable(value, decoder.no_object(value))
-    why = decoder.fault_of_head(value)
+    why = decoder.head_error(value)
     if why is not None:
         raise unreadable(value, why)
     if resource.custom:

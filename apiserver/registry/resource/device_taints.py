@@ -16,7 +16,7 @@ MAX_BINDING_CONDITIONS = 4
 
 
 def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRules) -> Iterator[FieldError]:
-    """Yields faults of a taint; an effect that `old` has already is not looked at."""
+    """Yields errors of a taint; an effect that `old` has already is not looked at."""
     name, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
     yield from _label_name(name, child(path, "key"))
     if value:
@@ -32,7 +32,7 @@ def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRule
 def toleration_errors(
     tolerations: list[Object] | None, path: str, rules: DeviceRules
 ) -> Iterator[FieldError]:
-    """Yields faults of the tolerations of a request or result; their number is not limited."""
+    """Yields errors of the tolerations of a request or result; their number is not limited."""
     for position, item in enumerate(tolerations or ()):
         yield from _toleration(item, index(path, position), rules)
 

@@ -15,7 +15,7 @@ _INTERNAL = "program instantiation failed: "
 def device_selector_errors(
     expression: str, path: str, features: DeviceFeatures, *, priced: bool = True
 ) -> Iterator[FieldError]:
-    """Yields faults of a selector; one that was stored before may use newer libraries. `priced`: its cost
+    """Yields errors of a selector; one that was stored before may use newer libraries. `priced`: its cost
     counts.
     """
     from kubeskew.apimachinery.cel.devices import compile_selector  # expressions are rare, and much to import

@@ -48,7 +48,7 @@ class WorkloadStrategy(WithGeneration):
         return self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the faults of the change alone: `update_checks` names the rules of the spec."""
+        """Returns the errors of the change alone: `update_checks` names the rules of the spec."""
         return []
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -176,10 +176,10 @@ def test_mutations_make_objects_and_patches():
 
     assert program.result == types.object_type("Object", {})
     assert cel.to_json(value) == {"spec": {"replicas": 3}}
-    assert cel.mutations.name_faults(value) == []
+    assert cel.mutations.name_errors(value) == []
     source = "Object.spec{a: Object.status{b: [Object.status.b{}]}}"
     wrong, _ = cel.compile(source, environment).evaluate({})
-    assert cel.mutations.name_faults(wrong) == [
+    assert cel.mutations.name_errors(wrong) == [
         f'unexpected type name "{own}", expected "{name}", which matches field name path from root '
         "Object type"
         for own, name in (("Object.status", "Object.spec.a"), ("Object.status.b", "Object.spec.a.b"))

@@ -81,7 +81,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("limits", "wanted", "why"), REFUSED)
 async def test_refused_pods(api: Caller, limits: dict[str, Any], wanted: dict[str, Any], why: str) -> None:
-    """A pod out of bounds is refused; several faults stand in one list."""
+    """A pod out of bounds is refused; several errors stand in one list."""
     made = await api.post(RANGES, limit_range(limits))
     assert made.status == 201, made.body
 

@@ -131,8 +131,8 @@ async def test_order_and_reinvocation(call):
     assert answer.body["data"] == {"a": "1", "b": "1", "seen": "yes"}
 
 
-async def test_faults(call):
-    """A mutation that fails refuses the request, with every fault as a cause."""
+async def test_errors(call):
+    """A mutation that fails refuses the request, with every error as a cause."""
     await bind(call, "p", apply("Object{data: {'x': object.data.missing}}"))
     answer = await call.post(MAPS, config_map("one"))
     assert (answer.status, answer.body["reason"]) == (403, "Invalid")

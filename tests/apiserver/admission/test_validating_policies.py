@@ -152,7 +152,7 @@ async def test_parameters(call):
 
 
 async def test_unknown_parameters(call):
-    """A parameter kind that is not served is a fault of the policy."""
+    """A parameter kind that is not served is an error of the policy."""
     kind = {"apiVersion": "example.com/v1", "kind": "Limit"}
     await bind(call, policy({"expression": "params == null"}, paramKind=kind))
     answer = await call.post(MAPS, config_map("one"))

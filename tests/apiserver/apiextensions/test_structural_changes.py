@@ -48,7 +48,7 @@ SCHEMA = {
 }
 
 
-def faults(old: Any, new: Any, minor: int = 36) -> list[str]:
+def errors(old: Any, new: Any, minor: int = 36) -> list[str]:
     rules = features_of(FeatureGates(Version(minor))).schemas
     found = validate_update({"spec": new}, {"spec": old}, Structural.of(SCHEMA, rules))
     return [error.path for error in found]
@@ -70,12 +70,12 @@ def faults(old: Any, new: Any, minor: int = 36) -> list[str]:
 )
 def test_what_did_not_change_is_not_held_against_an_object(old: Any, new: Any, said: list[str]):
     """Ratcheting goes by fields and keys; items of other lists only all at once."""
-    assert faults(old, new) == said
+    assert errors(old, new) == said
 
 
 def test_older_releases_do_not_ratchet():
     """The gate is off before 1.30."""
-    assert faults({"n": 9}, {"n": 9}, minor=29) == ["spec.n"]
+    assert errors({"n": 9}, {"n": 9}, minor=29) == ["spec.n"]
 
 
 def test_of_a_status_update_only_the_status_counts():

@@ -214,7 +214,7 @@ def texts(schema: dict[str, Any]) -> list[str]:
     ],
 )
 def test_schemas_are_judged_as_upstream_does(schema: dict[str, Any], said: list[str]):
-    """Structure, list types and defaults, one fault at a time."""
+    """Structure, list types and defaults, one error at a time."""
     assert texts(schema) == said
 
 

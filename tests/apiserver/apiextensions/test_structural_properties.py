@@ -113,7 +113,7 @@ def test_pruning_and_defaulting_end(root: dict[str, Any], obj: dict[str, Any]):
 @settings(max_examples=examples(50))
 @given(ROOTS, OBJECTS, OBJECTS)
 def test_any_object_is_judged(root: dict[str, Any], obj: dict[str, Any], old: dict[str, Any]):
-    """Validation finds faults, never fails; what did not change at all has none but those always told."""
+    """Validation finds errors, never fails; what did not change at all has none but those always told."""
     schema = Structural.of(root)
     try:
         coerce(obj, schema)

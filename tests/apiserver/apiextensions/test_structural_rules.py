@@ -237,7 +237,7 @@ def test_rules_on_new_objects(schema: dict[str, Any], value: Any, said: list[str
     ],
 )
 def test_rules_on_changes(schema: dict[str, Any], new: Any, old: Any, said: list[str]):
-    """Old values are found by name and key; what did not change keeps its faults."""
+    """Old values are found by name and key; what did not change keeps its errors."""
     assert judged(schema, new, old) == said
 
 

@@ -191,7 +191,7 @@ def test_values_are_judged_as_upstream_does(schema: dict[str, Any], value: Any, 
 
 
 @pytest.mark.parametrize(
-    ("minor", "schema", "value", "faults"),
+    ("minor", "schema", "value", "errors"),
     [
         (36, {"type": "integer", "format": "int32"}, 3_000_000_000, 1),
         (35, {"type": "integer", "format": "int32"}, 3_000_000_000, 0),
@@ -200,9 +200,9 @@ def test_values_are_judged_as_upstream_does(schema: dict[str, Any], value: Any, 
         (33, {"type": "string", "format": "k8s-short-name"}, "A_b", 0),
     ],
 )
-def test_formats_come_with_releases(minor: int, schema: dict[str, Any], value: Any, faults: int):
+def test_formats_come_with_releases(minor: int, schema: dict[str, Any], value: Any, errors: int):
     """A release checks the formats that it knows."""
-    assert len(texts(schema, value, minor)) == faults
+    assert len(texts(schema, value, minor)) == errors
 
 
 FORMATS = {
@@ -242,7 +242,7 @@ def test_formats_of_texts(name: str):
         assert texts(schema, bad) == [f'x: Invalid value: "{bad}": x in body must be of type {name}: "{bad}"']
 
 
-def test_faults_below_fields_and_maps_name_their_place():
+def test_errors_below_fields_and_maps_name_their_place():
     """Keys of maps are shown with dots by value checks, with brackets by list checks."""
     schema = {
         "type": "object",

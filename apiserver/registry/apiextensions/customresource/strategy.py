@@ -60,16 +60,16 @@ class InstanceStrategy(Strategy):
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         wrong = self._wrong_kind(obj)
         return wrong or structuralschema.validate_object(
-            obj, self._structural, metadata, self._scale_faults(obj)
+            obj, self._structural, metadata, self._scale_errors(obj)
         )
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        scale = self._scale_faults(new)
-        return self._faults(structuralschema.validate_update, new, old, ctx, [metadata, scale])
+        scale = self._scale_errors(new)
+        return self._errors(structuralschema.validate_update, new, old, ctx, [metadata, scale])
 
-    def _faults(
+    def _errors(
         self,
         validate: Callable[..., list[FieldError]],
         new: Object,
@@ -77,14 +77,14 @@ class InstanceStrategy(Strategy):
         ctx: StrategyContext,
         others: Sequence[list[FieldError]],
     ) -> list[FieldError]:
-        """Returns the faults by `validate`, which puts `others` in their places; warns of forgiven ones."""
+        """Returns the errors by `validate`, which puts `others` in their places; warns of forgiven ones."""
         wrong = self._wrong_kind(new)
         if wrong:
             return wrong
         forgiven: list[FieldError] = []
-        faults = validate(new, old, self._structural, *others, forgiven)
+        errors = validate(new, old, self._structural, *others, forgiven)
         ctx.warn(map(str, forgiven))
-        return faults
+        return errors
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return _of_finalizers(obj["metadata"].get("finalizers") or ())
@@ -110,30 +110,30 @@ class InstanceStrategy(Strategy):
         return structural
 
     def _wrong_kind(self, obj: Object) -> list[FieldError]:
-        resource, faults = self.resource, []
+        resource, errors = self.resource, []
         if obj.get("kind") != resource.kind:
-            faults.append(invalid("kind", obj.get("kind") or "", f"must be {resource.kind}"))
+            errors.append(invalid("kind", obj.get("kind") or "", f"must be {resource.kind}"))
         if obj.get("apiVersion") != resource.api_version:
-            faults.append(
+            errors.append(
                 invalid("apiVersion", obj.get("apiVersion") or "", f"must be {resource.api_version}")
             )
-        return faults
+        return errors
 
-    def _scale_faults(self, obj: Object) -> list[FieldError]:
-        """Returns the faults of a new or changed object that the scale subresource could not show."""
+    def _scale_errors(self, obj: Object) -> list[FieldError]:
+        """Returns the errors of a new or changed object that the scale subresource could not show."""
         if self.scale is None:
             return []
-        return [*_replicas(obj, self.scale.spec_replicas), *self._scale_status_faults(obj)]
+        return [*_replicas(obj, self.scale.spec_replicas), *self._scale_status_errors(obj)]
 
-    def _scale_status_faults(self, obj: Object) -> list[FieldError]:
+    def _scale_status_errors(self, obj: Object) -> list[FieldError]:
         if self.scale is None:
             return []
-        faults = _replicas(obj, self.scale.status_replicas)
+        errors = _replicas(obj, self.scale.status_replicas)
         if self.scale.selector:
             _, why = _nested(obj, self.scale.selector, str, "string")
             if why:
-                faults.append(invalid(f".{self.scale.selector}", "", why))
-        return faults
+                errors.append(invalid(f".{self.scale.selector}", "", why))
+        return errors
 
 
 class InstanceStatusStrategy(InstanceStrategy):
@@ -165,8 +165,8 @@ class InstanceStatusStrategy(InstanceStrategy):
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        scale = self._scale_status_faults(new)
-        return self._faults(structuralschema.validate_status_update, new, old, ctx, [metadata, scale])
+        scale = self._scale_status_errors(new)
+        return self._errors(structuralschema.validate_status_update, new, old, ctx, [metadata, scale])
 
 
 def _of_finalizers(names: Iterable[str]) -> list[str]:

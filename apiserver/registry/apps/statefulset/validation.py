@@ -115,7 +115,7 @@ def name_errors(name: str, prefix: bool) -> list[str]:
 
 
 def update_errors(new: Object, old: Object, features: WorkloadFeatures) -> list[FieldError]:
-    """Returns the faults of a change of the spec."""
+    """Returns the errors of a change of the spec."""
     free = {*_UPDATABLE, "revisionHistoryLimit"} if features.history_limit_changes else set(_UPDATABLE)
     kept = [{name: value for name, value in spec.items() if name not in free} for spec in (new, old)]
     if kept[0] == kept[1]:

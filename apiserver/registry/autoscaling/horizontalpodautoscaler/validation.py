@@ -47,7 +47,7 @@ class Bounds:
 
 
 def version_text(reference: Object, check: str) -> str:
-    """Returns the fault of the apiVersion of a reference, empty if there is none."""
+    """Returns the error of the apiVersion of a reference, empty if there is none."""
     version = reference.get("apiVersion") or ""
     if check == "any":
         return ""

@@ -89,7 +89,7 @@ class JobStrategy(WithGeneration):
         return job_validation.job_errors(new, options, prefixed=prefixed, markable=markable)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the spec's faults once more, as ValidateJobSpecUpdate begins with them."""
+        """Returns the spec's errors once more, as ValidateJobSpecUpdate begins with them."""
         options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         return [
             *job_validation.spec_errors(spec, options),

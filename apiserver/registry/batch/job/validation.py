@@ -43,7 +43,7 @@ def is_marked(job: Object) -> bool:
 def job_errors(
     job: Object, options: PodOptions, *, prefixed: bool, markable: bool = True
 ) -> list[FieldError]:
-    """Returns the faults of a whole job.
+    """Returns the errors of a whole job.
 
     `prefixed`: the labels with a prefix must be there too, as in all but old jobs. `markable`: the job may
     have the annotation of `is_marked`.

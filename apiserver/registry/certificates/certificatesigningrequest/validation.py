@@ -113,7 +113,7 @@ def _certificate(obj: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def _certificate_problem(text: str) -> str:
-    """Returns the fault of certificates in base64 PEM, empty if there is none."""
+    """Returns the error of certificates in base64 PEM, empty if there is none."""
     if not text:
         return ""
     from cryptography import x509

@@ -60,7 +60,7 @@ def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
 
 
 def _anchor_problem(block: Block) -> str:
-    """Returns the fault of a PEM block as the certificate of an authority, empty if there is none."""
+    """Returns the error of a PEM block as the certificate of an authority, empty if there is none."""
     from cryptography import x509  # slow to import, rarely needed
 
     if block.kind != "CERTIFICATE":

@@ -29,7 +29,7 @@ _TIMES = frozenset({"firstTimestamp", "lastTimestamp", "eventTime", "related"})
 
 
 def event_errors(event: Object) -> Iterator[FieldError]:
-    """Yields the faults of an event in any group."""
+    """Yields the errors of an event in any group."""
     namespace = event["metadata"].get("namespace") or ""
     involved = (event.get("involvedObject") or {}).get("namespace") or ""
     if not event.get("eventTime"):
@@ -69,7 +69,7 @@ def _series(event: Object) -> Iterator[FieldError]:
 
 
 def new_event_errors(event: Object) -> Iterator[FieldError]:
-    """Yields the faults of a new event by the additional rules of events.k8s.io."""
+    """Yields the errors of a new event by the additional rules of events.k8s.io."""
     yield from _series(event)
     if not event.get("eventTime"):
         yield required("eventTime")

@@ -25,7 +25,7 @@ class VolumeStrategy(ReturnsDeletedObject):
         return [*rules, *persistent_volumes.mount_option_errors(obj)]
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the volume's faults once more, as ValidatePersistentVolumeUpdate begins with them."""
+        """Returns the volume's errors once more, as ValidatePersistentVolumeUpdate begins with them."""
         changes = persistent_volumes.update_errors(new["spec"], old["spec"])
         return [*persistent_volumes.volume_errors(new["spec"]), *changes]
 

@@ -20,9 +20,9 @@ _ONLY = "only cpu and memory resources are mutable"
 
 
 def resize_errors(
-    new: Object, old: Object, qos: tuple[str, str], features: PodFeatures, faults: list[FieldError]
+    new: Object, old: Object, qos: tuple[str, str], features: PodFeatures, spec_errors: list[FieldError]
 ) -> list[FieldError]:
-    """Checks a resize; `qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
+    """Checks a resize; `qos` are the classes of the new spec and the old, `spec_errors` those of the new."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":
@@ -30,7 +30,7 @@ def resize_errors(
     pod_level = bool(_amounts(new["spec"]) or _amounts(old["spec"]))
     if pod_level and not features.pod_resize and not features.pod_resize_wording:
         return [forbidden(ROOT, "pods with pod-level resources cannot be resized")]
-    errors = list(faults)
+    errors = list(spec_errors)
     if qos[0] != qos[1]:
         errors.append(invalid("spec", (new.get("status") or {}).get("qosClass", ""), _QOS))
     if not _is_supported(old):

@@ -61,7 +61,7 @@ def _positive(container: Object, field: str) -> dict[str, Any]:
 
 
 def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
-    """Returns the faults of a pod, its metadata apart (validatePodMetadataAndSpec)."""
+    """Returns the errors of a pod, its metadata apart (validatePodMetadataAndSpec)."""
     metadata, spec = pod["metadata"], pod["spec"]
     errors: list[FieldError] = []
     if metadata.get("annotations"):

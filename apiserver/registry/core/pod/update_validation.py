@@ -23,7 +23,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def pod_update_errors(new: Object, old: Object, options: PodOptions) -> list[FieldError]:
-    """Returns faults of the change from spec `old` to spec `new`; the new spec itself is checked
+    """Returns errors of the change from spec `old` to spec `new`; the new spec itself is checked
     elsewhere.
     """
     if new == old:

@@ -1,4 +1,4 @@
-"""Allocates the address and the node ports of a service, wanted or free ones; the first fault is raised.
+"""Allocates the address and the node ports of a service, wanted or free ones; the first error is raised.
 
 Source: pkg/registry/core/service (storage/alloc.go, ipallocator, portallocator), 1.36. The one address family
 is the range's.

@@ -127,12 +127,12 @@ def _path_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
             yield invalid(at, urls, "if '*' is present, must not specify other non-resource URLs")
     else:
         for position, url in enumerate(urls):
-            if wrong := _url_fault(url):
+            if wrong := _url_error(url):
                 yield invalid(index(at, position), url, wrong)
 
 
-def _url_fault(url: str) -> str:
-    """Returns the fault of a path, of which a wildcard may be all after a slash."""
+def _url_error(url: str) -> str:
+    """Returns the error of a path, of which a wildcard may be all after a slash."""
     if not url:
         return "must not be empty"
     if not url.startswith("/"):

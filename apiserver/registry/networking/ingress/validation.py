@@ -32,7 +32,7 @@ _NO_IP = "must be a DNS name, not an IP address"
 
 @dataclass(frozen=True, slots=True)
 class Leniency:
-    """Holds the faults that an older object was allowed, and so may keep."""
+    """Holds the errors that an older object was allowed, and so may keep."""
 
     secret_names: bool = False
     wildcard_rules: bool = False

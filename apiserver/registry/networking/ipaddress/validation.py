@@ -20,11 +20,11 @@ from kubeskew.apiserver.registry.shared.references import segment_errors
 
 def address_name_texts(name: str) -> list[str]:
     """Checks the name of an IPAddress: an address as Go writes it."""
-    faults = addresses.ip_errors("", name, strict=True)
+    errors = addresses.ip_errors("", name, strict=True)
     shown = addresses.parse(name)
-    if not faults and str(shown) != name:
+    if not errors and str(shown) != name:
         return [f'must be in canonical form ("{shown}")']
-    return [fault.detail for fault in faults]
+    return [error.detail for error in errors]
 
 
 def address_errors(spec: Object) -> Iterator[FieldError]:

@@ -34,10 +34,10 @@ def service_range_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def _canonical(text: str, path: str) -> Iterator[FieldError]:
-    faults = addresses.cidr_errors(path, text, strict=True)
-    yield from faults
+    errors = addresses.cidr_errors(path, text, strict=True)
+    yield from errors
     shown = str(addresses.network(text))
-    if not faults and shown != text:
+    if not errors and shown != text:
         yield invalid(path, text, f'must be in canonical form ("{shown}")')
 
 

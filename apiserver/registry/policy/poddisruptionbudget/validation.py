@@ -24,8 +24,8 @@ def budget_errors(spec: Object, *, lenient: bool = False) -> Iterator[FieldError
     for name, amount in (("minAvailable", least), ("maxUnavailable", most)):
         if amount is not None:
             yield from share_errors(amount, child(path, name))
-    faults = selectors.selector_errors(spec.get("selector") or {}, child(path, "selector"))
-    yield from (fault for fault in faults if not (lenient and ".values[" in fault.path))
+    errors = selectors.selector_errors(spec.get("selector") or {}, child(path, "selector"))
+    yield from (error for error in errors if not (lenient and ".values[" in error.path))
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _POLICIES:
         yield not_supported(child(path, "unhealthyPodEvictionPolicy"), policy, _POLICIES)

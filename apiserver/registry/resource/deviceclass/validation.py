@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.shared import selectors
 
 
 def class_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
-    """Returns faults of a class; selectors and configurations that did not change count as stored."""
+    """Returns errors of a class; selectors and configurations that did not change count as stored."""
     same_selectors = old is not None and old.get("selectors") == spec.get("selectors")
     same_config = old is not None and old.get("config") == spec.get("config")
 

@@ -18,7 +18,7 @@ MAX_RULE_CONDITIONS = 8
 
 
 def taint_rule_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
-    """Returns faults of a taint rule; `old` is the spec that it replaces."""
+    """Returns errors of a taint rule; `old` is the spec that it replaces."""
     selector, before = spec.get("deviceSelector") or {}, (old or {}).get("deviceSelector")
     at = "spec.deviceSelector"
     errors: list[FieldError] = []

@@ -43,7 +43,7 @@ def device_id(device: Object) -> str:
 
 
 def claim_status_errors(new: Object, old: Object, rules: DeviceRules) -> list[FieldError]:
-    """Returns faults of a status update; specs are in the shape of v1."""
+    """Returns errors of a status update; specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
     users, most = status.get("reservedFor"), rules.max_reserved

@@ -19,7 +19,7 @@ _CONSTRAINT = (
 
 
 def claim_spec_errors(spec: Object, path: str, rules: DeviceRules, *, stored: bool) -> list[FieldError]:
-    """Returns faults of a claim's spec; `stored`: it was accepted before."""
+    """Returns errors of a claim's spec; `stored`: it was accepted before."""
     claim = spec.get("devices") or {}
     at = child(path, "devices")
     requests = claim.get("requests") or []

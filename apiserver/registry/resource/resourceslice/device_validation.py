@@ -54,7 +54,7 @@ class SliceAround:
 def device_errors(
     device: Object, old: Object | None, path: str, around: SliceAround, rules: DeviceRules
 ) -> Iterator[FieldError]:
-    """Yields faults of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
+    """Yields errors of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
     yield from devices.label(device.get("name") or "", child(path, "name"))
     at = child(path, rules.wrapper) if rules.wrapper else path
     if not rules.wrapper:

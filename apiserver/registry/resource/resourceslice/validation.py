@@ -37,7 +37,7 @@ _LISTS = ("ints", "bools", "strings", "versions")
 def slice_errors(
     spec: Object, old: Object | None, rules: DeviceRules, bare: Collection[int] = ()
 ) -> list[FieldError]:
-    """Returns faults of a slice's spec; `old` is the spec that it replaces, `bare` the devices without
+    """Returns errors of a slice's spec; `old` is the spec that it replaces, `bare` the devices without
     `basic`.
     """
     errors = list(devices.driver(spec.get("driver") or "", "spec.driver"))

@@ -25,7 +25,7 @@ _FORBIDDEN = (
 
 
 def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    """Yields the faults of the ephemeral containers of a spec."""
+    """Yields the errors of the ephemeral containers of a spec."""
     others = {
         container.get("name") or ""
         for field in ("containers", "initContainers")

@@ -50,7 +50,7 @@ _MAX_INT32 = 2**31 - 1
 def pod_spec_errors(
     spec: Object, path: str, options: PodOptions, pod: Object | None = None
 ) -> list[FieldError]:
-    """Returns the faults of a pod's spec. `pod`: the metadata of a real pod, not given for templates."""
+    """Returns the errors of a pod's spec. `pod`: the metadata of a real pod, not given for templates."""
     errors: list[FieldError] = []
     get = spec.get
     grace = get("terminationGracePeriodSeconds")

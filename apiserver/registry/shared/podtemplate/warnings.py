@@ -39,7 +39,7 @@ _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 
 def label_text(texts: list[str]) -> str:
-    """Returns several faults as Go prints a list."""
+    """Returns several errors as Go prints a list."""
     return f"[{' '.join(texts)}]"
 
 

@@ -43,7 +43,7 @@ _ONE_KIND = "may not specify more than 1 volume type"
 def volume_errors(
     volumes: list[Object], path: str, options: PodOptions, pod_name: str = ""
 ) -> tuple[list[FieldError], dict[str, Object]]:
-    """Returns the faults of the volumes, and those without a fault by name. `pod_name`: none for
+    """Returns the errors of the volumes, and those without an error by name. `pod_name`: none for
     templates.
     """
     errors: list[FieldError] = []

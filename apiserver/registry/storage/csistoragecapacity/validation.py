@@ -19,8 +19,8 @@ from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 
 def capacity_errors(obj: Object, *, lenient: bool = False) -> Iterator[FieldError]:
     """Checks a CSIStorageCapacity; `lenient`: values of its topology may be no label values."""
-    faults = selectors.selector_errors(obj.get("nodeTopology") or {}, "nodeTopology")
-    yield from (fault for fault in faults if not (lenient and ".values[" in fault.path))
+    errors = selectors.selector_errors(obj.get("nodeTopology") or {}, "nodeTopology")
+    yield from (error for error in errors if not (lenient and ".values[" in error.path))
     name = obj.get("storageClassName") or ""
     yield from (invalid("storageClassName", name, text) for text in names.dns1123_subdomain(name))
     amount = obj.get("capacity")

@@ -23,7 +23,7 @@ from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
-_MOST_REPEATED = 100_000  # faults of a storage class that say the same of equal terms, about
+_MOST_REPEATED = 100_000  # errors of a storage class that say the same of equal terms, about
 
 _RECLAIM = ("Delete", "Retain")
 
@@ -68,7 +68,7 @@ def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError
     """Terms that differ, of keys that differ, of values that differ.
 
     An empty term equals what upstream's list of those before begins with: one nil for each term. So thousands
-    of empty terms have millions of equal faults: after many, each term is said once, as the message says it.
+    of empty terms have millions of equal errors: after many, each term is said once, as the message says it.
     """
     before: Counter[frozenset[Any]] = Counter({frozenset(): len(topologies)})
     reported = 0

@@ -64,7 +64,7 @@ def _attachment_status(status: Object) -> Iterator[FieldError]:
 
 
 def new_attachment_errors(obj: Object) -> Iterator[FieldError]:
-    """Yields the faults of a new attachment by the additional rules of v1."""
+    """Yields the errors of a new attachment by the additional rules of v1."""
     spec = obj.get("spec") or {}
     yield from driver_name_errors(spec.get("attacher") or "", "spec.attacher")
     name = (spec.get("source") or {}).get("persistentVolumeName")

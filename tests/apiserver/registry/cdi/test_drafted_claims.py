@@ -43,7 +43,7 @@ def users(count):
     return [user(number) for number in range(count)]
 
 
-def faults(answer):
+def errors(answer):
     """The causes of a 422, as `field: message`; a long text about names shortened."""
     assert answer.status == 422, answer.raw
     subdomain = "; ".join(names.dns1123_subdomain("_"))
@@ -98,7 +98,7 @@ async def test_bad_classes_and_claims_are_refused(api, case):
     """A driver's name and a mode are checked; the words are those of the kinds as they shipped."""
     refused = await api.post(f"{GROUP}/{case['path']}", {"metadata": {"name": "bad"}, **case["object"]})
 
-    assert faults(refused) == case["faults"]
+    assert errors(refused) == case["errors"]
 
 
 async def test_the_class_need_not_exist(api):
@@ -112,7 +112,7 @@ async def test_the_spec_is_set_once(api):
     refused = await api.patch(f"{CLAIMS}/c", {"spec": {"allocationMode": "Immediate"}})
     labelled = await api.patch(f"{CLAIMS}/c", {"metadata": {"finalizers": ["gpu.example.com/allocated"]}})
 
-    assert faults(refused) == [
+    assert errors(refused) == [
         'spec: Invalid value: {"resourceClassName":"gpu","allocationMode":"Immediate"}: field is immutable'
     ]
     assert labelled.status == 200
@@ -135,7 +135,7 @@ async def test_spec_and_status_are_written_apart(api):
 @pytest.mark.parametrize("case", CASES["statuses"])
 async def test_an_impossible_status_is_refused(api, case):
     """A status that a scheduler or driver must not write is refused with the field at fault."""
-    assert faults(await write_status(api, case["status"])) == case["faults"]
+    assert errors(await write_status(api, case["status"])) == case["errors"]
 
 
 async def test_the_life_of_a_delayed_claim(api):
@@ -194,7 +194,7 @@ async def test_an_impossible_change_is_refused(api, before, after, expected):
     """An allocated claim keeps its driver; one in use is not freed."""
     assert (await write_status(api, before)).status == 200
 
-    assert faults(await write_status(api, after)) == expected
+    assert errors(await write_status(api, after)) == expected
 
 
 async def test_a_claim_that_is_being_freed_is_not_taken_back(api):
@@ -204,7 +204,7 @@ async def test_a_claim_that_is_being_freed_is_not_taken_back(api):
 
     refused = await write_status(api, ALLOCATED)
 
-    assert faults(refused) == [
+    assert errors(refused) == [
         "status.phase: Forbidden: may only be changed to Pending when it is Reallocate"
     ]
 
@@ -218,7 +218,7 @@ async def test_a_deleted_claim_gets_no_new_users(api):
     refused = await write_status(api, {**ALLOCATED, "userLimit": -1, "reservedFor": users(2)})
     released = await write_status(api, {**ALLOCATED, "userLimit": -1})
 
-    assert faults(refused) == [
+    assert errors(refused) == [
         "status.reservedFor: Forbidden: new entries may not be added while `deletionTimestamp` is set"
     ]
     assert released.status == 200
@@ -237,7 +237,7 @@ async def test_of_schedulers_that_reserve_at_once_one_wins(api):
     applied = {"apiVersion": "cdi.k8s.io/v1alpha1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
     applied["status"] = {"reservedFor": [user(3)]}
     merged = await api.patch(f"{CLAIMS}/c/status?fieldManager=third&force=true", applied, "apply")
-    assert faults(merged) == ["status.reservedFor: Forbidden: may not be reserved more than once"]
+    assert errors(merged) == ["status.reservedFor: Forbidden: may not be reserved more than once"]
 
 
 def pod(name, claims, used=()):
@@ -271,7 +271,7 @@ async def test_pods_name_claims_or_bring_a_template(api):
 @pytest.mark.parametrize("case", CASES["pods"])
 async def test_bad_claims_of_pods_are_refused(api, case):
     """A pod's claims are checked like a claim's, with the path inside of the pod."""
-    assert faults(await api.post(PODS, pod("bad", case["claims"], case["used"]))) == case["faults"]
+    assert errors(await api.post(PODS, pod("bad", case["claims"], case["used"]))) == case["errors"]
 
 
 async def test_the_name_of_a_generated_claim_must_fit(api):
@@ -286,7 +286,7 @@ async def test_the_name_of_a_generated_claim_must_fit(api):
     refused = await api.post(PODS, pod("p" * 230, claims))
 
     text = f'spec.resourceClaims[0].name: Invalid value: "{"g" * 60}": final ResourceClaim name: '
-    assert faults(refused) == [text + "must be no more than 253 characters"]
+    assert errors(refused) == [text + "must be no more than 253 characters"]
     assert (await api.post("/apis/apps/v1/namespaces/default/replicasets", body)).status == 201
 
 

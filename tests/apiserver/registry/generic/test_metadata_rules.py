@@ -54,13 +54,13 @@ def causes(answer: Any) -> list[str]:
     ],
 )
 async def test_new_metadata(api: Caller, metadata: dict[str, Any], expected: str) -> None:
-    """Each fault in the metadata of a new object is reported once."""
+    """Each error in the metadata of a new object is reported once."""
     answer = await api.post(MAPS, {"metadata": {"name": "a", **metadata}})
     assert causes(answer) == [expected if expected.startswith("metadata") else f"metadata.{expected}"]
 
 
 async def test_rules_of_built_in_kinds_come_last(api: Caller) -> None:
-    """A finalizer without a domain is reported by the rules of config maps, after all other faults."""
+    """A finalizer without a domain is reported by the rules of config maps, after all other errors."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     expected = f'metadata.finalizers[0]: Invalid value: "plain": {text}'
     assert causes(await api.post(MAPS, config_map("a", finalizers=["plain"]))) == [expected]

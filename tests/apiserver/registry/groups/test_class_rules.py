@@ -54,7 +54,7 @@ RULES = [
 
 @pytest.mark.parametrize(("path", "obj", "why"), RULES)
 async def test_rules(api: Caller, path: str, obj: dict[str, Any], why: str) -> None:
-    """A fault in a new class is reported with its field."""
+    """An error in a new class is reported with its field."""
     answer = await api.post(path, obj)
 
     assert answer.status == 422, answer.body

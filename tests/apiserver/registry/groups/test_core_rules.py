@@ -34,33 +34,33 @@ def _numbered(part: str) -> list[Any]:
 
 @pytest.mark.parametrize(("kind", "row"), _new())
 def test_a_new_object(kind: str, row: dict[str, Any]) -> None:
-    """Each fault of a new object is told."""
-    assert rules(kind).faults(whole(kind, row)) == row["faults"]
+    """Each error of a new object is told."""
+    assert rules(kind).errors(whole(kind, row)) == row["errors"]
 
 
 @pytest.mark.parametrize("kind", ROWS["bases"])
 def test_the_plain_object_is_right(kind: str) -> None:
-    """The valid object that the rows start from has no faults at any minor."""
+    """The valid object that the rows start from has no errors at any minor."""
     for minor in (28, 31, 33, 34, 35, 36):
-        assert rules(kind, minor).faults(ROWS["bases"][kind]["object"]) == []
+        assert rules(kind, minor).errors(ROWS["bases"][kind]["object"]) == []
 
 
 @pytest.mark.parametrize("row", _numbered("changes"))
 def test_a_change(row: dict[str, Any]) -> None:
     """A change of an immutable field is refused with a message that begins as upstream's."""
     kind = row["kind"]
-    faults = rules(kind).change_faults(whole(kind, row), row["change"], row.get("status"))
+    errors = rules(kind).change_errors(whole(kind, row), row["change"], row.get("status"))
 
-    assert len(faults) == len(row["faults"])
-    for fault, start in zip(faults, row["faults"], strict=True):
-        assert fault.startswith(start)
+    assert len(errors) == len(row["errors"])
+    for error, start in zip(errors, row["errors"], strict=True):
+        assert error.startswith(start)
 
 
 @pytest.mark.parametrize("row", _numbered("statuses"))
 def test_a_status(row: dict[str, Any]) -> None:
     """A status with forbidden values or changes is refused."""
     kind = row["kind"]
-    assert rules(kind).status_faults(whole(kind, {}), row["new"], row["old"]) == row["faults"]
+    assert rules(kind).status_errors(whole(kind, {}), row["new"], row["old"]) == row["errors"]
 
 
 @pytest.mark.parametrize("row", _numbered("warnings"))

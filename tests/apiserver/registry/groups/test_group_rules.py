@@ -15,17 +15,17 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
 
 
-def faults(answer: Any) -> list[str]:
+def errors(answer: Any) -> list[str]:
     assert answer.status == 422, answer.body
     return [f"{cause['field']}: {cause['message']}" for cause in answer.body["details"]["causes"]]
 
 
 async def test_new_objects(api: Caller) -> None:
-    """Each fault of a new object is told, in upstream's order."""
+    """Each error of a new object is told, in upstream's order."""
     for row in ROWS["new"]:
         answer = await api.post(row["path"], {"metadata": {"name": "x"}, **row["object"]})
 
-        assert faults(answer) == row["faults"]
+        assert errors(answer) == row["errors"]
 
 
 async def test_changes(api: Caller) -> None:
@@ -34,7 +34,7 @@ async def test_changes(api: Caller) -> None:
         made = await api.post(row["path"], {"metadata": {"name": "x"}, **row["object"]})
         assert made.status == 201, made.body
 
-        assert faults(await api.patch(f"{row['path']}/x", row["change"])) == row["faults"]
+        assert errors(await api.patch(f"{row['path']}/x", row["change"])) == row["errors"]
 
 
 async def test_a_policy_is_looked_at_twice(api: Caller) -> None:
@@ -46,7 +46,7 @@ async def test_a_policy_is_looked_at_twice(api: Caller) -> None:
     change = {"spec": {"policyTypes": ["X"]}, "metadata": {"labels": {"a": "!"}}}
     answer = await api.patch(f"{POLICIES}/x", change)
 
-    fields = [fault.partition(": ")[0] for fault in faults(answer)]
+    fields = [error.partition(": ")[0] for error in errors(answer)]
     assert fields == ["metadata.labels"] * 3 + [
         "spec.policyTypes[0]",
         "metadata.labels",
@@ -58,7 +58,7 @@ async def test_names_of_budgets(api: Caller) -> None:
     """A disruption budget may be called what a path can hold."""
     assert (await api.post(BUDGETS, {"metadata": {"name": "Under_score"}})).status == 201
     answer = await api.post(BUDGETS, {"metadata": {"name": "a%b"}})
-    assert faults(answer) == ["metadata.name: Invalid value: \"a%b\": may not contain '%'"]
+    assert errors(answer) == ["metadata.name: Invalid value: \"a%b\": may not contain '%'"]
 
 
 async def test_status_of_an_ingress(api: Caller) -> None:
@@ -67,7 +67,7 @@ async def test_status_of_an_ingress(api: Caller) -> None:
     status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3"}]}}}
     text = 'Invalid value: "1.2.3": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
     answer = await api.patch(f"{INGRESSES}/x/status", status)
-    assert faults(answer) == [f"status.loadBalancer.ingress[0].ip: {text}"]
+    assert errors(answer) == [f"status.loadBalancer.ingress[0].ip: {text}"]
 
 
 async def test_warnings(api: Caller) -> None:
@@ -108,7 +108,7 @@ async def test_only_the_series_of_an_event_changes(api: Caller) -> None:
     """In the newer group; the older lets everything be written, and looks at no metadata."""
     assert (await api.post(EVENTS, EVENT)).status == 201
     change = {"note": "other", "type": "Warning", "series": {**SEEN_AGAIN, "count": 1}}
-    assert faults(await api.patch(f"{EVENTS}/e", change)) == [
+    assert errors(await api.patch(f"{EVENTS}/e", change)) == [
         'series.count: Invalid value: "": should be at least 2',
         'message: Invalid value: "other": field is immutable',
         'type: Invalid value: "Warning": field is immutable',
@@ -118,4 +118,4 @@ async def test_only_the_series_of_an_event_changes(api: Caller) -> None:
 
     named = {"metadata": {"name": "Odd_"}, "involvedObject": {"namespace": "default"}}
     assert (await api.post(CORE_EVENTS, named)).status == 201
-    assert faults(await api.post(EVENTS, {**EVENT, "metadata": {"name": "Odd_"}}))
+    assert errors(await api.post(EVENTS, {**EVENT, "metadata": {"name": "Odd_"}}))

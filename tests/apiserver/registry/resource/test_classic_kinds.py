@@ -44,7 +44,7 @@ async def group(request):
     await close_server(server)
 
 
-def faults(answer):
+def errors(answer):
     """The causes of a 422, as `field: message`; long texts about names shortened."""
     assert answer.status == 422, answer.raw
     (subdomain,), (label,) = names.dns1123_subdomain("_"), names.dns1123_label("_")
@@ -61,7 +61,7 @@ async def test_claims_wait_for_a_pod(group):
 
     assert claim.body["spec"]["allocationMode"] == "WaitForFirstConsumer"
     assert template.body["spec"]["spec"]["allocationMode"] == "WaitForFirstConsumer"
-    assert faults(bad) == ['spec.resourceClassName: Invalid value: "": <subdomain>']
+    assert errors(bad) == ['spec.resourceClassName: Invalid value: "": <subdomain>']
 
 
 @pytest.mark.parametrize("group", [26, 30], indirect=True)
@@ -75,7 +75,7 @@ async def test_an_allocation_is_not_exchanged(group):
     asked = await group.write_status("x", **first, deallocationRequested=True)
     freed = await group.write_status("x")
 
-    assert faults(changed) == ["status.allocation: Invalid value: {}: field is immutable"]
+    assert errors(changed) == ["status.allocation: Invalid value: {}: field is immutable"]
     assert (asked.status, freed.status, freed.body["status"]) == (200, 200, {})
 
 
@@ -111,7 +111,7 @@ async def test_generated_names_must_fit_until_1_27(group, status):
     assert made.status == status
     if status == 422:
         text = "final ResourceClaim name: must be no more than 253 characters"
-        assert faults(made) == [f'spec.resourceClaims[0].name: Invalid value: "{"g" * 10}": {text}']
+        assert errors(made) == [f'spec.resourceClaims[0].name: Invalid value: "{"g" * 10}": {text}']
 
 
 @pytest.mark.parametrize("group", [31, (31, CONTROLLER)], indirect=True)
@@ -170,7 +170,7 @@ async def test_rows_of_structured_kinds(group):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["plural"])
 async def test_structured_parameters_of_1_30(group, case):
     """Slices and parameters are checked in upstream's words."""
-    assert faults(await group.create(case["plural"], **case["object"])) == case["faults"]
+    assert errors(await group.create(case["plural"], **case["object"])) == case["errors"]
 
 
 @pytest.mark.parametrize("group", [30], indirect=True)
@@ -183,7 +183,7 @@ async def test_a_slice_stays_with_its_node_and_driver(group):
     refused = await group.call.patch(path, {"nodeName": "m", "driverName": "e.example.com"})
     changed = await group.call.patch(path, {"namedResources": {"instances": [{"name": "b"}]}})
 
-    assert faults(refused) == [
+    assert errors(refused) == [
         'nodeName: Invalid value: "m": field is immutable',
         'driverName: Invalid value: "e.example.com": field is immutable',
     ]
@@ -200,7 +200,7 @@ async def test_handles_hold_one_kind_of_data(group):
     )
 
     at = "status.allocation.resourceHandles[0]"
-    assert faults(refused) == [
+    assert errors(refused) == [
         f"{at}: Invalid value: null: data and structuredData are mutually exclusive",
         f"{at}.structuredData.results[0]: Required value: exactly one structured model field must be set",
     ]

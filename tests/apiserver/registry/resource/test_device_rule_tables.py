@@ -48,7 +48,7 @@ def rules_of(minor: int, **gates: bool) -> DeviceRules:
     return replace(features_of(FeatureGates(Version(minor))).devices, **{**off, **gates})
 
 
-def claim_faults(
+def errors_of_claim(
     minor: int, *requests: Any, gates: dict[str, bool] | None = None, **devices: Any
 ) -> list[str]:
     spec = {"devices": {"requests": list(requests), **devices}}
@@ -86,21 +86,21 @@ R = "spec.devices.requests[0]"
 )  # fmt: skip
 def test_requests(minor: int, request_: Any, wanted: list[str]) -> None:
     """Names, classes, alternatives, selectors, tolerations."""
-    assert claim_faults(minor, request_) == wanted
+    assert errors_of_claim(minor, request_) == wanted
 
 
 def test_a_list_over_its_limit() -> None:
     """Until 1.34 its items are told too, and before 1.32 in other words."""
     many = [exact(f"r{n}") for n in range(32)]
-    assert claim_faults(36, *many, exact("")) == [
+    assert errors_of_claim(36, *many, exact("")) == [
         "spec.devices.requests: Too many: 33: must have at most 32 items"
     ]
     name = f'spec.devices.requests[32].name: Invalid value: "": {LABEL_TEXT}'
-    assert claim_faults(34, *many, exact("")) == [
+    assert errors_of_claim(34, *many, exact("")) == [
         name,
         "spec.devices.requests: Too many: 33: must have at most 32 items",
     ]
-    assert claim_faults(31, *many, exact("")) == [
+    assert errors_of_claim(31, *many, exact("")) == [
         name,
         "spec.devices.requests: Too long: may not be longer than 32",
     ]
@@ -134,13 +134,13 @@ C = "spec.devices.constraints[0]"
 )  # fmt: skip
 def test_constraints(minor: int, constraint: Any, wanted: list[str]) -> None:
     """Attributes need a domain, requests must be in the claim."""
-    assert claim_faults(minor, exact(), constraints=[constraint]) == wanted
+    assert errors_of_claim(minor, exact(), constraints=[constraint]) == wanted
 
 
 def test_a_constraint_of_nothing_with_consumable_capacity() -> None:
     """Upstream's text tells the contrary of what is wrong."""
     wanted = f'{C}: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
-    assert claim_faults(36, exact(), constraints=[{}], gates={"consumable_capacity": True}) == [wanted]
+    assert errors_of_claim(36, exact(), constraints=[{}], gates={"consumable_capacity": True}) == [wanted]
 
 
 P = "spec.devices.config[0].opaque"
@@ -162,10 +162,12 @@ P = "spec.devices.config[0].opaque"
 )  # fmt: skip
 def test_opaque_configurations(minor: int, opaque: Any, wanted: list[str]) -> None:
     """A driver and an object of at most ten kibibytes."""
-    assert claim_faults(minor, exact(), config=[{"opaque": opaque}]) == wanted
+    assert errors_of_claim(minor, exact(), config=[{"opaque": opaque}]) == wanted
 
 
-def slice_faults(minor: int, *devices: Any, old: Any = None, gates: Any = None, **fields: Any) -> list[str]:
+def errors_of_slice(
+    minor: int, *devices: Any, old: Any = None, gates: Any = None, **fields: Any
+) -> list[str]:
     spec = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "resourceSliceCount": 1}, **fields}
     spec = {name: value for name, value in spec.items() if value is not None}
     if devices:
@@ -222,7 +224,7 @@ ONE_OF = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required w
 )  # fmt: skip
 def test_devices_of_slices(minor: int, device: Any, fields: Any, wanted: list[str]) -> None:
     """Attributes, taints, counters, nodes, binding conditions, node resources."""
-    assert slice_faults(minor, device, **fields) == wanted
+    assert errors_of_slice(minor, device, **fields) == wanted
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_devices_of_slices(minor: int, device: Any, fields: Any, wanted: list[st
 )  # fmt: skip
 def test_slices_around_their_devices(minor: int, fields: Any, wanted: list[str]) -> None:
     """Nodes, pool and shared counters."""
-    assert slice_faults(minor, **fields) == wanted
+    assert errors_of_slice(minor, **fields) == wanted
 
 
 def test_fewer_devices_with_advanced_features() -> None:
@@ -249,11 +251,11 @@ def test_fewer_devices_with_advanced_features() -> None:
     tainted = {"name": "t", "taints": [{"key": "k", "effect": "NoExecute"}]}
     listed = {"name": "l", "attributes": {"a": {"ints": [1]}}}
     alone = ["spec.devices: Too many: 65: must have at most 64 items"]
-    assert slice_faults(36, *many, {"name": "x"}) == []
-    assert slice_faults(36, *many, tainted) == alone
-    assert slice_faults(34, *many, tainted) == []
-    assert slice_faults(36, *many, listed) == alone
-    assert slice_faults(35, *many, listed) == []
+    assert errors_of_slice(36, *many, {"name": "x"}) == []
+    assert errors_of_slice(36, *many, tainted) == alone
+    assert errors_of_slice(34, *many, tainted) == []
+    assert errors_of_slice(36, *many, listed) == alone
+    assert errors_of_slice(35, *many, listed) == []
 
 
 POLICY = f"{D}.capacity[m].requestPolicy"
@@ -261,7 +263,7 @@ POLICY = f"{D}.capacity[m].requestPolicy"
 
 def policy(minor: int = 36, value: str = "10", gates: Any = None, **fields: Any) -> list[str]:
     capacity = {"m": {"value": value, "requestPolicy": fields}}
-    return slice_faults(
+    return errors_of_slice(
         minor, {"name": "d", "allowMultipleAllocations": True, "capacity": capacity}, gates=gates
     )
 
@@ -304,12 +306,12 @@ def test_what_did_not_change_is_not_looked_at() -> None:
         "capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}},
     }
     old = {"driver": "d", "nodeName": "n", "pool": {"name": "p"}, "devices": [device]}
-    assert slice_faults(37, device, old=old) == []
-    assert len(slice_faults(36, device, old=old)) == 1
-    assert len(slice_faults(34, device, old=old)) == 2
+    assert errors_of_slice(37, device, old=old) == []
+    assert len(errors_of_slice(36, device, old=old)) == 1
+    assert len(errors_of_slice(34, device, old=old)) == 2
 
 
-def status_faults(minor: int, status: Any, old: Any = None, **metadata: Any) -> list[str]:
+def errors_of_status(minor: int, status: Any, old: Any = None, **metadata: Any) -> list[str]:
     spec = {"devices": {"requests": [exact()]}}
     new = {"metadata": metadata, "spec": spec, "status": status}
     return [str(error) for error in claim_status_errors(new, {"status": old or {}}, rules_of(minor))]
@@ -349,18 +351,18 @@ def device_status(**fields: Any) -> Any:
 )  # fmt: skip
 def test_claim_statuses(minor: int, status: Any, wanted: list[str]) -> None:
     """Reservations, results, and what drivers report."""
-    assert status_faults(minor, status) == wanted
+    assert errors_of_status(minor, status) == wanted
 
 
 def test_repeated_devices_and_users() -> None:
     """A repeated entry is reported at a path that depends on the minor; names with slashes have no quotes."""
     status = {"allocation": {"devices": {"results": [RESULT]}}, "devices": [DEVICE, DEVICE]}
-    assert status_faults(36, status) == ["status.devices[1]: Duplicate value: d/p/x"]
-    assert status_faults(33, status) == ["status.devices[1].deviceID: Duplicate value: d/p/x"]
+    assert errors_of_status(36, status) == ["status.devices[1]: Duplicate value: d/p/x"]
+    assert errors_of_status(33, status) == ["status.devices[1].deviceID: Duplicate value: d/p/x"]
     user = {"resource": "pods", "name": "p", "uid": "u"}
     status = {"allocation": {"devices": {}}, "reservedFor": [user, user]}
-    assert status_faults(36, status) == ['status.reservedFor[1]: Duplicate value: "u"']
-    assert status_faults(33, status) == ['status.reservedFor[1].uid: Duplicate value: "u"']
+    assert errors_of_status(36, status) == ['status.reservedFor[1]: Duplicate value: "u"']
+    assert errors_of_status(33, status) == ['status.reservedFor[1].uid: Duplicate value: "u"']
 
 
 def test_nobody_joins_a_claim_that_goes() -> None:
@@ -368,8 +370,8 @@ def test_nobody_joins_a_claim_that_goes() -> None:
     user = {"resource": "pods", "name": "p", "uid": "u"}
     status = {"allocation": {"devices": {}}, "reservedFor": [user]}
     text = "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-    assert status_faults(36, status, {"allocation": {"devices": {}}}, deletionTimestamp=NOW) == [text]
-    assert status_faults(36, status, status, deletionTimestamp=NOW) == []
+    assert errors_of_status(36, status, {"allocation": {"devices": {}}}, deletionTimestamp=NOW) == [text]
+    assert errors_of_status(36, status, status, deletionTimestamp=NOW) == []
 
 
 def test_device_classes() -> None:

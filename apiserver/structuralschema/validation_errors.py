@@ -1,4 +1,4 @@
-"""Holds faults of values: a message of OpenAPI validation and the field error it becomes.
+"""Holds what OpenAPI validation finds wrong with a value: its message, and the field error that it becomes.
 
 Source: kube-openapi pkg/validation/errors/schema.go; apiextensions-apiserver pkg/apiserver/validation
 (kubeOpenAPIResultToFieldErrors), 1.36.
@@ -16,8 +16,11 @@ from kubeskew.apiserver.structuralschema.paths import Path, child, dotted, shown
 Text = str
 
 
-class Fault(NamedTuple):
-    """`text` is what OpenAPI validation says; equal texts are told once. `name` is the place, root empty."""
+class ValidationError(NamedTuple):
+    """Holds one error of OpenAPI validation: `text` is its message, `name` the place, empty at the root.
+
+    An answer tells errors of the same text once.
+    """
 
     text: Text
     type: ErrorType
@@ -25,7 +28,7 @@ class Fault(NamedTuple):
     value: Any = ""
     detail: str = ""
 
-    def error(self, prefix: str) -> FieldError:
+    def field_error(self, prefix: str) -> FieldError:
         """Returns the field error, with the place below `prefix`."""
         path = prefix
         if self.name:
@@ -34,41 +37,41 @@ class Fault(NamedTuple):
         return FieldError(self.type, shown(path), self.value, self.detail)
 
 
-def wrong_type(path: Path, wanted: str, found: str) -> Fault:
-    """`found` is a JSON type, a Go format, or the text that does not have the format `wanted`."""
+def wrong_type(path: Path, wanted: str, found: str) -> ValidationError:
+    """Returns the error of a wrong type; `found` is a JSON type, a Go format, or the text without one."""
     name = dotted(path)
     text = f"{name} in body must be of type {wanted}: {json.dumps(found, ensure_ascii=False)}"
-    return Fault(text, ErrorType.TYPE_INVALID, name, found, text)
+    return ValidationError(text, ErrorType.TYPE_INVALID, name, found, text)
 
 
-def required(path: Path, name: str) -> Fault:
+def required(path: Path, name: str) -> ValidationError:
     at = dotted((path, name))
-    return Fault(f".{at} in body is required", ErrorType.REQUIRED, at, field.OMITTED)
+    return ValidationError(f".{at} in body is required", ErrorType.REQUIRED, at, field.OMITTED)
 
 
-def too_long(path: Path, limit: int) -> Fault:
+def too_long(path: Path, limit: int) -> ValidationError:
     name = dotted(path)
     text = f"{name} in body should be at most {limit} chars long"
     error = field.too_long(name, limit)
-    return Fault(text, ErrorType.TOO_LONG, name, field.OMITTED, error.detail)
+    return ValidationError(text, ErrorType.TOO_LONG, name, field.OMITTED, error.detail)
 
 
-def too_many(path: Path, actual: int, limit: int, what: str) -> Fault:
+def too_many(path: Path, actual: int, limit: int, what: str) -> ValidationError:
     name = dotted(path)
     error = field.too_many(name, actual, limit)
-    return Fault(
+    return ValidationError(
         f"{name} in body should have at most {limit} {what}", ErrorType.TOO_MANY, name, actual, error.detail
     )
 
 
-def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> Fault:
+def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> ValidationError:
     name = dotted(path)
     texts = [
         each if isinstance(each, str) else json.dumps(each, ensure_ascii=False, separators=(",", ":"))
         for each in allowed
     ]
     error = field.not_supported(name, value, texts)
-    return Fault(
+    return ValidationError(
         f"{name} in body should be one of [{' '.join(texts)}]",
         ErrorType.NOT_SUPPORTED,
         name,
@@ -77,24 +80,24 @@ def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> Fault:
     )
 
 
-def invalid(path: Path, value: Any, what: str) -> Fault:
-    """`what` follows the place: `in body should match 'RE'`."""
+def invalid(path: Path, value: Any, what: str) -> ValidationError:
+    """Returns the error of an invalid value; `what` follows the place: `in body should match 'RE'`."""
     name = dotted(path)
     text = f"{name} {what}"
-    return Fault(text, ErrorType.INVALID, name, value, text)
+    return ValidationError(text, ErrorType.INVALID, name, value, text)
 
 
-def forbidden_property(path: Path, name: str) -> Fault:
+def forbidden_property(path: Path, name: str) -> ValidationError:
     at = dotted(path)
     text = f"{at}.{name} in body is a forbidden property"
-    return Fault(text, ErrorType.INVALID, at, name, text)
+    return ValidationError(text, ErrorType.INVALID, at, name, text)
 
 
-def unplaced(text: Text) -> Fault:
-    """Returns a fault of which upstream tells no field."""
-    return Fault(text, ErrorType.INVALID, "", "", text)
+def unplaced(text: Text) -> ValidationError:
+    """Returns an error of which upstream tells no field."""
+    return ValidationError(text, ErrorType.INVALID, "", "", text)
 
 
-def junctor(path: Path, what: str) -> Fault:
-    """`"spec.x" must validate …`."""
+def junctor(path: Path, what: str) -> ValidationError:
+    """Returns the error of a junctor (allOf, anyOf, oneOf, not): `"spec.x" must validate …`."""
     return unplaced(f"{json.dumps(dotted(path))} {what}")
