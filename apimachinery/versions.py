@@ -34,7 +34,7 @@ class Version:
             raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1}")
         version = cls(int(found["minor"]), found["preview"] or "")
         if version not in SUPPORTED:
-            previews = ", ".join(map(str, PREVIEWS))
+            previews = " or ".join(map(str, PREVIEWS))
             raise ValueError(
                 f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, "
                 f"or {previews}"
@@ -57,5 +57,5 @@ class Version:
 
 DEFAULT_VERSION = Version(36)
 # Releases that `data/previews` and `data/gates.json` have beside those of the minors.
-PREVIEWS = (Version(25, "kep3063"),)
-SUPPORTED = (*PREVIEWS, *(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)))
+PREVIEWS = (Version(25, "kep3063"), Version(29, "kep4381"))
+SUPPORTED = tuple(sorted([*PREVIEWS, *(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))]))

@@ -51,7 +51,10 @@ PATCHED: dict[str, list[list[Any]]] = {
 }
 # What the designs of preview releases say of their gates: {release: {gate: [stage, default, locked]}}. Their
 # other gates are those of the release of the same minor.
-PREVIEWS = {"1.25+kep3063": {"DynamicResourceAllocation": ["Alpha", 1, 0]}}
+PREVIEWS = {
+    "1.25+kep3063": {"DynamicResourceAllocation": ["Alpha", 1, 0]},
+    "1.29+kep4381": {"DynamicResourceAllocation": ["Alpha", 1, 0]},
+}
 # Of gates that newer releases no longer have.
 DEPENDENCIES = {"GangScheduling": ["GenericWorkload"]}
 _CAMEL = re.compile(r"^[A-Z][a-zA-Z0-9]+$")

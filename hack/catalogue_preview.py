@@ -62,8 +62,9 @@ def _definitions(description: Document) -> Document:
     go = GoTypes(description["types"], {"definitions": {}})
     found: Document = {}
     for package, declarations in description["types"].items():
+        inlined = {field for declared in declarations.values() for field in declared.get("fields", {})}
         for name, declared in declarations.items():
-            if "fields" in declared:
+            if "fields" in declared and f"<inline:{name}>" not in inlined:
                 made: Document = {"f": go_fields(go, package, declared)}
                 found[definition_name(package, name)] = made | ({"all": 1} if "without" in declared else {})
     for name, fields in description["without"]["fields"].items():
@@ -76,12 +77,17 @@ def _numbers(types: Document) -> Document:
     found = {}
     for package, declarations in types.items():
         for name, declared in declarations.items():
-            fields = [_json_name(field) for field in declared.get("fields", {})]
+            fields = [_numbered_name(package, field) for field in declared.get("fields", {})]
             guessed = {field: number for number, field in enumerate(filter(None, fields), 1)}
             if numbers := declared.get("numbers", guessed):
                 found[definition_name(package, name)] = numbers
     return found
 
 
-def _json_name(field: str) -> str:
-    return {"<inline:metav1.TypeMeta>": "", "<inline:metav1.ObjectMeta>": "metadata"}.get(field, field)
+def _numbered_name(package: str, field: str) -> str:
+    """The name of a field in the table of numbers; `=definition` is an embedded message."""
+    if not field.startswith("<inline:"):
+        return field
+    special = {"<inline:metav1.TypeMeta>": "", "<inline:metav1.ObjectMeta>": "metadata"}
+    embedded = field.removeprefix("<inline:").removesuffix(">")
+    return special.get(field, f"={definition_name(package, embedded)}")

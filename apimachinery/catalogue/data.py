@@ -50,7 +50,7 @@ def preview_numbers() -> dict[str, dict[str, int]]:
 
 def store_of(resource: str) -> str:
     """Returns under which name the log keeps `plural.group`: another one for some of preview releases."""
-    rows = (row for version in PREVIEWS for row in _preview(version)["resources"])
+    rows = (row for version in PREVIEWS for row in _preview(version)["resources"] if "store" in row)
     return next((row["store"] for row in rows if f"{row['r']}.{row['g']}" == resource), resource)
 
 

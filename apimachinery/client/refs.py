@@ -95,14 +95,15 @@ _GROUP = "resource.k8s.io"
 class DRARefs:
     """The resources of `resource.k8s.io` as the components of one release speak them.
 
-    In 1.25+kep3063 they are of `cdi.k8s.io`, which has neither templates nor slices.
+    In 1.25+kep3063 they are of `cdi.k8s.io`, which has neither templates nor slices. In 1.29+kep4381 slices
+    are of another kind.
     """
 
     version: str
     claims: Ref
     claim_templates: Ref
     device_classes: Ref  # `resourceclasses` up to 1.30
-    slices: Ref
+    slices: Ref  # `noderesourceslices` in 1.29+kep4381
 
 
 def dra_refs(version: Version) -> DRARefs:
@@ -112,6 +113,9 @@ def dra_refs(version: Version) -> DRARefs:
     classes = (
         ("resourceclasses", "ResourceClass") if version.minor <= 30 else ("deviceclasses", "DeviceClass")
     )
+    slices = ("resourceslices", "ResourceSlice")
+    if version.preview == "kep4381":
+        slices = ("noderesourceslices", "NodeResourceSlice")
     return DRARefs(
         version=spoken,
         claims=Ref(group, spoken, "resourceclaims", True, "ResourceClaim"),
@@ -123,7 +127,7 @@ def dra_refs(version: Version) -> DRARefs:
             "ResourceClaimTemplate",
         ),
         device_classes=Ref(group, spoken, classes[0], False, classes[1]),
-        slices=Ref(group, spoken, "resourceslices", False, "ResourceSlice"),
+        slices=Ref(group, spoken, slices[0], False, slices[1]),
     )
 
 
@@ -136,7 +140,8 @@ def scheduling_context_ref(version: Version) -> Ref:
 
 
 def parameters_refs(version: Version) -> tuple[Ref, Ref]:
-    """Returns where the structured parameters of classes and of claims are kept (1.30 only)."""
+    """Returns where the structured parameters of classes and of claims are kept (1.30; in 1.29+kep4381 those
+    of claims alone)."""
     spoken = dra_refs(version).version
     return (
         Ref(_GROUP, spoken, "resourceclassparameters", True, "ResourceClassParameters"),

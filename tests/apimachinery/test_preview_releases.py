@@ -14,8 +14,12 @@ from kubeskew.apimachinery.catalogue.data import store_of
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec
 from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apiserver.decoding.protobuf.numbers import unnumbered
 
 KEP_3063 = Version(25, "kep3063")
+KEP_4381 = Version(29, "kep4381")
+DRA = ("resource.k8s.io", "v1alpha2")
+V1ALPHA2 = "io.k8s.api.resource.v1alpha2."
 CDI = ("cdi.k8s.io", "v1alpha1")
 GATE = "DynamicResourceAllocation"
 HACK = Path(__file__).parents[2] / "hack"
@@ -25,23 +29,23 @@ CORE = "io.k8s.api.core.v1."
 
 def test_order() -> None:
     """A preview comes after the release of its minor and before the next one."""
-    assert Version(29) < Version(29, "kep4381") < Version(30)
+    assert Version(29) < KEP_4381 < Version(30)
     assert all(older < newer for older, newer in pairwise(SUPPORTED))
     assert SUPPORTED[0] == KEP_3063
 
 
-@pytest.mark.parametrize("text", ["1.25+kep3063", "v1.25.0+kep3063"])
-def test_names(text: str) -> None:
+@pytest.mark.parametrize("version", [KEP_3063, KEP_4381], ids=str)
+def test_names(version: Version) -> None:
     """A preview is written as minor and draft, and its gitVersion parses, too."""
-    version = Version.parse(text)
+    assert str(version) == f"1.{version.minor}+{version.preview}"
+    assert version.git_version == f"v1.{version.minor}.0+{version.preview}"
+    assert Version.parse(str(version)) == Version.parse(version.git_version) == version
 
-    assert (version, str(version), version.git_version) == (KEP_3063, "1.25+kep3063", "v1.25.0+kep3063")
 
-
-@pytest.mark.parametrize("text", ["1.25", "1.26+kep3063", "1.25+kep9999"])
+@pytest.mark.parametrize("text", ["1.25", "1.26+kep3063", "1.25+kep9999", "1.29+kep3063"])
 def test_unknown_previews_are_refused(text: str) -> None:
     """A version that is no release is refused with a message that names the releases to choose from."""
-    with pytest.raises(ValueError, match=r"choose one from 1\.26 to 1\.37, or 1\.25\+kep3063$"):
+    with pytest.raises(ValueError, match=r"from 1\.26 to 1\.37, or 1\.25\+kep3063 or 1\.29\+kep4381$"):
         Version.parse(text)
 
 
@@ -62,6 +66,64 @@ def test_the_design_is_on_by_default(gates: dict[str, bool], config: dict[str, b
     assert (catalogue.resource(*CDI, "resourceclaims") is not None) is served
     assert ("cdi.k8s.io" in dict(catalogue.groups())) is served
     assert catalogue.by_kind(*CDI, "ResourceClaim") is not None
+
+
+@pytest.mark.parametrize(
+    ("gates", "config", "served"),
+    [
+        ({}, {}, True),
+        ({GATE: False}, {}, False),
+        ({}, {"resource.k8s.io/v1alpha2": False}, False),
+        ({}, {"api/alpha": False}, False),
+        ({GATE: False}, {"resource.k8s.io/v1alpha2": True}, False),
+    ],
+)
+def test_semantic_parameters_are_on_by_default(
+    gates: dict[str, bool], config: dict[str, bool], served: bool
+) -> None:
+    """The kinds of classic DRA and the two new ones are served together, or none of them."""
+    catalogue = catalogue_for(KEP_4381, FeatureGates(KEP_4381, gates), config)
+    plurals = ["podschedulingcontexts", "resourceclaims", "resourceclaimtemplates", "resourceclasses"]
+    plurals += ["noderesourceslices", "resourceclaimparameters"]
+
+    assert [catalogue.resource(*DRA, plural) is not None for plural in plurals] == [served] * 6
+    assert catalogue.resource(*DRA, "resourceslices") is None
+
+
+@pytest.mark.parametrize("kind", ["ResourceClass", "ResourceHandle", "ResourceClaimParameters"])
+def test_semantic_parameters_extend_the_classic_kinds(kind: str) -> None:
+    """A classic type keeps its fields of 1.29 and has one more; nothing of 1.30's designs is there."""
+    fields = {
+        "ResourceClass": ["parameterTypes", "suitableNodes"],
+        "ResourceHandle": ["data", "driverName", "semanticData"],
+        "ResourceClaimParameters": ["generatedFrom", "metadata", "parameters", "shareable"],
+    }
+    foreign = {"structuredParameters", "structuredData", "driverRequests"}
+    found = types_of(KEP_4381)[V1ALPHA2 + kind].fields
+
+    assert set(fields[kind]) <= set(found)
+    assert not foreign & set(found)
+    assert not {"parameterTypes", "semanticData", "parameters"} & set(
+        types_of(Version(30))[V1ALPHA2 + kind].fields
+    )
+
+
+def test_guessed_numbers_stand_for_no_field_of_a_release() -> None:
+    """In protobuf, a field of a preview has no number under which a release knows another field."""
+    released = json.loads((HACK.parent / "apiserver/decoding/protobuf/numbers.json").read_text("utf-8"))
+    for path in sorted(DATA.glob("*.json")):
+        document = json.loads(path.read_text("utf-8"))
+        for name, numbers in document["numbers"].items():
+            known = {number: field for field, number in released.get(name, {}).items()}
+            gone = set(document["foreign"].get(name, ()))
+            for field, number in numbers.items():
+                assert known.get(number, field) == field or field in gone, (name, field)
+
+
+def test_every_field_of_the_preview_has_a_number() -> None:
+    """Objects of the preview's kinds can be read from protobuf without losing a field."""
+    for kind in ("NodeResourceSlice", "ResourceClaimParameters", "ResourceClass", "ResourceClaim"):
+        assert list(unnumbered(types_of(KEP_4381)[V1ALPHA2 + kind])) == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 STRATEGIES = {
     "deviceclasses": "deviceclass.strategy:DeviceClassStrategy",
     "devicetaintrules": "devicetaintrule.strategy:TaintRuleStrategy",
+    "noderesourceslices": "semantic.strategy:NodeSliceStrategy",
     "podschedulingcontexts": "classic.strategy:SchedulingContextStrategy",
     "podschedulings": "classic.strategy:SchedulingContextStrategy",
     "resourceclaimparameters": "classic.strategy:ClaimParametersStrategy",
@@ -18,6 +19,7 @@ STRATEGIES = {
 # by kind: what makes the cells of table rows
 CELLS = {
     "DeviceTaintRule": "devicetaintrule.table:device_taint_rule",
+    "NodeResourceSlice": "semantic.table:node_resource_slice",
     "PodScheduling": "classic.table:pod_scheduling_context",
     "PodSchedulingContext": "classic.table:pod_scheduling_context",
     "ResourceClaim": "resourceclaim.table:resource_claim",
