@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, listed
-from kubeskew.apimachinery.validation import names
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 

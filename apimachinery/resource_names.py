@@ -3,8 +3,8 @@
 Source: k8s.io/kubernetes/pkg/apis/core/v1/helper and pkg/scheduler/util (IsDRAExtendedResourceName), 1.36.
 """
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.memoizing import remembered
-from kubeskew.apimachinery.validation import names
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"  # and the name of a DeviceClass: its implicit resource
 REQUESTS = "requests."  # prefix of a resource in a quota

@@ -5,13 +5,13 @@ Source: k8s.io/apiserver/pkg/cel/library/format.go and k8s.io/apimachinery/pkg/u
 
 from collections.abc import Callable, Mapping
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.cel.errors import EvaluationError
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
 from kubeskew.apimachinery.cel.urls import URL
 from kubeskew.apimachinery.cel.values import NONE, Optional
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.names import NameCheck
+from kubeskew.apimachinery.names import NameCheck
 
 Check = Callable[[str], list[str]]
 

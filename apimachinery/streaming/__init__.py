@@ -1,7 +1,6 @@
-"""Streams bytes in both directions over one HTTP connection: WebSocket, SPDY/3.1, and taking over a
-connection for them.
+"""Streams bytes in both directions over one HTTP connection, after its head.
 
-All codecs work over a `Pipe`; none knows a socket.
+A codec (WebSocket here, SPDY/3.1 in the kubelet) works over a `Pipe`; none knows a socket.
 """
 
 from typing import Protocol

@@ -6,9 +6,9 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 from collections.abc import Iterator
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.apiextensions import approval, conditions, internal
 from kubeskew.apiserver.apiextensions.validating_conversion import validate_conversion
 from kubeskew.apiserver.apiextensions.validating_parts import validate_parts

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from kubeskew.apimachinery import errors
+from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.authorization import Authorizer, refusal
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response

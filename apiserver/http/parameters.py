@@ -13,9 +13,9 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.go_numbers import parse_int
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import manager_character_errors
 from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.object_meta import manager_character_errors
 from kubeskew.apiserver.unreadable import UNSAFE
 
 _META = "meta.k8s.io"

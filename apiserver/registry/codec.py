@@ -11,7 +11,6 @@ from typing import Any, cast
 from kubeskew.apimachinery import conversion, go_decode_errors
 from kubeskew.apimachinery.component import Environment
 from kubeskew.apimachinery.errors import internal
-from kubeskew.apimachinery.foreign_fields import without_foreign_fields
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
@@ -23,6 +22,7 @@ from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.foreign_fields import without_foreign_fields
 from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.structuralschema.resources import structural_of

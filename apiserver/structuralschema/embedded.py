@@ -10,10 +10,10 @@ from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
 from kubeskew.apimachinery.field import FieldError, index, invalid, required
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise, normalise_and_report
+from kubeskew.apimachinery.names import dns1035_label, path_segment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apimachinery.validation.names import dns1035_label, path_segment
-from kubeskew.apimachinery.validation.object_meta import validate_object_meta
+from kubeskew.apiserver.object_meta import validate_object_meta
 from kubeskew.apiserver.structuralschema.model import Structural
 from kubeskew.apiserver.structuralschema.paths import Key, Path, bracketed, child, key
 

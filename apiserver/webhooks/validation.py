@@ -12,9 +12,9 @@ from json import dumps
 from typing import Any
 from urllib.parse import urlsplit
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 _FORM = "; desired format: https://host[/path]"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

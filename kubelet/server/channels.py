@@ -14,8 +14,8 @@ from typing import Protocol
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.streaming import spdy
 from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
+from kubeskew.kubelet.server import spdy
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 # Newest first, as the server prefers them.

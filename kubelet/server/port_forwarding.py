@@ -7,8 +7,9 @@ import asyncio
 import struct
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.streaming import Pipe, spdy
+from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
+from kubeskew.kubelet.server import spdy
 from kubeskew.kubelet.server.channels import WebSocketChannels
 from kubeskew.kubelet.server.ports import listens, serve_connection
 from kubeskew.kubelet.server.view import NodeView

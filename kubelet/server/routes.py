@@ -9,12 +9,12 @@ from aiohttp import web
 
 from kubeskew.apimachinery.health import answer
 from kubeskew.apimachinery.streaming import Pipe
-from kubeskew.apimachinery.streaming.hijacking import hand_over
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.server import channels as wire
 from kubeskew.kubelet.server import commands, port_forwarding, ports
 from kubeskew.kubelet.server.commands import StreamOptions
+from kubeskew.kubelet.server.hijacking import hand_over
 from kubeskew.kubelet.server.logs import LogOptions, container_logs
 from kubeskew.kubelet.server.metric_families import CONTENT_TYPE
 from kubeskew.kubelet.server.metrics_cadvisor import cadvisor_metrics

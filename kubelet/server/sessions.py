@@ -6,12 +6,13 @@ from typing import Any
 
 from aiohttp import web
 
-from kubeskew.apimachinery.streaming import Pipe, spdy
-from kubeskew.apimachinery.streaming.hijacking import hand_over
+from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import PROTOCOL_ERROR, WebSocket, accept_key
 from kubeskew.kubelet.server import channels as wire
+from kubeskew.kubelet.server import spdy
 from kubeskew.kubelet.server.channels import Channels, SpdyChannels, WebSocketChannels, accept_streams
 from kubeskew.kubelet.server.commands import StreamOptions
+from kubeskew.kubelet.server.hijacking import hand_over
 from kubeskew.kubelet.server.view import ServerError
 
 Session = Callable[[Channels], Coroutine[Any, Any, None]]

@@ -5,10 +5,10 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity and k8s.io/apima
 
 from collections.abc import Iterator, Sequence
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, listed, not_supported
 from kubeskew.apimachinery.go_numbers import parse_int
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.apimachinery.validation import names
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 

@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,7 +17,6 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.selectors import selector_errors
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -18,7 +19,6 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import AdmissionFeatures
 from kubeskew.apiserver.registry.admissionregistration import match_rules as rules
 from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck

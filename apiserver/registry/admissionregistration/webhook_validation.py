@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.admissionregistration import match_rules as rules
 from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
 from kubeskew.apiserver.registry.shared.selectors import selector_errors

@@ -5,8 +5,8 @@ Source: pkg/apis/coordination/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported
-from kubeskew.apimachinery.validation import names
 
 STRATEGIES = ("OldestEmulationVersion",)
 

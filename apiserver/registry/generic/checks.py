@@ -1,11 +1,11 @@
 """Checks objects of every kind: metadata, structure, and fields whose gate is off."""
 
-from kubeskew.apimachinery import errors
+from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.go_roundtrip import zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.decoding.empty_lists import forget_empty_lists
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.registry import Registry

@@ -18,9 +18,9 @@ from kubeskew.apimachinery.errors import (
     internal,
     not_found,
 )
+from kubeskew.apimachinery.names import path_segment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.generations import TwoGenerationCache

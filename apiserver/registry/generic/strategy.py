@@ -16,12 +16,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features

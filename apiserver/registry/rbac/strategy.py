@@ -3,9 +3,9 @@
 Source: pkg/registry/rbac/*/strategy.go, 1.36.
 """
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation

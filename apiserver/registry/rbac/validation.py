@@ -5,10 +5,9 @@ Source: k8s.io/kubernetes/pkg/apis/rbac/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery import field
+from kubeskew.apimachinery import field, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.selectors import selector_errors
 
 _GROUP = "rbac.authorization.k8s.io"

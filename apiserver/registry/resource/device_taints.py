@@ -5,9 +5,9 @@ Source: pkg/apis/resource/validation/validation.go, 1.33 to 1.37.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared.repeats import repeats

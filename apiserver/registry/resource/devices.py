@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
@@ -20,7 +21,6 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
 

@@ -5,9 +5,9 @@ Source: pkg/apis/scheduling/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 _POLICIES = ("basic", "gang")
 

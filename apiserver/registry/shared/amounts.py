@@ -7,6 +7,7 @@ walks a map the names come sorted.
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
@@ -22,7 +23,6 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_extended_resource, is_native
-from kubeskew.apimachinery.validation import names
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (

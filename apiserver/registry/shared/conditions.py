@@ -6,6 +6,7 @@ Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
 import re
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,7 +18,6 @@ from kubeskew.apimachinery.field import (
     too_long,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"

@@ -6,8 +6,8 @@ Source: k8s.io/apimachinery pkg/util/validation/validation.go, 1.36.
 import re
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, required
-from kubeskew.apimachinery.validation import names
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _WILDCARD = rf"\*\.{_LABEL}(\.{_LABEL})*"

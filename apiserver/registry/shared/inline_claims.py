@@ -5,9 +5,9 @@ Source: KEP-3063 as drafted, section API.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.defaulting.context import fill
 from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
 

@@ -6,9 +6,9 @@ matchExpression of a label selector is from memory.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 DEPRECATED = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

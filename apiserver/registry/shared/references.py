@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -9,7 +10,6 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 
 def reference_errors(reference: Object, path: str) -> Iterator[FieldError]:

@@ -5,9 +5,9 @@ Source: k8s.io/apimachinery pkg/apis/meta/v1/validation and pkg/apis/core/valida
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 NO_OPERATOR = "not a valid selector operator"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import object_meta
+from kubeskew.apiserver import object_meta
 
 # What it may not have, in the order of the Go type.
 _SPELLED = {"uid": "uID"}  # upstream lowers the first letter of the Go field's name

@@ -5,13 +5,13 @@ Source: pkg/apis/storage/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     invalid,
     required,
     too_long,
 )
-from kubeskew.apimachinery.validation import names
 
 _MAX_NAME = 63
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.names import qualified_name
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.names import qualified_name
-from kubeskew.apimachinery.validation.object_meta import STANDARD_FINALIZERS
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, selected
 from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.object_meta import STANDARD_FINALIZERS
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, keep
 from kubeskew.apiserver.structuralschema.resources import structural_of
 

@@ -6,10 +6,10 @@ Source: k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go, 1.36.
 import copy
 from typing import ClassVar
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.apiregistration.apiservice.validation import (
     api_service_errors,
     status_errors,

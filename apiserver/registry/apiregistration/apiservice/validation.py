@@ -5,9 +5,9 @@ Source: k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 _STATUSES = ("False", "True", "Unknown")
 

@@ -5,9 +5,9 @@ Source: pkg/apis/apiserverinternal/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 
 
 def name_texts(name: str) -> list[str]:

@@ -6,9 +6,10 @@ That templates are checked like pods, and claims like claims, is from memory: fr
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.shared import selectors, workloads
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy

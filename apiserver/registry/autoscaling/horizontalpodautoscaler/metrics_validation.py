@@ -5,10 +5,10 @@ Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 
 from collections.abc import Callable, Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.amounts import container_name_errors
 
 References = Callable[[Object, str], Iterator[FieldError]]

@@ -5,6 +5,7 @@
 import json
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     OMITTED,
     FieldError,
@@ -18,7 +19,6 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.batch.job.indexes import IndexesError, count, intervals
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.registry.shared.repeats import repeats

@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -15,7 +16,6 @@ from kubeskew.apimachinery.field import (
     too_long,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.batch.job import policies
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE

@@ -6,6 +6,7 @@ those of 1.26 (pkg/apis/resource/validation/validation.go), whose fields say the
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,8 +18,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE, validate_owner_references
+from kubeskew.apiserver.object_meta import IMMUTABLE, validate_owner_references
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 

@@ -5,7 +5,7 @@ Source: KEP-3063 as drafted, section API; where the draft is silent, as the kind
 
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.cdi.resourceclaim.status_validation import status_errors
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation, ValidatedAsNew

@@ -7,11 +7,10 @@ pkg/apis/core/validation/validation.go (ValidateSignerName), 1.36.
 import base64
 from collections.abc import Iterator
 
-from kubeskew.apimachinery import field
+from kubeskew.apimachinery import field, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pem import blocks
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 LEGACY = "kubernetes.io/legacy-unknown"

@@ -5,7 +5,7 @@ Source: pkg/registry/certificates/clustertrustbundle/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.certificates.clustertrustbundle import (
     validation as clustertrustbundle_validation,
 )

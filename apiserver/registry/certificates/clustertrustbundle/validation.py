@@ -5,11 +5,11 @@ Source: pkg/apis/certificates/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pem import Block, blocks
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.certificates.certificatesigningrequest.validation import signer_name
 
 _MAX_BUNDLE = 1024 * 1024

@@ -3,9 +3,9 @@
 Source: pkg/registry/coordination/leasecandidate/strategy.go, 1.36.
 """
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.coordination.lease.strategy import LeaseStrategy
 from kubeskew.apiserver.registry.coordination.leasecandidate import validation as leasecandidate_validation
 from kubeskew.apiserver.registry.generic.check_order import Check

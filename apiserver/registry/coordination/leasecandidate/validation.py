@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from kubeskew.apimachinery.field import FieldError, child, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.coordination.strategies import STRATEGIES, strategy_errors
 
 _NUMBER = r"(?:0|[1-9]\d*)"

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import addresses
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

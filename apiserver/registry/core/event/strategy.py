@@ -3,9 +3,10 @@
 Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
 """
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.event import validation as event_validation
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn

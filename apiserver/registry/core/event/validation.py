@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 
 _MAX_NAME = 128
 _MAX_NOTE = 1024

@@ -5,11 +5,11 @@ Source: pkg/apis/core/validation/validation.go (ValidateLimitRange), 1.36.
 
 from collections.abc import Iterator, Mapping
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_native
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import amounts
 
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")

@@ -3,9 +3,10 @@
 Source: pkg/registry/core/namespace/strategy.go and core validation, 1.36.
 """
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, index, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, keep

@@ -4,9 +4,9 @@ ValidateNodeUpdate), 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import addresses, amounts
 from kubeskew.apiserver.registry.shared.internal_values import node_address
 from kubeskew.apiserver.registry.shared.podtemplate.tolerations import taint_errors

@@ -5,10 +5,10 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodStatusUpdate and what
 
 from collections.abc import Iterator, Sequence
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.core.pod.container_statuses import (
     container_status_errors,
     transition_errors,

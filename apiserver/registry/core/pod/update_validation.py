@@ -6,9 +6,9 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateConta
 import copy
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.core.pod.gated_validation import narrowing_errors, put_back_placement
 from kubeskew.apiserver.registry.shared.differences import spec_difference
 from kubeskew.apiserver.registry.shared.podtemplate import tolerations

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.field import FieldError, child, invalid, key, require
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_extended_resource
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import amounts
 
 _COMPUTE = ("cpu", "memory")

@@ -5,9 +5,9 @@ Source: pkg/registry/core/secret/strategy.go, 1.36.
 
 import base64
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, data_size, immutable_errors
 from kubeskew.apiserver.registry.core.secret.validation import type_errors
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn

@@ -4,10 +4,10 @@
 
 import ipaddress
 
-from kubeskew.apimachinery import errors
+from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.core.service import addresses, changes, families, traffic
 from kubeskew.apiserver.registry.core.service import validation as service_validation
 from kubeskew.apiserver.registry.core.service.allocation import KIND, Allocation

@@ -6,9 +6,9 @@ ValidateLoadBalancerStatus), 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared import addresses
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -13,7 +14,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.core.service import addresses as service_addresses
 from kubeskew.apiserver.registry.core.service import traffic

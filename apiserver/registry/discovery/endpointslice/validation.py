@@ -6,6 +6,7 @@ memory.
 
 from collections.abc import Callable, Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,8 +18,7 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE, validate_labels
+from kubeskew.apiserver.object_meta import IMMUTABLE, validate_labels
 from kubeskew.apiserver.registry.shared import addresses, domains
 
 _TYPES = ("FQDN", "IPv4", "IPv6")

@@ -6,6 +6,7 @@ Source: pkg/apis/networking/validation/validation.go, 1.36.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -15,7 +16,6 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import addresses, domains
 from kubeskew.apiserver.registry.shared.references import reference_errors
 

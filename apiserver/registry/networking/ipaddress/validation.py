@@ -5,6 +5,7 @@ Source: pkg/apis/networking/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -12,8 +13,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import addresses
 from kubeskew.apiserver.registry.shared.references import segment_errors
 

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import addresses
 
 

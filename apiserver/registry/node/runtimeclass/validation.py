@@ -5,6 +5,7 @@ Source: pkg/apis/node/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -13,8 +14,7 @@ from kubeskew.apimachinery.field import (
     invalid,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.podtemplate.tolerations import toleration_errors
 from kubeskew.apiserver.registry.shared.repeats import repeats

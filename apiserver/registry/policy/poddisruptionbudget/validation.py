@@ -5,9 +5,9 @@ Source: k8s.io/kubernetes/pkg/apis/policy/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import conditions, selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import SEMVER
 

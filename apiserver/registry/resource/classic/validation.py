@@ -6,6 +6,7 @@ Source: pkg/apis/resource/validation/validation.go, 1.26 to 1.30 (PodSchedulingC
 
 from collections.abc import Callable, Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
@@ -18,8 +19,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.classic.structured import handle_errors
 from kubeskew.apiserver.registry.shared import selectors

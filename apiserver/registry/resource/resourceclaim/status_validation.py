@@ -15,8 +15,8 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, toleration_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.network_data import network_data_errors

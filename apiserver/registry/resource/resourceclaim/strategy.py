@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.check_order import AS_NEW_AND_AS_CHANGE, UPDATE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.scheduling.policies import label_errors, policy_errors
 
 

@@ -13,8 +13,8 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.admission.plugins.priority import SYSTEM_PRIORITIES
+from kubeskew.apiserver.object_meta import IMMUTABLE
 
 _SYSTEM_PREFIX = "system-"
 

@@ -5,10 +5,10 @@ Source: pkg/apis/scheduling/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_many
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.scheduling.policies import label_errors, policy_errors
 from kubeskew.apiserver.registry.shared.references import segment_errors
 

@@ -5,6 +5,7 @@ Source: pkg/apis/core/validation/validation.go (validateAffinity, validateTopolo
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,7 +17,6 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 

@@ -6,6 +6,7 @@ section API, for claims with a template inside.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     ROOT,
     FieldError,
@@ -17,7 +18,6 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.inline_claims import claim_template_errors
 from kubeskew.apiserver.registry.shared.internal_values import pod_claim

@@ -7,6 +7,7 @@ validateInitContainers), 1.36.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -18,7 +19,6 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.podtemplate import environments, mounts, probes, restart_policies
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions

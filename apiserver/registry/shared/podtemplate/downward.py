@@ -7,10 +7,10 @@ validateContainerResourceFieldSelector) and pkg/apis/core/pods/helpers.go, 1.36.
 import re
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.amounts import ZERO
 
 ENV_FIELDS = (

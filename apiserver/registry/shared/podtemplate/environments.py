@@ -5,9 +5,9 @@ Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom), 1
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_found, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.podtemplate import downward
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions

@@ -1,7 +1,7 @@
 """Warns of host names in pod templates that no pod could have."""
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import label_text
 
 _HOST_NAMES = (

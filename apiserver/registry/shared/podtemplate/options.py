@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import PodFeatures
 
 

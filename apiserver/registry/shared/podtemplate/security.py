@@ -7,6 +7,7 @@ what they call), 1.36.
 import re
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -19,7 +20,6 @@ from kubeskew.apimachinery.field import (
     too_long,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.internal_values import seccomp_profile, security_context
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions

@@ -6,9 +6,9 @@ Source: pkg/apis/core/validation/validation.go (ValidateTolerations, validateNod
 import re
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import ErrorType, FieldError, child, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.internal_values import taint as internal_taint
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

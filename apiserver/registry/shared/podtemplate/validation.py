@@ -6,6 +6,7 @@ does not have costs nothing here, as pods are what is created most.
 
 from collections.abc import Iterator, Sequence
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,7 +18,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.podtemplate import (
     affinity,

@@ -6,10 +6,10 @@ names come sorted.
 
 from collections.abc import Iterator, Sequence
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import child, index, key
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.addresses import ip_warnings
 from kubeskew.apiserver.registry.shared.node_labels import DEPRECATED, term_warnings

@@ -8,9 +8,9 @@ validateWindowsHostProcessPod, validateOS, validateLinux, validateWindows), 1.36
 import re
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.features import PodFeatures
 
 _MAX_SPEC_KIB = 64

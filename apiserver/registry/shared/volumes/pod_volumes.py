@@ -6,6 +6,7 @@ are not what one would expect there, and so are they here.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -18,7 +19,6 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.amounts import ZERO
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions

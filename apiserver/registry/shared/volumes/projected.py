@@ -6,9 +6,9 @@ from memory.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths, selectors
 from kubeskew.apiserver.registry.shared.internal_values import cluster_trust_bundle
 from kubeskew.apiserver.registry.shared.podtemplate import downward

@@ -6,9 +6,9 @@ Source: pkg/apis/core/validation/validation.go (validateISCSIVolumeSource and it
 import re
 from collections.abc import Callable, Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, key, not_supported, required, too_long
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 
 Rule = Callable[[Object, str], Iterator[FieldError]]

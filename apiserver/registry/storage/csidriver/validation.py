@@ -14,7 +14,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 

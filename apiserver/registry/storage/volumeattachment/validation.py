@@ -5,6 +5,7 @@ Source: pkg/apis/storage/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -14,8 +15,7 @@ from kubeskew.apimachinery.field import (
     too_long,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
 from kubeskew.apiserver.registry.storage.driver_names import driver_name_errors
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, invalid, required
 from kubeskew.apimachinery.go_numbers import parse_int
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import conditions as common
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 

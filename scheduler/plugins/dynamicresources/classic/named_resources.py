@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
-from kubeskew.apimachinery.cel.named_resources import compile_selector, instance_matches
 from kubeskew.apimachinery.cel.program import Program
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation
+from kubeskew.scheduler.plugins.dynamicresources.classic.named_resource_selectors import (
+    compile_selector,
+    instance_matches,
+)
 
 
 class NamedResourcesError(Exception):

@@ -8,7 +8,7 @@ import yaml
 from recorded import DATA
 from server_in_process import Caller, close_server, open_server
 
-from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.http.request import Peer
 

@@ -5,7 +5,7 @@ import yaml
 from recorded import DATA
 from server_in_process import Caller, close_server, open_server
 
-from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery import names
 
 GATE, CONTROLLER = "DynamicResourceAllocation", "DRAControlPlaneController"
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from enum import IntEnum
 
 from kubeskew.apimachinery.streaming import Pipe, PipeReader
-from kubeskew.apimachinery.streaming.spdy_headers import HeaderError, HeaderReader, HeaderWriter
+from kubeskew.kubelet.server.spdy_headers import HeaderError, HeaderReader, HeaderWriter
 
 _VERSION = 3
 _CONTROL = 0x80000000

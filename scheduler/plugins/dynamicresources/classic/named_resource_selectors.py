@@ -1,4 +1,4 @@
-"""CEL selectors of named resources (structured parameters of 1.30): maps of attributes by type.
+"""Compiles and evaluates the CEL selectors of named resources, 1.30's: over maps of attributes by type.
 
 Source: k8s.io/dynamic-resource-allocation/structured/namedresources/cel/compile.go, 1.30.
 """

@@ -6,10 +6,10 @@ Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go and core's own fina
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
+from kubeskew.apimachinery.names import NameCheck
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.names import NameCheck
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 MAX_MANAGER_BYTES = 128
