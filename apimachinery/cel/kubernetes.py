@@ -65,7 +65,7 @@ def _semver(text: str, normalize: bool = False) -> Semver:
         raise EvaluationError(str(error)) from None
 
 
-_SEMVER_0: tuple[Overload, ...] = (
+STRICT_SEMVERS: tuple[Overload, ...] = (  # without normalization
     overload(f"semver(string) {_SEMVER}", _semver),
     overload("isSemver(string) bool", lambda text: succeeds(_semver, text)),
     overload(f"{_SEMVER}.major() int", lambda version: version.major),
@@ -76,7 +76,7 @@ _SEMVER_0: tuple[Overload, ...] = (
     overload(f"{_SEMVER}.compareTo({_SEMVER}) int", lambda a, b: a.compare(b)),
 )
 SEMVERS: tuple[Overload, ...] = (
-    *_SEMVER_0,
+    *STRICT_SEMVERS,
     overload(f"semver(string,bool) {_SEMVER}", _semver),
     overload("isSemver(string,bool) bool", lambda text, normalize: succeeds(_semver, text, normalize)),
 )

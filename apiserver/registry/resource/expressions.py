@@ -1,11 +1,13 @@
-"""Validates the expression of a device selector.
+"""Validates the expressions of selectors: of devices, and of 1.30's named resources.
 
-Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36.
+Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36, and
+pkg/apis/resource/structured/namedresources/validation (validateSelector), 1.30.
 """
 
 from collections.abc import Iterator
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.errors import CompileError
 from kubeskew.apimachinery.field import ErrorType, FieldError, forbidden, invalid
 
 _MOST_COST = 1_000_000
@@ -28,3 +30,13 @@ def device_selector_errors(
         yield FieldError(ErrorType.INTERNAL, path, detail=str(selector.error))
     else:
         yield invalid(path, expression, str(selector.error))
+
+
+def named_resources_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
+    """Yields the error of a selector of named resources, for which 1.30 has no limit of cost."""
+    from kubeskew.apimachinery.cel.named_resources import compile_selector  # as above
+
+    try:
+        compile_selector(expression, stored=stored)
+    except CompileError as error:
+        yield invalid(path, expression, str(error))

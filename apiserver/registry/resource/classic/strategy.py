@@ -3,13 +3,21 @@
 Source: pkg/registry/resource/*/strategy.go, 1.30.
 """
 
+from typing import ClassVar
+
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
-from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
+from kubeskew.apiserver.registry.generic.check_order import Check, Checks
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.classic import validation as rules
+
+# ValidateClaimUpdate and its like check the object as a new one, and most strategies have done so before.
+ONCE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+_AS_NEW: Checks = (Check.METADATA, Check.OWN_RULES)
+TWICE_AS_NEW: Checks = (*_AS_NEW, Check.METADATA_CHANGE, Check.CHANGE, *_AS_NEW)
 
 
 class ClassicStatus(StatusStrategy):
@@ -19,8 +27,10 @@ class ClassicStatus(StatusStrategy):
         return self.kept_metadata if ctx.features.devices.status_keeps_metadata else ()
 
 
-class _Mutable(ValidatedAsNew, ReturnsDeletedObject):
+class _Mutable(HandwrittenBuiltIn, ReturnsDeletedObject):
     """Checks a changed object as a new one; any change is fine."""
+
+    update_checks: ClassVar[Checks] = TWICE_AS_NEW
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return []
@@ -50,12 +60,21 @@ class ResourceClassStrategy(_Mutable):
 class ClaimParametersStrategy(_Mutable):
     """ResourceClaimParameters of 1.30."""
 
+    update_checks: ClassVar[Checks] = ONCE_AS_NEW
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(structured.claim_parameters_errors(obj))
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the errors; requests that stay may have been checked by a later release."""
+        stored = (new.get("driverRequests") or []) == (old.get("driverRequests") or [])
+        return list(structured.claim_parameters_errors(new, stored=stored))
 
 
 class ClassParametersStrategy(_Mutable):
     """ResourceClassParameters of 1.30."""
+
+    update_checks: ClassVar[Checks] = ONCE_AS_NEW
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(structured.class_parameters_errors(obj))

@@ -1,5 +1,5 @@
 """Holds the rules of structured parameters as 1.30 had them: slices with named resources, parameters of
-classes and claims. Expressions of selectors are not compiled.
+classes and claims.
 
 Source: pkg/apis/resource/validation/validation.go and structured/namedresources/validation, 1.30.
 """
@@ -11,6 +11,7 @@ from kubeskew.apimachinery.field import FieldError, child, duplicate, index, inv
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.expressions import named_resources_selector_errors
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import SEMVER
 
 _VALUES = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")
@@ -38,8 +39,8 @@ def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
             yield invalid(name, new.get(name) or "", IMMUTABLE)
 
 
-def claim_parameters_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks ResourceClaimParameters."""
+def claim_parameters_errors(obj: Object, *, stored: bool = False) -> Iterator[FieldError]:
+    """Checks ResourceClaimParameters. `stored`: selectors may use what is not yet for new expressions."""
     yield from _origin(obj.get("generatedFrom"))
     seen: set[str] = set()
     for position, request in enumerate(obj.get("driverRequests") or []):
@@ -47,13 +48,13 @@ def claim_parameters_errors(obj: Object) -> Iterator[FieldError]:
         yield from _driver(request, at, seen)
         where, requests = child(at, "requests"), request.get("requests") or []
         for place, each in enumerate(requests):
-            yield from _selecting(each, index(where, place))
+            yield from _selecting(each, index(where, place), stored=stored)
         if not requests:
             yield required(where, "empty entries with no requests are not allowed")
 
 
 def class_parameters_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks ResourceClassParameters."""
+    """Checks ResourceClassParameters. Stored filters get no leniency, as upstream."""
     yield from _origin(obj.get("generatedFrom"))
     namespace = (obj.get("generatedFrom") or {}).get("namespace")
     if namespace:
@@ -73,8 +74,6 @@ def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
     structured = handle.get("structuredData")
     if structured is None:
         return
-    if handle.get("data"):
-        yield invalid(path, None, "data and structuredData are mutually exclusive")
     at = child(path, "structuredData")
     if structured.get("nodeName"):
         yield from devices.subdomain(structured["nodeName"], child(at, "nodeName"))
@@ -84,6 +83,8 @@ def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
         named = result.get("namedResources")
         if named is not None:
             yield from devices.subdomain(named.get("name") or "", child(where, "namedResources.name"))
+    if handle.get("data"):
+        yield invalid(path, None, "data and structuredData are mutually exclusive")
 
 
 def _origin(reference: Object | None) -> Iterator[FieldError]:
@@ -101,11 +102,14 @@ def _driver(entry: Object, path: str, seen: set[str]) -> Iterator[FieldError]:
     seen.add(name)
 
 
-def _selecting(entry: Object, path: str) -> Iterator[FieldError]:
+def _selecting(entry: Object, path: str, *, stored: bool = False) -> Iterator[FieldError]:
     yield from _model(entry, path)
     named = entry.get("namedResources")
-    if named is not None and not named.get("selector"):
-        yield required(child(path, "namedResources.selector"))
+    if named is not None:
+        selector, at = named.get("selector") or "", child(path, "namedResources.selector")
+        yield from (
+            named_resources_selector_errors(selector, at, stored=stored) if selector else [required(at)]
+        )
 
 
 def _model(entry: Object, path: str) -> Iterator[FieldError]:

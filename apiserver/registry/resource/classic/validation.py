@@ -86,8 +86,7 @@ def _allocation(allocation: Object) -> Iterator[FieldError]:
     at, handles = "status.allocation.resourceHandles", allocation.get("resourceHandles") or []
     for position, handle in enumerate(handles):
         where = index(at, position)
-        if handle.get("driverName"):
-            yield from devices.driver(handle["driverName"], child(where, "driverName"))
+        yield from devices.driver(handle.get("driverName") or "", child(where, "driverName"))
         if len((handle.get("data") or "").encode()) > MAX_HANDLE_BYTES:
             yield _longer(child(where, "data"), MAX_HANDLE_BYTES)
         yield from handle_errors(handle, where)

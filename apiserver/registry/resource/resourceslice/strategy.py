@@ -7,10 +7,11 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import AS_NEW_AND_AS_CHANGE, Checks
+from kubeskew.apiserver.registry.generic.check_order import Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
+from kubeskew.apiserver.registry.resource.classic.strategy import ONCE_AS_NEW
 from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
 
@@ -30,7 +31,7 @@ class SliceStrategy(BuiltIn):
         return HandwrittenValidation.create_checks if is_classic(ctx) else self.create_checks
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        return AS_NEW_AND_AS_CHANGE if is_classic(ctx) else self.update_checks
+        return ONCE_AS_NEW if is_classic(ctx) else self.update_checks
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):

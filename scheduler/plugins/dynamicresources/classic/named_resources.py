@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
+from kubeskew.apimachinery.cel.named_resources import compile_selector, instance_matches
 from kubeskew.apimachinery.cel.program import Program
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.claims import allocation
-from kubeskew.scheduler.plugins.dynamicresources.classic.named_resource_selectors import (
-    compile_selector,
-    instance_matches,
-)
+from kubeskew.scheduler.allocator.claims import allocation, display
 
 
 class NamedResourcesError(Exception):
@@ -73,7 +70,7 @@ class StructuredClaim:
         by_driver = {entry.get("driverName", ""): entry for entry in filters}
         self._requests = [
             _driver_requests(entry, by_driver.get(entry.get("driverName", "")))
-            for entry in claim_parameters.get("driverRequests") or ()
+            for entry in _supported(claim_parameters)
         ]
 
     def suits(self, node: str, model: ResourceModel) -> bool:
@@ -142,16 +139,28 @@ class StructuredClaim:
         return [*chosen.values()]
 
 
+def _supported(claim_parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Returns the requests by driver. Raises NamedResourcesError where one has no model that is known."""
+    entries = claim_parameters.get("driverRequests") or ()
+    for position, entry in enumerate(entries):
+        for place, request in enumerate(entry.get("requests") or ()):
+            if request.get("namedResources") is None:
+                name, at = display(claim_parameters), f"driverRequests[{position}].requests[{place}]"
+                text = f"claim parameters {name}: {at}: no supported structured parameters found"
+                raise NamedResourcesError(text)
+    return entries
+
+
 def _driver_requests(entry: Mapping[str, Any], class_filter: Mapping[str, Any] | None) -> _DriverRequests:
-    requests = []
-    for request in entry.get("requests") or ():
-        model = request.get("namedResources")
-        if model is None:
-            raise NamedResourcesError("claim parameters: unsupported structured parameters model")
-        selector = _compiled(model.get("selector") or "", "request")
-        requests.append((selector, request.get("vendorParameters")))
     selected = ((class_filter or {}).get("namedResources") or {}).get("selector")
     program = _compiled(selected, "class filter") if selected else None
+    requests = [
+        (
+            _compiled(request["namedResources"].get("selector") or "", "request"),
+            request.get("vendorParameters"),
+        )
+        for request in entry.get("requests") or ()
+    ]
     return _DriverRequests(entry.get("driverName", ""), entry.get("vendorParameters"), program, requests)
 
 
@@ -159,7 +168,8 @@ def _compiled(expression: str, what: str) -> Program:
     try:
         return compile_selector(expression)
     except CompileError as error:
-        raise NamedResourcesError(f"compile {what} CEL expression: {error}") from error
+        model = "creating claim controller for named resources structured model"
+        raise NamedResourcesError(f"{model}: compile {what} CEL expression: {error}") from error
 
 
 def _evaluate(program: Program, instance: Object, what: str) -> bool:

@@ -1,15 +1,19 @@
 """Classic claims, classes and contexts as they shipped, 1.26 to 1.31: rules, defaults, rows."""
 
+import json
+
 import pytest
 import yaml
 from recorded import DATA
 from server_in_process import Caller, close_server, open_server
 
 from kubeskew.apimachinery import names
+from kubeskew.apiserver.registry.resource.classic.strategy import ClaimParametersStrategy
 
 GATE, CONTROLLER = "DynamicResourceAllocation", "DRAControlPlaneController"
 PODS = "/api/v1/namespaces/default/pods"
 VERSIONS = {26: "v1alpha1", 27: "v1alpha2", 28: "v1alpha2", 29: "v1alpha2", 30: "v1alpha2", 31: "v1alpha3"}
+SELECTORS = yaml.safe_load((DATA / "named-resources-selectors.yaml").read_text("utf-8"))
 CASES = yaml.safe_load((DATA / "classic-rules.yaml").read_text("utf-8"))
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 POD_USER = {"resource": "pods", "name": "p", "uid": "1"}
@@ -194,13 +198,81 @@ async def test_a_slice_stays_with_its_node_and_driver(group):
 async def test_handles_hold_one_kind_of_data(group):
     """A handle has opaque or structured data, and structured results name what they are of."""
     await group.create("resourceclaims", spec={"resourceClassName": "c"})
-    handle = {"data": "x", "structuredData": {"nodeName": "n", "results": [{}]}}
+    structured = {"nodeName": "n", "results": [{}]}
+    handle = {"driverName": "d.example.com", "data": "x", "structuredData": structured}
     refused = await group.write_status(
         "x", driverName="d.example.com", allocation={"resourceHandles": [handle]}
     )
 
     at = "status.allocation.resourceHandles[0]"
     assert errors(refused) == [
-        f"{at}: Invalid value: null: data and structuredData are mutually exclusive",
         f"{at}.structuredData.results[0]: Required value: exactly one structured model field must be set",
+        f"{at}: Invalid value: null: data and structuredData are mutually exclusive",
     ]
+
+
+def _parameters(plural, selector):
+    """The fields of parameters with a selector, and where it stands in them."""
+    named = {"driverName": "d.example.com", "namedResources": {"selector": selector}}
+    if plural == "resourceclassparameters":
+        return {"filters": [named]}, "filters[0].namedResources.selector"
+    requests = {"driverName": named.pop("driverName"), "requests": [named]}
+    return {"driverRequests": [requests]}, "driverRequests[0].requests[0].namedResources.selector"
+
+
+@pytest.mark.parametrize("group", [30], indirect=True)
+@pytest.mark.parametrize("plural", ["resourceclaimparameters", "resourceclassparameters"])
+async def test_selectors_of_named_resources_are_compiled(group, plural):
+    """Requests and filters with expressions of each type are taken; what does not compile to a boolean is
+    refused in upstream's words.
+    """
+    for position, selector in enumerate(SELECTORS["good"]):
+        fields, _ = _parameters(plural, selector)
+        assert (await group.create(plural, f"good-{position}", **fields)).status == 201, selector
+    for case in SELECTORS["bad"]:
+        fields, at = _parameters(plural, case["selector"])
+        shown = json.dumps(case["selector"])
+        expected = f"{at}: Invalid value: {shown}: {case['detail']}"
+        assert errors(await group.create(plural, "bad", **fields)) == [expected]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_selectors_that_stay_may_be_of_a_later_release(stored):
+    """Functions of 1.30 are for stored expressions only, which requests are as long as none changes."""
+    selector = "ip('10.0.0.1').family() == 4"
+    fields, at = _parameters("resourceclaimparameters", selector)
+    before = {"metadata": {"name": "x"}, **fields}
+    changed = {**before, "shareable": True} if stored else {**before, "driverRequests": [
+        {**fields["driverRequests"][0], "vendorParameters": {"a": 1}},
+    ]}  # fmt: skip
+    found = ClaimParametersStrategy().validate_as_new(changed, before, None)
+
+    assert [error.path for error in found] == ([] if stored else [at])
+
+
+@pytest.mark.parametrize("group", [30], indirect=True)
+async def test_how_often_a_changed_object_is_checked(group):
+    """Classes are checked as new objects twice, parameters once, as upstream's strategies call the checks."""
+    selector, driver = {"namedResources": {"selector": "true"}}, "d.example.com"
+    await group.create("resourceclasses", driverName=driver)
+    await group.create("resourceclassparameters", filters=[{"driverName": driver, **selector}])
+    bad_class = await group.call.patch(group.path("resourceclasses/x"), {"driverName": "_"})
+    bad_filter = [{"driverName": driver, "namedResources": {"selector": "1"}}]
+    bad_parameters = await group.call.patch(group.path("resourceclassparameters/x"), {"filters": bad_filter})
+
+    assert errors(bad_class) == 2 * ['driverName: Invalid value: "_": <subdomain>']
+    text = 'filters[0].namedResources.selector: Invalid value: "1": must evaluate to bool'
+    assert errors(bad_parameters) == [text]
+
+
+@pytest.mark.parametrize("group", [27, 30], indirect=True)
+async def test_a_handle_names_its_driver(group):
+    """An allocation is refused where one of its handles names none."""
+    await group.create("resourceclaims", spec={"resourceClassName": "c"})
+    handles = [{"data": "x"}]
+    refused = await group.write_status(
+        "x", driverName="d.example.com", allocation={"resourceHandles": handles}
+    )
+
+    at = "status.allocation.resourceHandles[0].driverName"
+    assert errors(refused) == [f"{at}: Required value", f'{at}: Invalid value: "": <subdomain>']

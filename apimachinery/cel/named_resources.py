@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment, Library, environment
-from kubeskew.apimachinery.cel.kubernetes import SEMVERS
+from kubeskew.apimachinery.cel.kubernetes import STRICT_SEMVERS
 from kubeskew.apimachinery.cel.program import Program, compile_expression
 from kubeskew.apimachinery.cel.semver import Semver
 from kubeskew.apimachinery.quantity import Quantity
@@ -33,7 +33,7 @@ def attribute_environment(*, stored: bool) -> Environment:
     variables = {
         f"attributes.{name}": types.map_of(types.STRING, attribute) for name, attribute in _TYPES.items()
     }
-    return environment(_MINOR, stored=stored).extended(variables, libraries=(Library(0, SEMVERS),))
+    return environment(_MINOR, stored=stored).extended(variables, libraries=(Library(0, STRICT_SEMVERS),))
 
 
 def compile_selector(expression: str, *, stored: bool = True) -> Program:
