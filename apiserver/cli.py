@@ -240,11 +240,12 @@ async def _main(options: ServerOptions, environment: Environment) -> None:
     from kubeskew.apiserver.http.self_signed import CertificateFilesError
     from kubeskew.apiserver.server import serve
     from kubeskew.apiserver.storage.failures import StorageError
+    from kubeskew.apiserver.storage.opening import SQLStorage
 
     stop = asyncio.Event()
     end_on_signals()  # another process may hold the storage for long, and there is nothing to lose yet
     try:
-        await serve(options, environment, stop, lambda: stop_on_signals(stop))
+        await serve(options, environment, stop, SQLStorage(), lambda: stop_on_signals(stop))
     except (
         StorageError,
         CertificateFilesError,

@@ -42,6 +42,7 @@ from kubeskew.apiserver.routes.paths import Paths
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.storage.opening import Storage
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.wakeups import Wakeups
 from kubeskew.apiserver.webhooks.client import WebhookClient
@@ -295,13 +296,13 @@ async def serve(
     options: ServerOptions,
     environment: Environment,
     stop: asyncio.Event,
+    storage: Storage,
     opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Open the storage, call `opened`, serve until `stop` is set, and shut down in order."""
-    from kubeskew.apiserver.storage.sql_log import SQLLog
     from kubeskew.apiserver.storage.store import CachedStore
 
-    event_log = await SQLLog.open(options.storage_url, environment.clock)
+    event_log = await storage.log(options.storage_url, environment.clock)
     async with await CachedStore.open(event_log, environment.clock) as store:
         opened()
         with serving_pair(options, environment.clock.now()) as options:

@@ -1,12 +1,12 @@
 """Reads the log of a cluster that may be running: no lock, no migration, no write."""
 
-import heapq
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage import high_water
-from kubeskew.apiserver.storage.records import ComponentEvent, Entry, Event, Key
+from kubeskew.apiserver.storage.moments import Moment, merged
+from kubeskew.apiserver.storage.records import Entry, Event, Key
 from kubeskew.apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
 from kubeskew.apiserver.storage.sqlite import Database
 from kubeskew.apiserver.storage.statements import component_event_of, entry_of, event_of
@@ -14,8 +14,6 @@ from kubeskew.apiserver.storage.verifying import Replay, verify
 
 CHUNK_EVENTS = 500
 FOLLOW_SECONDS = 0.1
-
-Moment = Event | ComponentEvent
 
 
 class LogReader:
@@ -131,12 +129,3 @@ class _Seen:
     def __init__(self, revision: int) -> None:
         self.revision = revision
         self.seq = 0
-
-
-def merged(events: Iterable[Event], components: Iterable[ComponentEvent]) -> Iterable[Moment]:
-    """Returns both in one order: a component's event comes right after the revision it names."""
-    return heapq.merge(events, components, key=_place)
-
-
-def _place(moment: Moment) -> tuple[int, bool]:
-    return moment.revision, isinstance(moment, ComponentEvent)

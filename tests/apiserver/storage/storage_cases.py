@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memory_log import MemoryLog
-
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.memory_log import MemoryLog
 from kubeskew.apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.storage.sql_log import SQLLog
 

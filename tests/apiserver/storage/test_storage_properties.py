@@ -5,12 +5,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_log import MemoryLog
 from randomness import examples
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
 from kubeskew.apiserver.storage.event_window import Window
 from kubeskew.apiserver.storage.failures import CompactedError, RevisionMismatchError
+from kubeskew.apiserver.storage.memory_log import MemoryLog
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key
 from kubeskew.apiserver.storage.replay import digest, encoded, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
@@ -114,7 +114,7 @@ class Run:
 async def every_event_left(log: Any) -> list[Event]:
     """All that compaction left, also what is older than the horizon."""
     if isinstance(log, MemoryLog):
-        return log._events
+        return log._records.events
     from kubeskew.apiserver.storage.sql_log import NO_LIMIT, events_after
 
     return list(

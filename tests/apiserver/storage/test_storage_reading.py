@@ -7,13 +7,16 @@ from storage_cases import CLOCK, START, create, delete, pod, update, url_in
 
 from kubeskew.apiserver.storage import reading
 from kubeskew.apiserver.storage.failures import CompactedError, StorageError
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.moments import Moment
+from kubeskew.apiserver.storage.opening import MemoryStorage, SQLStorage
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.records import ComponentEvent, Key
 from kubeskew.apiserver.storage.replay import digest, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
 
 
-async def write_some(log: SQLLog) -> None:
+async def write_some(log: Log) -> None:
     """Revisions 2 to 6, with component events before 2 and after 3."""
     await log.record(ComponentEvent(0, "apiserver", "started", "1.35", "", START))
     event = await log.append(create(pod()))
@@ -25,7 +28,7 @@ async def write_some(log: SQLLog) -> None:
     await log.append(create(pod("b")))
 
 
-def told(moments: list[reading.Moment]) -> list[str]:
+def told(moments: list[Moment]) -> list[str]:
     return [
         f"{moment.component} {moment.what}" if isinstance(moment, ComponentEvent) else str(moment.revision)
         for moment in moments
@@ -111,3 +114,21 @@ async def test_there_must_be_something_to_read(tmp_path):
     with pytest.raises(StorageError):
         await LogReader.open(url_in(tmp_path))
     assert not (tmp_path / "events.db").exists()
+
+
+async def test_records_in_memory_tell_the_same_story(tmp_path):
+    """A reader of records in memory yields what a reader of the database yields, from any revision on."""
+    storage = MemoryStorage()
+    told_by: list[list[str]] = []
+    in_memory, in_sql = await storage.log("memory", CLOCK), await SQLLog.open(url_in(tmp_path), CLOCK)
+    for log, reader in (
+        (in_memory, await storage.reader("memory")),
+        (in_sql, await SQLStorage().reader(url_in(tmp_path))),
+    ):
+        await write_some(log)
+        stories = [reader.events(since, of) for since in (0, 2, 3, 6) for of in (None, "pods")]
+        told_by.append([entry for story in stories for entry in told([moment async for moment in story])])
+        assert await reader.revision() == 6
+        await reader.close()
+        await log.close()
+    assert told_by[0] == told_by[1] != []

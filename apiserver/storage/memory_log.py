@@ -1,0 +1,160 @@
+"""Keeps the log in plain Python: no file, no thread, no SQL.
+
+For runs in virtual time, which cannot see foreign threads, and as the model that the SQL log is tested
+against. Every append is a transaction of its own.
+"""
+
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from kubeskew.apiserver.storage.compare_and_swap import State, check, decide
+from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
+from kubeskew.apiserver.storage.moments import Moment, merged
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event, Key, Verb
+from kubeskew.apiserver.storage.replay import fold
+
+
+class MemoryRecords:
+    """Holds what outlives the servers of one log: events, the states they leave, and the time line."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.states: dict[Key, State] = {}
+        self.timeline: list[ComponentEvent] = []
+        self.newest = EMPTY_REVISION
+        self.compacted = 0
+
+    def append(self, change: Change) -> Event:
+        """Writes one event. Raises RevisionMismatchError."""
+        self.states.setdefault(change.key, State(None, 0))
+        outcome = decide([change], self.states, self.newest).outcomes[0]
+        if not isinstance(outcome, Event):
+            raise outcome
+        self.newest = outcome.revision
+        self.events.append(outcome)
+        return outcome
+
+    def record(self, event: ComponentEvent) -> None:
+        """Puts a component's event on the time line (its `revision` is filled in)."""
+        self.timeline.append(replace(event, revision=self.newest))
+
+    def newer(self, revision: int) -> Sequence[Event]:
+        """Returns the events that are newer than `revision`."""
+        return self.events[bisect_right(self.events, revision, key=lambda event: event.revision) :]
+
+
+class MemoryLog:
+    """`interfaces.Log` over records in memory, which several servers may share."""
+
+    healthy = True
+
+    def __init__(self, records: MemoryRecords | None = None, *, shared: bool = False) -> None:
+        """`shared` says whether others write the same records."""
+        self.shared = shared
+        self._records = records if records is not None else MemoryRecords()
+        self._closed = False
+        self._listener: Callable[[Sequence[Event]], None] = _nobody
+
+    def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
+        self._listener = listener
+
+    async def append(self, change: Change) -> Event:
+        check(change)
+        if self._closed:
+            raise StorageError("the store is closed")
+        event = self._records.append(change)
+        self._listener([event])
+        return event
+
+    async def revision(self) -> int:
+        return self._records.newest
+
+    async def after(
+        self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
+    ) -> Sequence[Event]:
+        self._check(revision)
+        found = (
+            event
+            for event in self._records.newer(revision)
+            if (until is None or event.revision <= until) and resource in (None, event.key.resource)
+        )
+        return [*islice(found, limit)]
+
+    def _check(self, revision: int) -> None:
+        if revision < self._records.compacted:
+            raise CompactedError(revision, self._records.compacted)
+
+    async def compacted(self) -> int:
+        return self._records.compacted
+
+    async def entries(self) -> tuple[int, Sequence[Entry]]:
+        states = self._records.states.values()
+        return self._records.newest, [state.current for state in states if state.current]
+
+    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+        self._check(revision)
+        if revision > self._records.newest:
+            raise FutureRevisionError(revision, self._records.newest)
+        then = fold(event for event in self._records.events if event.revision <= revision)
+        found = [
+            entry
+            for key, entry in then.items()
+            if key.resource == resource and namespace in (None, key.namespace)
+        ]
+        return sorted(found, key=lambda entry: entry.key.path)
+
+    async def compact(self, revision: int) -> None:
+        records = self._records
+        if revision > records.newest:
+            raise FutureRevisionError(revision, records.newest)
+        if revision <= records.compacted:
+            return
+        ended = {event.previous for event in records.events if event.revision <= revision}
+        records.events = [
+            event
+            for event in records.events
+            if event.revision not in ended
+            and not (
+                event.verb is Verb.DELETE and event.revision <= revision and event.revision < records.newest
+            )
+        ]
+        records.compacted = revision
+
+    async def record(self, event: ComponentEvent) -> None:
+        self._records.record(event)
+
+    async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
+        return [event for event in self._records.timeline if event.revision >= since]
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+class MemoryReader:
+    """Reads records in memory, as `reading.LogReader` reads a database."""
+
+    def __init__(self, records: MemoryRecords) -> None:
+        self._records = records
+
+    async def revision(self) -> int:
+        return self._records.newest
+
+    async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
+        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
+        time. Raises CompactedError as a log does."""
+        records = self._records
+        if 0 < since < records.compacted:
+            raise CompactedError(since, records.compacted)
+        found = [event for event in records.newer(since) if resource in (None, event.key.resource)]
+        components = [event for event in records.timeline if event.revision >= since]
+        for moment in merged(found, components):
+            yield moment
+
+    async def close(self) -> None:
+        """Does nothing: memory is free."""
+
+
+def _nobody(events: Sequence[Event]) -> None:
+    """The listener before there is one."""

@@ -1,0 +1,68 @@
+"""Opens the log at a URL, to write it or to read it from outside: in SQL, or in memory."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryReader, MemoryRecords
+from kubeskew.apiserver.storage.moments import Moment
+
+
+class Reader(Protocol):
+    """Reads a log that servers may be writing."""
+
+    async def revision(self) -> int:
+        """Returns the newest revision."""
+        ...
+
+    def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
+        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
+        time. Raises CompactedError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Storage(Protocol):
+    """Keeps the logs, by URL."""
+
+    async def log(self, url: str, clock: Clock) -> Log:
+        """Returns the log at a URL, made if there is none. Raises StorageError."""
+        ...
+
+    async def reader(self, url: str) -> Reader:
+        """Opens a log for reading only. Raises StorageError, also if there is none."""
+        ...
+
+
+class SQLStorage:
+    """Keeps each log in the database of its URL."""
+
+    async def log(self, url: str, clock: Clock) -> Log:
+        from kubeskew.apiserver.storage.sql_log import SQLLog
+
+        return await SQLLog.open(url, clock)
+
+    async def reader(self, url: str) -> Reader:
+        from kubeskew.apiserver.storage.reading import LogReader
+
+        return await LogReader.open(url)
+
+
+class MemoryStorage:
+    """Keeps logs in memory, whoever opens them. `shared` says whether several servers write one log."""
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self.shared = shared
+        self._records: dict[str, MemoryRecords] = {}
+
+    def records(self, url: str) -> MemoryRecords:
+        """Returns the records of the log at a URL."""
+        return self._records.setdefault(url, MemoryRecords())
+
+    async def log(self, url: str, clock: Clock) -> Log:
+        return MemoryLog(self.records(url), shared=self.shared)
+
+    async def reader(self, url: str) -> Reader:
+        return MemoryReader(self.records(url))
