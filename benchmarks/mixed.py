@@ -22,6 +22,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.config import ClusterSpec, NodeSpec
+from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.processes import ExecutedProcesses
 from kubeskew.cluster.state import State, StateDir
 
@@ -93,7 +94,7 @@ def _by_kind(values: Mapping[str, float]) -> dict[str, float]:
 async def _cluster(nodes: int) -> AsyncIterator[tuple[State, Server, Row]]:
     with tempfile.TemporaryDirectory(prefix="kubeskew-bench-") as name:
         directory = StateDir(Path(name) / "state")
-        cluster = Cluster(directory, SystemClock(), lambda _: None, ExecutedProcesses())
+        cluster = Cluster(directory, Platform(SystemClock(), ExecutedProcesses()), lambda _: None)
         started = time.perf_counter()
         try:
             await cluster.up(_spec(nodes))

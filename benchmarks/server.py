@@ -17,6 +17,7 @@ from benchmarks.connection import Connection
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cluster import creation, launching
 from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.credentials import write_credentials
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.ports import HeldPorts
 from kubeskew.cluster.state import StateDir
@@ -62,7 +63,7 @@ async def running_processes(
         directory = StateDir(Path(name) / "state")
         with directory.locked(), HeldPorts(random.SystemRandom()) as held:
             spec = ClusterSpec(nodes=(), gates=gates or {})
-            state = creation.create(directory, spec, held, SystemClock().now())
+            state = creation.create(directory, spec, held, SystemClock().now(), write_credentials)
         token = directory.token.read_text().strip()
         ports = {name: state.processes[name].port for name in extra_arguments}
         running: dict[str, subprocess.Popen[bytes]] = {}

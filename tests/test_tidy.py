@@ -31,8 +31,8 @@ DRAWN_OUTSIDE = {
     "apimachinery/streaming/websocket.py": {
         "os.urandom"
     },  # masks of frames are to be unpredictable (RFC 6455)
-    "kubeskew/cluster/cluster.py": {"random.SystemRandom"},  # free ports; no component draws them
     "kubeskew/cluster/pki.py": {"secrets.token_urlsafe"},  # credentials
+    "kubeskew/cluster/ports.py": {"random.SystemRandom"},  # free ports; no component draws them
 }
 
 MODULES = sorted(

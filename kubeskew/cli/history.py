@@ -1,21 +1,10 @@
-"""The log for people: each event as a flat row, oldest first."""
+"""Reads the log of a cluster for people."""
 
 from collections.abc import AsyncGenerator
-from datetime import datetime
-from typing import Any
 
-import orjson
-
-from kubeskew.apimachinery.clock import Clock, micro_timestamp
-from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.storage.failures import DamageError
-from kubeskew.apiserver.storage.reading import LogReader, Moment
-from kubeskew.apiserver.storage.records import ComponentEvent, Event
-from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
-
-Row = dict[str, Any]
-
-_NODE_USER = "system:node:"
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.conformance.evidence.reading import Row, rows
 
 
 async def events_since(
@@ -24,80 +13,5 @@ async def events_since(
     """Yields who wrote what at which version, after a revision; with a clock to `follow`, it does not end."""
     async with await LogReader.open(url) as reader:
         moments = reader.events(since, resource) if follow is None else reader.follow(follow, since, resource)
-        async for moment in moments:
-            yield _component_row(moment) if isinstance(moment, ComponentEvent) else _row(moment)
-
-
-async def evidence(url: str) -> list[Logged]:
-    """Returns the whole log with its objects, as scenarios judge it. Raises DamageError if one is damaged."""
-    async with await LogReader.open(url) as reader:
-        return [_logged(moment) async for moment in reader.events()]
-
-
-def _logged(moment: Moment) -> Logged:
-    if isinstance(moment, ComponentEvent):
-        return ComponentChange(
-            *(moment.revision, _time(moment.time), moment.component),
-            *(moment.what, moment.version, moment.gates, moment.detail),
-        )
-    key = moment.key
-    return Write(
-        *(moment.revision, _time(moment.time), moment.verb.value),
-        *(key.resource, key.namespace, key.name, _writer(moment)),
-        *(_value(moment), moment.author.server_version),
-    )
-
-
-def _value(event: Event) -> Object:
-    """Returns the object that an event wrote. Raises DamageError if its bytes hold none."""
-    try:
-        value: object = orjson.loads(event.value)
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        key = event.key
-        place = "/".join(part for part in (key.namespace, key.name) if part)
-        raise DamageError(f"the log's event {event.revision}, of {key.resource} {place}, cannot be read")
-    return value
-
-
-def _writer(event: Event) -> str:
-    """Returns component and version; of a kubelet, for which node it wrote: `kubelet/node-1 1.35`."""
-    author = event.author
-    node = author.user.removeprefix(_NODE_USER) if author.user.startswith(_NODE_USER) else ""
-    component = f"kubelet/{node}" if node and author.component == "kubelet" else author.component
-    return f"{component} {author.component_version}".rstrip()
-
-
-def _row(event: Event) -> Row:
-    key, author = event.key, event.author
-    place = f"{key.namespace}/" if key.namespace else ""
-    return {
-        "revision": event.revision,
-        "time": _time(event.time),
-        "verb": event.verb.value,
-        "object": f"{key.resource} {place}{key.name}",
-        "by": _writer(event),
-        "user": author.user,
-        "server": author.server_version,
-        "request": author.request_id,
-    }
-
-
-def _component_row(event: ComponentEvent) -> Row:
-    gates = f" {event.gates}" if event.gates else ""
-    detail = f": {event.detail}" if event.detail else ""
-    return {
-        "revision": event.revision,
-        "time": _time(event.time),
-        "verb": event.what,
-        "object": f"component {event.component}",
-        "by": f"{event.component} {event.version}{gates}{detail}",
-        "user": "",
-        "server": "",
-        "request": "",
-    }
-
-
-def _time(moment: datetime) -> str:
-    return micro_timestamp(moment)
+        async for row in rows(moments):
+            yield row

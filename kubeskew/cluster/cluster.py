@@ -6,13 +6,11 @@ writes the record before and after each process it starts, so that a crash leave
 
 import asyncio
 import os
-import random
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import creation, driver_accounts, drivers, launching, runtime_dir, skew
 from kubeskew.cluster.config import ClusterSpec
@@ -29,34 +27,23 @@ from kubeskew.cluster.planning import (
     select,
     versioned,
 )
-from kubeskew.cluster.ports import HeldPorts, is_free
-from kubeskew.cluster.probes import HTTPTransport, Probes, Transport
-from kubeskew.cluster.processes import STOP_SECONDS, Processes
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.processes import STOP_SECONDS
 from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.cluster.timeline import announce
 
 
 class Cluster:
-    """The cluster of one state directory. `progress` is told what happens, one short line at a time.
+    """The cluster of one state directory. `progress` is told what happens, one short line at a time."""
 
-    Its components are run by `processes` and asked over what `connect` gives.
-    """
-
-    def __init__(
-        self,
-        directory: StateDir,
-        clock: Clock,
-        progress: Callable[[str], None],
-        processes: Processes,
-        connect: Callable[[StateDir], Transport] = HTTPTransport,
-    ) -> None:
+    def __init__(self, directory: StateDir, platform: Platform, progress: Callable[[str], None]) -> None:
         self.directory = directory
-        self._clock = clock
         self.progress = progress
-        self.processes = processes
-        self._connect = connect
-        self._ports = HeldPorts(random.SystemRandom())
+        self.processes = platform.processes
+        self._platform = platform
+        self._ports = platform.ports()
 
     # -- start and end -------------------------------------------------------------------------------------
 
@@ -71,8 +58,11 @@ class Cluster:
                 self.progress("picking up the cluster that is there")
                 self._revive_nodes(state)
             else:
-                state = creation.create(self.directory, spec, self._ports, self._clock.now())
-            runtime_dir.ensure(state)
+                state = creation.create(
+                    *(self.directory, spec, self._ports, self._platform.clock.now()),
+                    self._platform.credentials,
+                )
+            runtime_dir.ensure(state, self._platform.new_runtime_dir)
             self.directory.save(state)
             stopped = [p for p in state.processes.values() if not self.runs(p)]
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
@@ -114,7 +104,7 @@ class Cluster:
 
     def probes(self) -> Probes:
         """Returns what asks the cluster's processes; a context."""
-        return Probes(self._connect(self.directory), self.processes)
+        return Probes(self._platform.connect(self.directory), self.processes)
 
     def runs(self, process: Process) -> bool:
         return self.processes.alive(process.pid, process.birth)
@@ -285,7 +275,7 @@ class Cluster:
     async def _start(self, state: State, *starting: Process) -> None:
         """Starts processes side by side; each is recorded, whatever becomes of the others."""
         for process in starting:
-            if process.port and not is_free(process.port):
+            if process.port and not self._ports.is_free(process.port):
                 self._find_port(state, process)
         tasks = [asyncio.ensure_future(self._start_one(state, process)) for process in starting]
         try:
@@ -336,6 +326,7 @@ class Cluster:
         }
         try:
             async with self.probes() as probes:
-                await announce(probes, state, self.directory.storage_url, self._clock, event)
+                platform, url = self._platform, self.directory.storage_url
+                await announce(probes, state, url, platform.clock, event, platform.storage)
         except ClusterError as error:  # what was done is done
             self.progress(f"{name}: {what}, but {error}")

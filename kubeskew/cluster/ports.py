@@ -8,21 +8,40 @@ SO_REUSEADDR, as asyncio's do, bind the port all the same.
 import random
 import socket
 from collections.abc import Iterable
-from typing import Self
+from typing import Protocol, Self
 
 # Below the usual range for outgoing connections, so that a port stays free while its server restarts.
 PORTS = range(16443, 32000)
 
 
-class HeldPorts:
-    """Ports that nobody else chooses as long as this context lasts. `chooser` picks among those in PORTS."""
+class Ports(Protocol):
+    """Ports that nobody else chooses as long as this context lasts."""
 
-    def __init__(self, chooser: random.Random) -> None:
-        self._chooser = chooser
+    def choose(self, taken: Iterable[int]) -> int:
+        """Returns a port that nobody listens on or holds, and that is not in `taken`; it is held now."""
+        ...
+
+    def keep(self, port: int) -> None:
+        """Hold a port whose server has just stopped and will be back."""
+        ...
+
+    def is_free(self, port: int) -> bool:
+        """Returns whether a server could listen on the loopback port."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class HeldPorts:
+    """Holds ports of this machine by sockets. `chooser` picks among those in PORTS."""
+
+    def __init__(self, chooser: random.Random | None = None) -> None:
+        self._chooser = random.SystemRandom() if chooser is None else chooser
         self._sockets: list[socket.socket] = []
 
     def choose(self, taken: Iterable[int]) -> int:
-        """A port that nobody listens on or holds, and that is not in `taken`; it is held now."""
         used = set(taken)
         while True:
             port = self._chooser.choice(PORTS)
@@ -30,8 +49,14 @@ class HeldPorts:
                 return port
 
     def keep(self, port: int) -> None:
-        """Hold a port whose server has just stopped and will be back."""
         self._held(port, reuse=True)
+
+    def is_free(self, port: int) -> bool:
+        probe = _bound(port, reuse=True)
+        if probe is None:
+            return False
+        probe.close()
+        return True
 
     def __enter__(self) -> Self:
         return self
@@ -49,15 +74,6 @@ class HeldPorts:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
         self._sockets.append(found)
         return True
-
-
-def is_free(port: int) -> bool:
-    """Returns whether a server could listen on the loopback port."""
-    probe = _bound(port, reuse=True)
-    if probe is None:
-        return False
-    probe.close()
-    return True
 
 
 def _bound(port: int, *, reuse: bool) -> socket.socket | None:

@@ -6,6 +6,7 @@ Its name is in the record. `up` makes it, and again if the machine lost it; `dow
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from kubeskew.cluster.state import State
@@ -13,11 +14,17 @@ from kubeskew.cluster.state import State
 _PREFIX = "ks-"
 
 
-def ensure(state: State) -> None:
-    """Have the directory, for this user alone. The caller saves the record."""
+def ensure(state: State, make: Callable[[], str]) -> None:
+    """Have the directory, for this user alone; `make` makes one if there is none. The caller saves the
+    record."""
     if state.runtime_dir and _take(Path(state.runtime_dir)):
         return
-    state.runtime_dir = tempfile.mkdtemp(prefix=_PREFIX, dir=_base())
+    state.runtime_dir = make()
+
+
+def new() -> str:
+    """Makes a directory with a short path, and returns the path."""
+    return tempfile.mkdtemp(prefix=_PREFIX, dir=_base())
 
 
 def remove(state: State) -> None:

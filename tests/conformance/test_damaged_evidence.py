@@ -8,11 +8,19 @@ from cell_in_memory import Control, run
 
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.storage.failures import DamageError
+from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.cli.history import evidence
+from kubeskew.conformance.evidence import reading
+from kubeskew.conformance.evidence.log import Logged
 
 CLOCK = SystemClock()
+
+
+async def evidence(url: str) -> list[Logged]:
+    """The evidence in the log at `url`."""
+    async with await LogReader.open(url) as reader:
+        return await reading.evidence(reader.events())
 
 
 @pytest.mark.parametrize("value", ["x", "[]"])

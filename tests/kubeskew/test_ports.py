@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from kubeskew.cluster.ports import PORTS, HeldPorts, is_free
+from kubeskew.cluster.ports import PORTS, HeldPorts
 
 
 def alike(seed: str) -> HeldPorts:
@@ -45,11 +45,11 @@ async def test_the_server_it_was_meant_for_listens_on_a_held_port():
     """Holding keeps out who chooses, not who was told the port."""
     with alike("held_port") as ports:
         port = ports.choose(())
-        assert is_free(port)
+        assert ports.is_free(port)
         server = await listening(port)
     async with server:
         await greeted(port)
-        assert not is_free(port)
+        assert not ports.is_free(port)
 
 
 async def test_a_port_is_kept_while_its_server_restarts():
@@ -62,4 +62,4 @@ async def test_a_port_is_kept_while_its_server_restarts():
         ports.keep(port)
         assert others.choose(()) != port
         async with await listening(port):
-            assert not is_free(port)
+            assert not ports.is_free(port)

@@ -19,19 +19,19 @@ def state():
 
 def test_it_is_short_private_and_stays(state):
     """One is made for this user alone, and kept as long as it is there."""
-    runtime_dir.ensure(state)
+    runtime_dir.ensure(state, runtime_dir.new)
     first = Path(state.runtime_dir)
     assert (first.stat().st_mode & 0o777, len(str(first)) < 30) == (0o700, True)
-    runtime_dir.ensure(state)
+    runtime_dir.ensure(state, runtime_dir.new)
     assert Path(state.runtime_dir) == first
 
 
 def test_one_that_the_machine_lost_comes_back(state):
     """A reboot empties such places; the record's path stays true."""
-    runtime_dir.ensure(state)
+    runtime_dir.ensure(state, runtime_dir.new)
     first = Path(state.runtime_dir)
     shutil.rmtree(first)
-    runtime_dir.ensure(state)
+    runtime_dir.ensure(state, runtime_dir.new)
     assert Path(state.runtime_dir) == first
     assert first.is_dir()
 
@@ -40,13 +40,13 @@ def test_one_that_is_not_ours_is_left_alone(state, tmp_path):
     """A runtime directory that another has replaced is not used."""
     (tmp_path / "link").symlink_to(tmp_path)
     state.runtime_dir = str(tmp_path / "link")
-    runtime_dir.ensure(state)
+    runtime_dir.ensure(state, runtime_dir.new)
     assert state.runtime_dir != str(tmp_path / "link")
 
 
 def test_removing_takes_all_of_it(state):
     """Nothing is left, neither on disk nor in the record."""
-    runtime_dir.ensure(state)
+    runtime_dir.ensure(state, runtime_dir.new)
     found = Path(state.runtime_dir)
     (found / "node-1").mkdir()
     runtime_dir.remove(state)

@@ -81,8 +81,9 @@ def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, 
     """
     with component_processes(*kinds) as processes:
         from kubeskew.cluster.cluster import Cluster
+        from kubeskew.cluster.platform import Platform
 
-        return run_async(work(Cluster(directory, SystemClock(), show_progress, processes)))
+        return run_async(work(Cluster(directory, Platform(SystemClock(), processes), show_progress)))
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

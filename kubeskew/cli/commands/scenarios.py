@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -13,15 +14,16 @@ import click
 
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
-from kubeskew.cli.control import KubeconfigControl, LocalControl
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance import outcomes, running
 from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.controls import KubeconfigControl, LocalControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import failing_sets
 from kubeskew.conformance.matrix import Selection
@@ -283,7 +285,8 @@ def _run(
     def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
         if kubeconfig:
             return KubeconfigControl(kubeconfig)
-        return LocalControl(clock, progress, processes, keep=asked.keep)
+        directory = Path(tempfile.mkdtemp(prefix="kubeskew-"))  # short, for the paths of sockets are limited
+        return LocalControl(directory, Platform(clock, processes), progress, keep=asked.keep)
 
     left = [cell for cell in cells if cell.name not in known]
     work = running.run_cells(left, control_for, clock, show_progress, asked.jobs, done)

@@ -1,42 +1,40 @@
 """The clusters that scenarios run on: one of our own, or whatever a kubeconfig points to."""
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
-from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
-from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.cli.history import events_since, evidence
-from kubeskew.cli.node_records import node_records
+from kubeskew.apiserver.storage.opening import Reader
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.faults import ClusterFaults
-from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.state import Process, StateDir
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
+from kubeskew.conformance.evidence.reading import evidence, rows
 
 
 class LocalControl:
-    """A cluster of our own in a state directory that is made for it and removed with it, unless `keep`."""
+    """A cluster of our own in a state directory that is removed with it, unless `keep`."""
 
     def __init__(
-        self, clock: Clock, progress: Callable[[str], None], processes: Processes, *, keep: bool = False
+        self, directory: Path, platform: Platform, progress: Callable[[str], None], *, keep: bool = False
     ) -> None:
-        # short, because sockets below it have paths of at most 108 bytes
-        self._directory = StateDir(Path(tempfile.mkdtemp(prefix="kubeskew-")))
-        self._cluster = Cluster(self._directory, clock, progress, processes)
+        self._directory = StateDir(directory)
+        self._platform = platform
+        self._cluster = Cluster(self._directory, platform, progress)
         self._faults = ClusterFaults(self._cluster)
         self._keep = keep
-        self._reader: LogReader | None = None  # is asked for the revision before and after every step
+        self._reader: Reader | None = None  # is asked for the revision before and after every step
 
     @property
     def kubeconfig(self) -> Path:
@@ -132,16 +130,19 @@ class LocalControl:
             )
         return known[component]
 
-    async def revision(self) -> int:
+    async def _read(self) -> Reader:
         if self._reader is None:
-            self._reader = await LogReader.open(self._directory.storage_url)
-        return await self._reader.revision()
+            self._reader = await self._platform.storage.reader(self._directory.storage_url)
+        return self._reader
+
+    async def revision(self) -> int:
+        return await (await self._read()).revision()
 
     async def log(self) -> Sequence[Logged]:
-        return await evidence(self._directory.storage_url)
+        return await evidence((await self._read()).events())
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
-        return [event async for event in events_since(self._directory.storage_url, since)]
+        return [row async for row in rows((await self._read()).events(since))]
 
 
 class KubeconfigControl:

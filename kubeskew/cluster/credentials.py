@@ -1,0 +1,66 @@
+"""Writes the credentials of a new cluster: its authority, and what each component identifies with."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubeskew.cluster import drivers
+from kubeskew.cluster.secret_files import write_secrets
+from kubeskew.cluster.state import State, StateDir
+
+if TYPE_CHECKING:
+    from kubeskew.cluster.pki import KeyPair
+
+MASTERS = "system:masters"
+_CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler")
+
+
+def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
+    """The authority, the serving certificate, and what each component and the administrator identify with."""
+    from kubeskew.cluster.pki import (  # cryptography is slow to import
+        Authority,
+        kubeconfig,
+        new_key,
+        new_token,
+    )
+    from kubeskew.kubelet.node.object import host_ip
+
+    authority = Authority.create(now)
+    front_proxies = Authority.create(now, "front-proxy-ca")
+    ca = authority.pair.certificate
+    serving, token = authority.serving(), new_token()
+    server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
+    users = {user: authority.client(user) for user in _CONTROL_PLANE}
+    for node in state.nodes:
+        users[f"system:node:{node}"] = authority.client(f"system:node:{node}", "system:nodes")
+    for driver in drivers.all_of(state.nodes):
+        users[drivers.user(driver)] = authority.client(drivers.user(driver), *drivers.groups())
+    admin = authority.client("kubernetes-admin", MASTERS)
+    files: dict[Path, bytes | str] = {
+        directory.pki / "ca.key": authority.pair.key,
+        directory.ca: ca,
+        **_pair(directory.pki / "apiserver", serving),
+        **_pair(directory.pki / "kubelet", authority.node_serving(["127.0.0.1", *map(host_ip, state.nodes)])),
+        **_pair(
+            directory.pki / "apiserver-kubelet-client",
+            authority.client("kube-apiserver-kubelet-client", MASTERS),
+        ),
+        directory.pki / "front-proxy-ca.crt": front_proxies.pair.certificate,
+        directory.pki / "front-proxy-ca.key": front_proxies.pair.key,
+        **_pair(directory.pki / "front-proxy-client", front_proxies.client("front-proxy-client")),
+        directory.account_key: new_key(),
+        directory.token: token,
+        directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',
+        directory.kubeconfig: kubeconfig(server, ca, "kubernetes-admin", admin),
+    }
+    for user, pair in users.items():
+        files[directory.component_kubeconfig(user)] = kubeconfig(server, ca, user, pair)
+    write_secrets(files)
+
+
+def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:
+    """`path.crt` and `path.key`."""
+    return {
+        path.with_name(f"{path.name}.crt"): pair.certificate,
+        path.with_name(f"{path.name}.key"): pair.key,
+    }
