@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -55,8 +56,7 @@ class FailureHandler:
 
     def _condition(self, pod: Object, reason: str, message: str) -> Object | None:
         """Returns the new PodScheduled condition; None if the pod has it already."""
-        conditions = (pod.get("status") or {}).get("conditions") or []
-        old: Object = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
+        old = find_condition(pod, "PodScheduled") or {}
         new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         generation = pod["metadata"].get("generation")
         if self._features.observed_generation and generation:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import RESOURCE, Remote
@@ -161,19 +162,13 @@ class Availability:
 
     def _with_condition(self, obj: Object, finding: Finding) -> Object:
         new = copy.deepcopy(obj)
-        conditions = new.setdefault("status", {}).setdefault("conditions", [])
-        old = next((condition for condition in conditions if condition["type"] == "Available"), None)
-        changed = old is None or old["status"] != finding.status
-        now = timestamp(self._services.environment.clock.now())
+        status = new.setdefault("status", {})
         condition = {
             "type": "Available",
             "status": finding.status,
-            "lastTransitionTime": now if changed or old is None else old.get("lastTransitionTime"),
+            "lastTransitionTime": timestamp(self._services.environment.clock.now()),
             "reason": finding.reason,
             "message": finding.message,
         }
-        if old is None:
-            conditions.append(condition)
-        else:
-            conditions[conditions.index(old)] = condition
+        status["conditions"] = with_condition(status.get("conditions") or (), condition)
         return new

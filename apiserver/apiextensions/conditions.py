@@ -6,6 +6,7 @@ Source: apiextensions-apiserver pkg/apihelpers/helpers.go, 1.36.
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"  # of a definition, until its objects are gone
@@ -20,15 +21,9 @@ def condition(kind: str, status: str, reason: str, message: str) -> Object:
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def find(obj: Object, kind: str) -> Object | None:
-    """Returns the condition of a type."""
-    listed = (obj.get("status") or {}).get("conditions") or []
-    return next((condition for condition in listed if condition.get("type") == kind), None)
-
-
 def is_true(obj: Object, kind: str) -> bool:
     """Decides whether the condition is true."""
-    return (find(obj, kind) or {}).get("status") == "True"
+    return (find_condition(obj, kind) or {}).get("status") == "True"
 
 
 def is_equivalent(one: Object | None, other: Object | None) -> bool:
@@ -42,7 +37,7 @@ def put(obj: Object, new: Object, now: datetime) -> None:
     """Set a condition; its time is that of the last change of its status."""
     status = obj.setdefault("status", {})
     listed = status["conditions"] = list(status.get("conditions") or [])
-    old = find(obj, new["type"])
+    old = find_condition(obj, new["type"])
     if old is None:
         listed.append(_at(new, timestamp(now)))
         return
@@ -53,7 +48,7 @@ def put(obj: Object, new: Object, now: datetime) -> None:
 def drop(obj: Object, kind: str) -> None:
     """Remove the condition of a type."""
     status = obj.get("status") or {}
-    if find(obj, kind) is not None:
+    if find_condition(obj, kind) is not None:
         status["conditions"] = [
             condition for condition in status["conditions"] if condition.get("type") != kind
         ]

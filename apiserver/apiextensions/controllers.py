@@ -10,6 +10,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterable
 
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import approval, conditions, naming
@@ -116,7 +117,7 @@ class DefinitionControllers:
             return
         known = self._services.table.stored.get().values()
         found = naming.name(definition.obj, [other.obj for other in known if other.group == definition.group])
-        accepted = conditions.find(definition.obj, conditions.NAMES_ACCEPTED)
+        accepted = find_condition(definition.obj, conditions.NAMES_ACCEPTED)
         if found.names == definition.names and conditions.is_equivalent(accepted, found.accepted):
             return
 
@@ -137,7 +138,7 @@ class DefinitionControllers:
             return
         found = approval.approval_of(definition.obj)
         condition = conditions.condition(conditions.APPROVED, *_APPROVALS[found.state], found.reason)
-        if not conditions.is_equivalent(conditions.find(definition.obj, conditions.APPROVED), condition):
+        if not conditions.is_equivalent(find_condition(definition.obj, conditions.APPROVED), condition):
             await self._put(definition, condition)
 
     async def _put(self, definition: Definition, condition: Object) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions
@@ -73,7 +74,7 @@ class Finalizer:
 
     async def _advance(self, definition: Definition) -> bool:
         """Runs one round; returns True once the definition has been let go of."""
-        if (conditions.find(definition.obj, conditions.TERMINATING) or {}).get("reason") == (
+        if (find_condition(definition.obj, conditions.TERMINATING) or {}).get("reason") == (
             "InstanceDeletionPending"
         ):
             await self._tell(definition, _IN_PROGRESS)

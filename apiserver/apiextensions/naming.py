@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions
 
@@ -79,7 +80,7 @@ def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
 
 def _established(obj: Object, accepted: Object) -> Object:
     """Returns the condition Established: as it was, or installing if the names have just been accepted."""
-    old = conditions.find(obj, conditions.ESTABLISHED)
+    old = find_condition(obj, conditions.ESTABLISHED)
     found = old or conditions.condition(
         conditions.ESTABLISHED, "False", "NotAccepted", "not all names are accepted"
     )

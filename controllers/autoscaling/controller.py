@@ -9,6 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, Ref
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.autoscaling import status
@@ -110,7 +111,9 @@ class HorizontalController(Controller):
 
     def _condition(self, found: Object, kind: str, value: str, reason: str, message: str) -> None:
         now = self.clock.now()
-        found["conditions"] = status.with_condition(found["conditions"], kind, value, reason, message, now)
+        found["conditions"] = with_condition(
+            found["conditions"], status.new_condition(kind, value, reason, message, now)
+        )
 
     async def _write(self, autoscaler: Object, found: Object) -> None:
         if found != (autoscaler.get("status") or {}):

@@ -14,22 +14,15 @@ GOT_SCALE = ("SucceededGetScale", "the HPA controller was able to get the target
 _NOT_SERVED = "the server could not find the requested resource"
 
 
-def with_condition(
-    conditions: list[Object], kind: str, status: bool | str, reason: str, message: str, now: datetime
-) -> list[Object]:
-    """Returns the conditions with one of them set; its time moves with its status only, and new ones come
-    last."""
-    text = str(status)
-    made: Object = {"type": kind, "status": text, "lastTransitionTime": timestamp(now)}
-    made |= {"reason": reason, "message": message}
-    found = list(conditions)
-    for position, condition in enumerate(found):
-        if condition["type"] == kind:
-            if condition["status"] == text and condition.get("lastTransitionTime"):
-                made["lastTransitionTime"] = condition["lastTransitionTime"]
-            found[position] = made
-            return found
-    return [*found, made]
+def new_condition(kind: str, status: bool | str, reason: str, message: str, now: datetime) -> Object:
+    """Returns a condition whose status began now."""
+    return {
+        "type": kind,
+        "status": str(status),
+        "lastTransitionTime": timestamp(now),
+        "reason": reason,
+        "message": message,
+    }
 
 
 def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/controller/certificates/approver/sarapprove.go, 1.
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
+from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_added_condition
 from kubeskew.controllers.framework.base import SyncError
 
 _CLIENT_KUBELET = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -24,7 +24,7 @@ class ApprovingController(RequestController):
         for subresource, message in _kinds(request):
             tried.append(subresource)
             if await self._may(request["spec"], subresource):
-                approved = with_condition(request, "Approved", "AutoApproved", message)
+                approved = with_added_condition(request, "Approved", "AutoApproved", message)
                 await self.client.update(REQUESTS, approved, "approval")
                 return
         if tried:

@@ -44,8 +44,8 @@ def has(request: Object, kind: str) -> bool:
     )
 
 
-def with_condition(request: Object, kind: str, reason: str, message: str) -> Object:
-    """Returns the request with one more condition."""
+def with_added_condition(request: Object, kind: str, reason: str, message: str) -> Object:
+    """Returns the request with one more condition; those it has stay, whatever their types."""
     added = {"type": kind, "status": "True", "reason": reason, "message": message}
     status = request.get("status") or {}
     return {**request, "status": {**status, "conditions": [*conditions(request), added]}}

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
+from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_added_condition
 from kubeskew.controllers.framework.base import ControllerContext, SyncError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SigningController(RequestController):
             return
         fault = self._fault(request)
         if fault:
-            failed = with_condition(request, "Failed", "SignerValidationFailure", fault)
+            failed = with_added_condition(request, "Failed", "SignerValidationFailure", fault)
             await self.client.update(REQUESTS, failed, "status")
             return
         certificate = self._ready().issue(

@@ -2,6 +2,7 @@
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment import arithmetic, revisions, status
@@ -10,7 +11,6 @@ from kubeskew.controllers.deployment.rollout import Rollout
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.owner_references import Claimer
-from kubeskew.controllers.framework.pods import condition
 
 
 class DeploymentController(Controller):
@@ -128,7 +128,7 @@ class DeploymentController(Controller):
 
     def _look_again(self, key: Key, deployment: Object) -> None:
         """Syncs the deployment again when the progress deadline passes."""
-        found = condition(deployment, "Progressing")
+        found = find_condition(deployment, "Progressing")
         if found is None or not status.has_deadline(deployment) or deployment["spec"].get("paused"):
             return
         settled = found.get("reason") in (status.TIMED_OUT, status.NEW_AVAILABLE)

@@ -283,7 +283,7 @@ class Rollout:
             deployment = {**deployment, "metadata": metadata}
         if condition is not None:
             present = deployment.get("status") or {}
-            conditions = status.with_condition(present.get("conditions") or [], condition)
+            conditions = status.with_updated_condition(present.get("conditions") or [], condition)
             deployment = {**deployment, "status": {**present, "conditions": conditions}}
         if deployment is not self.deployment:
             self.deployment = await self._client.update(DEPLOYMENTS, deployment, "status")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment.arithmetic import max_unavailable, replicas, reported, total
-from kubeskew.controllers.framework.pods import condition
 
 NO_LIMIT = 2**31 - 1
 NEW_AVAILABLE = "NewReplicaSetAvailable"
@@ -29,9 +29,9 @@ def new_condition(kind: str, status: str, reason: str, message: str, now: dateti
     }
 
 
-def with_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
-    """Returns the conditions with `new` in place of the one of its type, unless status and reason are the
-    same."""
+def with_updated_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
+    """Returns the conditions with `new` last, without the one of its type; as they are if status and reason
+    are the same (SetDeploymentCondition)."""
     for present in conditions:
         if present["type"] != new["type"] or present["status"] != new["status"]:
             continue
@@ -73,7 +73,7 @@ def calculate(
         verdict = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         verdict = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
-    status["conditions"] = with_condition(
+    status["conditions"] = with_updated_condition(
         present.get("conditions") or [], new_condition("Available", *verdict, now)
     )
     return status
@@ -108,7 +108,7 @@ def is_timed_out(deployment: Object, status: Object, now: datetime) -> bool:
     """Returns whether there was no progress for longer than the deadline."""
     if not has_deadline(deployment):
         return False
-    found = condition({"status": status}, "Progressing")
+    found = find_condition({"status": status}, "Progressing")
     if found is None or found.get("reason") == NEW_AVAILABLE:
         return False
     if found.get("reason") == TIMED_OUT:
@@ -134,13 +134,13 @@ def with_progress(
     if failure is None:
         conditions = without_condition(conditions, "ReplicaFailure")
     else:
-        conditions = with_condition(conditions, failure)
+        conditions = with_updated_condition(conditions, failure)
     return {**status, "conditions": conditions}
 
 
 def _progressing(deployment: Object, status: Object, new: Object | None, now: datetime) -> list[Object]:
     conditions: list[Object] = status["conditions"]
-    current = condition(deployment, "Progressing")
+    current = find_condition(deployment, "Progressing")
     done = current is not None and current.get("reason") == NEW_AVAILABLE
     if done and status["replicas"] == status["updatedReplicas"]:
         return conditions  # a lost pod does not restart a finished rollout
@@ -149,7 +149,9 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
     )
     if is_complete(deployment, status):
         message = f"{who} has successfully progressed."
-        return with_condition(conditions, new_condition("Progressing", "True", NEW_AVAILABLE, message, now))
+        return with_updated_condition(
+            conditions, new_condition("Progressing", "True", NEW_AVAILABLE, message, now)
+        )
     if is_progressing(deployment, status):
         made = new_condition("Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.", now)
         if current is not None and current["status"] == "True":
@@ -158,14 +160,16 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
         return [*without_condition(conditions, "Progressing"), made]
     if is_timed_out(deployment, status, now):
         message = f"{who} has timed out progressing."
-        return with_condition(conditions, new_condition("Progressing", "False", TIMED_OUT, message, now))
+        return with_updated_condition(
+            conditions, new_condition("Progressing", "False", TIMED_OUT, message, now)
+        )
     return conditions
 
 
 def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | None:
     """Returns the failure of the new replica set, else of any."""
     for replica_set in ([new] if new is not None else []) + list(sets):
-        found = condition(replica_set, "ReplicaFailure")
+        found = find_condition(replica_set, "ReplicaFailure")
         if found is not None:
             return {
                 "type": "ReplicaFailure",
@@ -180,7 +184,7 @@ def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | Non
 
 def paused_condition(deployment: Object, now: datetime) -> Object | None:
     """Returns the Progressing condition to set because the deployment was just paused or resumed."""
-    current = condition(deployment, "Progressing")
+    current = find_condition(deployment, "Progressing")
     reason = current.get("reason") if current is not None else ""
     if not has_deadline(deployment) or reason == TIMED_OUT:
         return None

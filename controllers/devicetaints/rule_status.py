@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kubeskew.apimachinery.client.refs import taint_rules_ref
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints.evictions import NO_EXECUTE
 from kubeskew.controllers.devicetaints.rule_conditions import IN_PROGRESS, Counts, condition_of
@@ -35,8 +36,7 @@ class RuleStatus:
 
     async def update(self, rule: Object, concerned: Concerned) -> float:
         """Writes the condition if it is due and differs; returns the seconds to wait if it is not due yet."""
-        conditions = (rule.get("status") or {}).get("conditions") or ()
-        before: Object = next((condition for condition in conditions if condition["type"] == IN_PROGRESS), {})
+        before = find_condition(rule, IN_PROGRESS) or {}
         if before and before.get("observedGeneration") == rule["metadata"].get("generation"):
             since = (self._clock.now() - parse_timestamp(before["lastTransitionTime"])).total_seconds()
             if since < _SECONDS:

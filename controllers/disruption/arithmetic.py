@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.percentages import scaled
@@ -83,29 +84,20 @@ def status_of(
     if disrupted:
         wanted["disruptedPods"] = dict(disrupted)
     reason = "SufficientPods" if allowed else "InsufficientPods"
-    wanted["conditions"] = with_condition(
-        before, "True" if allowed else "False", reason, "", wanted["observedGeneration"], now
+    condition = allowed_condition(
+        "True" if allowed else "False", reason, "", wanted["observedGeneration"], now
     )
+    wanted["conditions"] = with_condition(before.get("conditions") or (), condition)
     return wanted
 
 
-def with_condition(
-    status: Object, value: str, reason: str, message: str, generation: int, now: datetime
-) -> list[Object]:
-    """Returns the status's conditions with DisruptionAllowed set (meta.SetStatusCondition)."""
-    new: Object = {
+def allowed_condition(status: str, reason: str, message: str, generation: int, now: datetime) -> Object:
+    """Returns the condition DisruptionAllowed as it begins now."""
+    return {
         "type": ALLOWED,
-        "status": value,
+        "status": status,
         "observedGeneration": generation,
         "lastTransitionTime": timestamp(now),
         "reason": reason,
         "message": message,
     }
-    conditions = list(status.get("conditions") or ())
-    for position, old in enumerate(conditions):
-        if old["type"] == ALLOWED:
-            if old["status"] == value:
-                new["lastTransitionTime"] = old["lastTransitionTime"]
-            conditions[position] = new
-            return conditions
-    return [*conditions, new]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.conditions import find_condition, with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
@@ -119,16 +120,17 @@ class DisruptionController(Controller):
         status = dict(budget.get("status") or {})
         generation = status.get("observedGeneration") or 0
         status["disruptionsAllowed"] = 0
-        status["conditions"] = arithmetic.with_condition(
-            status, "False", "SyncFailed", str(error), generation, self.clock.now()
+        condition = arithmetic.allowed_condition(
+            "False", "SyncFailed", str(error), generation, self.clock.now()
         )
+        status["conditions"] = with_condition(status.get("conditions") or (), condition)
         await self._write(budget, status)
 
     # -- pods that were to go and did not
 
     def _stale_in(self, pod: Object) -> float | None:
         """Returns the seconds until the pod's DisruptionTarget no longer counts; None if it has none."""
-        found = pods.condition(pod, "DisruptionTarget")
+        found = find_condition(pod, "DisruptionTarget")
         if found is None or found["status"] != "True" or not pods.is_active(pod):
             return None
         since = parse_timestamp(found["lastTransitionTime"])

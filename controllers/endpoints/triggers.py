@@ -5,9 +5,9 @@ Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
 
 from collections.abc import Iterable
 
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Key
-from kubeskew.controllers.framework.pods import condition
 
 ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
 
@@ -24,7 +24,7 @@ class TriggerTimes:
         created: str = service["metadata"].get("creationTimestamp") or ""
         times = {"": created}
         for pod in selected:
-            ready = condition(pod, "Ready") or {}
+            ready = find_condition(pod, "Ready") or {}
             times[pod["metadata"]["name"]] = ready.get("lastTransitionTime") or ""
         before = self._seen.get(key)
         self._seen[key] = times

@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework import pods
 
 _TARGET = "DisruptionTarget"
 
@@ -18,7 +18,7 @@ async def mark_and_delete(client: APIClient, clock: Clock, pod: Object, reason: 
     metadata, uid = pod["metadata"], pod["metadata"]["uid"]
     name, namespace = metadata["name"], metadata["namespace"]
     condition = {"type": _TARGET, "status": "True", "reason": reason, "message": message}
-    before = pods.condition(pod, _TARGET) or {}
+    before = find_condition(pod, _TARGET) or {}
     if any(before.get(field) != value for field, value in condition.items()):
         same = before.get("status") == "True"
         time = before.get("lastTransitionTime") if same else timestamp(clock.now())

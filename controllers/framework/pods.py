@@ -9,20 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-
-
-def condition(obj: Object, kind: str) -> Object | None:
-    """Returns the status condition of that type."""
-    for found in obj.get("status", {}).get("conditions") or ():
-        if found["type"] == kind:
-            result: Object = found
-            return result
-    return None
 
 
 def phase(pod: Object) -> str:
@@ -44,12 +36,12 @@ def is_active(pod: Object) -> bool:
 
 
 def is_ready(pod: Object) -> bool:
-    found = condition(pod, "Ready")
+    found = find_condition(pod, "Ready")
     return found is not None and found["status"] == "True"
 
 
 def ready_since(pod: Object) -> datetime | None:
-    found = condition(pod, "Ready")
+    found = find_condition(pod, "Ready")
     if found is None or found["status"] != "True" or not found.get("lastTransitionTime"):
         return None
     return parse_timestamp(found["lastTransitionTime"])

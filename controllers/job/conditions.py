@@ -6,8 +6,8 @@ Source: pkg/controller/job/job_controller.go, staging/src/k8s.io/api/batch/v1/ty
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework.pods import condition
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 FAILURE_TARGET, SUCCESS_CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"
@@ -30,7 +30,7 @@ def is_finished(job: Object) -> bool:
 
 
 def holds(job: Object, kind: str) -> bool:
-    found = condition(job, kind)
+    found = find_condition(job, kind)
     return found is not None and found["status"] == "True"
 
 

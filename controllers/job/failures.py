@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import later, parse_timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.job import indexes
@@ -204,7 +205,7 @@ def finished_at(pod: Object) -> datetime:
     times = [state["finishedAt"] for state in ended if state is not None and state.get("finishedAt")]
     if times and len(times) == len(ended):
         return max(parse_timestamp(text) for text in times)
-    ready = pods.condition(pod, "Ready")
+    ready = find_condition(pod, "Ready")
     if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
         return parse_timestamp(ready["lastTransitionTime"])
     if metadata.get("deletionTimestamp"):

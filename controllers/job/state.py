@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
-from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.job import conditions, failures, indexes
 from kubeskew.controllers.job.failures import Backoff
 from kubeskew.controllers.job.features import JobFeatures
@@ -149,7 +149,7 @@ class State:
         """Returns the condition that ends the job, None if it goes on."""
         for kind in (conditions.SUCCESS_CRITERIA_MET, conditions.FAILURE_TARGET):
             if conditions.holds(self.job, kind):
-                return condition(self.job, kind)
+                return find_condition(self.job, kind)
         if message := failures.fail_message(self.job, self.pods):
             return conditions.new(conditions.FAILURE_TARGET, "PodFailurePolicy", message, self.now)
         limit = self.spec.get("backoffLimit")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -27,13 +28,8 @@ def is_terminating_by_preemption(pod: Object) -> bool:
     """Returns whether the pod is terminating because the scheduler preempted it."""
     if not pod["metadata"].get("deletionTimestamp"):
         return False
-    found = _condition(pod)
+    found = find_condition(pod, _CONDITION)
     return found is not None and found.get("status") == "True" and found.get("reason") == _REASON
-
-
-def _condition(pod: Object) -> Object | None:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return next((condition for condition in conditions if condition["type"] == _CONDITION), None)
 
 
 class Evictor:
@@ -137,7 +133,7 @@ class Evictor:
         generation = victim.pod["metadata"].get("generation")
         if self._features.observed_generation and generation:
             condition["observedGeneration"] = generation
-        old = _condition(victim.pod) or {}
+        old = find_condition(victim.pod, _CONDITION) or {}
         if all(old.get(key) == value for key, value in condition.items()):
             return None
         since = old.get("lastTransitionTime") if old.get("status") == "True" else None

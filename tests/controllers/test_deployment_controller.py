@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.deployment.controller import DeploymentController
-from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -95,10 +95,11 @@ async def test_a_new_deployment_gets_its_pods(rolling):
         "deployment.kubernetes.io/desired-replicas": "3",
         "deployment.kubernetes.io/max-replicas": "4",
     }
-    assert condition(found, "Available")["reason"] == "MinimumReplicasAvailable"
-    assert condition(found, "Progressing")["reason"] == "NewReplicaSetAvailable"
+    assert find_condition(found, "Available")["reason"] == "MinimumReplicasAvailable"
+    assert find_condition(found, "Progressing")["reason"] == "NewReplicaSetAvailable"
     assert (
-        condition(found, "Progressing")["message"] == f'ReplicaSet "web-{text}" has successfully progressed.'
+        find_condition(found, "Progressing")["message"]
+        == f'ReplicaSet "web-{text}" has successfully progressed.'
     )
     assert found["status"]["terminatingReplicas"] == 0
 
@@ -175,7 +176,7 @@ async def test_paused_deployments_scale_but_do_not_roll(rolling):
 
     assert await sizes(rolling) == {"img:1": 5}
     # A finished rollout's condition is replaced while paused, as upstream does.
-    assert condition(found, "Progressing")["reason"] == "DeploymentPaused"
+    assert find_condition(found, "Progressing")["reason"] == "DeploymentPaused"
 
     await change(rolling, paused=False)
     await complete(rolling, 5)
@@ -209,10 +210,10 @@ async def test_a_rollout_that_hangs_misses_its_deadline(cluster):
     await cluster.client.create(DEPLOYMENTS, deployment(1, progressDeadlineSeconds=30))
     await asyncio.sleep(20)
 
-    assert condition(await web(cluster), "Progressing")["status"] == "True"
+    assert find_condition(await web(cluster), "Progressing")["status"] == "True"
 
     await asyncio.sleep(15)
-    found = condition(await web(cluster), "Progressing")
+    found = find_condition(await web(cluster), "Progressing")
 
     assert (found["status"], found["reason"]) == ("False", "ProgressDeadlineExceeded")
 

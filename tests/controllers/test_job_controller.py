@@ -7,8 +7,8 @@ from workloads import LABELS, events_of, pods_by_name, template
 
 from kubeskew.apimachinery.client.refs import JOBS, PODS
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.job.controller import JobController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -240,7 +240,7 @@ async def test_the_deadline_ends_the_job(cluster):
     """Its pods are deleted."""
     await started(cluster, job(activeDeadlineSeconds=30, parallelism=2))
     await cluster.quiet(31)
-    failed = condition(await the_job(cluster), "Failed")
+    failed = find_condition(await the_job(cluster), "Failed")
 
     assert (failed["reason"], failed["message"]) == (
         "DeadlineExceeded",
@@ -265,7 +265,7 @@ async def test_a_failure_policy_ends_the_job_or_looks_away(cluster):
 
     (second,) = (await running_pods(cluster)).values()
     await end(cluster, second, "Failed", 42)
-    failed = condition(await the_job(cluster), "Failed")
+    failed = find_condition(await the_job(cluster), "Failed")
 
     assert failed["reason"] == "PodFailurePolicy"
     assert failed["message"] == (
@@ -289,7 +289,7 @@ async def test_limits_per_index(cluster):
     status = await status_of(cluster)
 
     assert (status["completedIndexes"], status["failedIndexes"], status["failed"]) == ("1", "0", 2)
-    assert condition(await the_job(cluster), "Failed")["message"] == "Job has failed indexes"
+    assert find_condition(await the_job(cluster), "Failed")["message"] == "Job has failed indexes"
 
 
 async def test_a_success_policy_ends_the_job_early(cluster):
@@ -302,7 +302,7 @@ async def test_a_success_policy_ends_the_job_early(cluster):
 
     await end(cluster, found[2])
     await cluster.quiet(1)
-    complete = condition(await the_job(cluster), "Complete")
+    complete = find_condition(await the_job(cluster), "Complete")
 
     assert (complete["reason"], complete["message"]) == ("SuccessPolicy", "Matched rules at index 0")
     assert await running_pods(cluster) == {}
@@ -319,7 +319,7 @@ async def test_suspending_and_resuming(cluster):
 
     await cluster.client.patch(JOBS, "work", "ns", {"spec": {"suspend": False}})
     await cluster.quiet(1)
-    resumed = condition(await the_job(cluster), "Suspended")
+    resumed = find_condition(await the_job(cluster), "Suspended")
 
     assert len(await running_pods(cluster)) == 1
     assert (resumed["status"], resumed["reason"]) == ("False", "JobResumed")

@@ -6,9 +6,9 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
 from kubeskew.apimachinery.clock import micro_timestamp, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.nodelifecycle import taints
 from kubeskew.controllers.nodelifecycle.eviction import TaintEvictionController
 from kubeskew.controllers.nodelifecycle.health import NodeLifecycleController
@@ -127,16 +127,16 @@ async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
 
     await asyncio.sleep(15)
     found = await cluster.client.get(NODES, "n")
-    ready = condition(found, "Ready")
+    ready = find_condition(found, "Ready")
 
     assert (ready["status"], ready["reason"], ready["message"]) == (
         "Unknown",
         "NodeStatusUnknown",
         "Kubelet stopped posting node status.",
     )
-    assert condition(found, "MemoryPressure")["reason"] == "NodeStatusNeverUpdated"
+    assert find_condition(found, "MemoryPressure")["reason"] == "NodeStatusNeverUpdated"
     assert keys(found) == {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
-    assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "False"
+    assert find_condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "False"
 
 
 async def test_pods_of_a_node_that_returned_are_not_marked(cluster):
@@ -148,13 +148,13 @@ async def test_pods_of_a_node_that_returned_are_not_marked(cluster):
     cluster.server.outage = lambda request: conflict if "/pods/p/status" in request.target else None
     await asyncio.sleep(72)
 
-    assert condition(await cluster.client.get(NODES, "n"), "Ready")["status"] == "Unknown"
+    assert find_condition(await cluster.client.get(NODES, "n"), "Ready")["status"] == "Unknown"
 
     await renew(cluster, "n")
     cluster.server.outage = None
     await asyncio.sleep(6)
 
-    assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
+    assert find_condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
 
 
 async def test_nobody_is_evicted_while_no_node_is_ready(cluster):
@@ -185,7 +185,7 @@ async def test_a_kubelet_that_reports_itself_not_ready_keeps_its_pods_conditions
     await asyncio.sleep(6)
 
     assert keys(await cluster.client.get(NODES, "n")) == {(NOT_READY, "NoSchedule")}
-    assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
+    assert find_condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
 
 
 async def test_coming_and_going_nodes_are_told_of(cluster):

@@ -6,10 +6,10 @@ import pytest
 from loop_clock import LoopClock
 
 from kubeskew.apimachinery.client.refs import EVENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.framework.expectations import TIMEOUT_SECONDS, Expectations
 from kubeskew.controllers.framework.pod_control import slow_start
-from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -99,7 +99,7 @@ async def test_a_refused_pod_is_told_and_not_tried_a_hundred_times(cluster):
 
     await asyncio.sleep(1)
     await controller.recorder.flush()
-    failure = condition(await the_set(cluster), "ReplicaFailure")
+    failure = find_condition(await the_set(cluster), "ReplicaFailure")
     events = (await cluster.client.list(EVENTS, "ns"))["items"]
 
     assert (failure["status"], failure["reason"], failure["message"]) == (
@@ -115,7 +115,7 @@ async def test_a_refused_pod_is_told_and_not_tried_a_hundred_times(cluster):
     await asyncio.sleep(60)
 
     assert len(await listed(cluster)) == 100
-    assert condition(await the_set(cluster), "ReplicaFailure") is None
+    assert find_condition(await the_set(cluster), "ReplicaFailure") is None
 
 
 async def test_a_namespace_that_goes_is_no_failure(cluster):
@@ -131,7 +131,7 @@ async def test_a_namespace_that_goes_is_no_failure(cluster):
     await cluster.client.create(REPLICA_SETS, replica_set())
     await cluster.quiet(2)
 
-    assert condition(await the_set(cluster), "ReplicaFailure") is None
+    assert find_condition(await the_set(cluster), "ReplicaFailure") is None
     assert (await cluster.client.list(EVENTS, "ns"))["items"] == []
 
 

@@ -18,8 +18,8 @@ from kubeskew.apimachinery.client.refs import (
     STATEFUL_SETS,
 )
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.framework.pods import condition
 
 pytestmark = pytest.mark.asyncio
 
@@ -144,7 +144,7 @@ async def test_a_job_completes(cluster, run_pods):
     await status_where(cluster, JOBS, "work", succeeded=3)
 
     async def complete():
-        return condition(await cluster.client.get(JOBS, "work", "default"), "Complete")
+        return find_condition(await cluster.client.get(JOBS, "work", "default"), "Complete")
 
     await cluster.until(complete)
     await cluster.client.delete(JOBS, "work", "default", propagation="Foreground")

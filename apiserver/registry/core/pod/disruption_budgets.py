@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go (checkAndDec
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
@@ -125,11 +126,4 @@ def _exhausted(status: Object, now: str) -> list[Object]:
         "message": "",
     }
     new |= {"observedGeneration": status.get("observedGeneration") or 0, "lastTransitionTime": now}
-    conditions = list(status.get("conditions") or ())
-    for position, old in enumerate(conditions):
-        if old["type"] == new["type"]:
-            if old["status"] == "False":
-                new["lastTransitionTime"] = old.get("lastTransitionTime")
-            conditions[position] = new
-            return conditions
-    return [*conditions, new]
+    return with_condition(status.get("conditions") or (), new)

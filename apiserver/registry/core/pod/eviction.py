@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import GroupKind, StatusError, bad_request, invalid, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
@@ -170,20 +171,14 @@ def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
 
     `tracked`: conditions have the generation of the pod that they describe.
     """
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    status = pod.setdefault("status", {})
     new: Object = {"type": "DisruptionTarget", "status": "True", "reason": _REASON, "message": _MESSAGE}
     new |= {"lastProbeTime": None, "lastTransitionTime": now}
     if tracked:
         new["observedGeneration"] = pod["metadata"].get("generation", 0)
-    for position, old in enumerate(conditions):
-        if old["type"] == new["type"]:
-            if old["status"] == "True":
-                new["lastTransitionTime"] = old.get("lastTransitionTime")
-            changed = bool(old != new)
-            conditions[position] = new
-            return changed
-    conditions.append(new)
-    return True
+    before = status.get("conditions") or []
+    status["conditions"] = with_condition(before, new)
+    return bool(status["conditions"] != before)
 
 
 def _has_ended(pod: Object) -> bool:
