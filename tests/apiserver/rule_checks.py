@@ -40,6 +40,7 @@ def context_of(catalogue: Catalogue, resource: Resource) -> StrategyContext:
         catalogue=catalogue,
         resource=resource,
         user=SERVER,
+        verb="update",
         list_entries=lambda *_: (),
         get_entry=lambda *_: None,
     )

@@ -201,22 +201,22 @@ class Registry:
         """Makes the context in which the strategy sees the environment, for one write."""
         environment = self.services.environment
         return StrategyContext(
-            environment.gates,
-            self.services.features,
-            environment.clock.now(),
-            environment.entropy,
-            self.services.table,
-            self.resource,
-            write.user,
-            self._objects,
-            self._object,
-            write.subresource,
-            self.services.service_ip_range,
-            write.group,
-            write.verb,
-            self.services.authorizer.authorize,
-            write.dry_run,
-            write.warnings.extend,
+            gates=environment.gates,
+            features=self.services.features,
+            now=environment.clock.now(),
+            entropy=environment.entropy,
+            catalogue=self.services.table,
+            resource=self.resource,
+            user=write.user,
+            verb=write.verb,
+            list_entries=self._objects,
+            get_entry=self._object,
+            subresource=write.subresource,
+            service_ip_range=self.services.service_ip_range,
+            request_group=write.group,
+            authorize=self.services.authorizer.authorize,
+            dry_run=write.dry_run,
+            warn=write.warnings.extend,
         )
 
     def reset_fields(self, write: WriteRequest) -> FieldSet:

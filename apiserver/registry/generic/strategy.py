@@ -46,12 +46,12 @@ class StrategyContext(NamedTuple):
     catalogue: ResourceTable
     resource: Resource
     user: User
+    verb: str  # of the request
     list_entries: Callable[[str, str | None], Iterable[Object]]  # (storage resource, namespace) -> objects
     get_entry: Callable[[str, str, str], Object | None]  # (storage resource, namespace, name) -> object
     subresource: str = ""
     service_ip_range: str = "10.96.0.0/16"
     request_group: str = ""  # the group of the request: events are one resource under two groups
-    verb: str = "update"  # of the request
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # whoever writes, even if that is refused
