@@ -23,8 +23,9 @@ from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.device_pools import Pool, pool_of, results, selects
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim import claims
+from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 
 _STATUS_SECONDS = 10.0  # least time between two updates of a rule's status
 _REMEMBERED = 500
@@ -92,7 +93,7 @@ class DeviceTaintEvictionController(Controller):
     def _handle_users(self, claim: Object) -> None:
         namespace = claim["metadata"]["namespace"]
         for consumer in reserved_for(claim):
-            if resourceclaim_features.is_pod_reference(consumer):
+            if claims.is_pod_reference(consumer):
                 pod = self._pods.get(namespace, consumer["name"])
                 if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                     self._handle_pod(pod)
@@ -185,12 +186,12 @@ class DeviceTaintEvictionController(Controller):
         resources)."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
-                name, owned = self._claim_features.claim_name(pod, pod_claim)
+                name, owned = claims.claim_name(pod, pod_claim, self._claim_features)
                 claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
                 if claim is None or not results(claim):
                     continue
                 if owned:
-                    resourceclaim_features.check_owner(pod, claim)
+                    claims.check_owner(pod, claim)
             except (ClaimNotCreated, ClaimError):
                 continue
             if reservation(claim, pod, groups=self._features.pod_group_claims) is not None:

@@ -9,8 +9,9 @@ from kubeskew.apimachinery.client.refs import dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import ControllerContext
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim import claims
+from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 
 
@@ -36,7 +37,7 @@ class BoundPods:
         """Look at the pod's claims in their order, as far as they are there. Raises ClaimError."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
-                name, owned = self._features.claim_name(pod, pod_claim)
+                name, owned = claims.claim_name(pod, pod_claim, self._features)
             except ClaimNotCreated:
                 return
             if name is None:
@@ -45,17 +46,17 @@ class BoundPods:
             if claim is None:
                 return
             if owned:
-                resourceclaim_features.check_owner(pod, claim, groups=self._groups.enabled)
+                claims.check_owner(pod, claim, groups=self._groups.enabled)
             if (claim.get("status") or {}).get("allocation"):
                 await self._reserve(pod, pod_claim, claim)
-            elif self._contexts is not None and self._features.is_delayed(claim):
+            elif self._contexts is not None and claims.is_delayed(claim, self._features):
                 await self._select_node(pod, self._contexts)
                 return  # the driver allocates all claims of the pod for that node
 
     async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
         if reservation(claim, pod, groups=self._groups.enabled) is not None:
             return
-        if not self._features.can_be_reserved(claim):
+        if not claims.can_be_reserved(claim, self._features):
             return
         reserved = [*reserved_for(claim), self._groups.consumer(pod, pod_claim)]
         changed = {**claim, "status": {**claim["status"], "reservedFor": reserved}}

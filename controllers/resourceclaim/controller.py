@@ -13,9 +13,10 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.bound_pods import BoundPods
-from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim.claims import ClaimError
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
@@ -89,10 +90,10 @@ class ResourceClaimController(Controller):
 
     def _keys_of_claims(self, pod: Object) -> list[str]:
         namespace = pod["metadata"]["namespace"]
-        return [f"{namespace}/{name}" for name in self._features.claim_names(pod)]
+        return [f"{namespace}/{name}" for name in claims.claim_names(pod, self._features)]
 
     def _pod_changed(self, pod: Object) -> None:
-        if resourceclaim_features.is_done(pod):
+        if claims.is_done(pod):
             if self._features.releases_done:
                 self._enqueue_claims_of(pod)
         elif pod["spec"].get("resourceClaims"):
@@ -121,7 +122,7 @@ class ResourceClaimController(Controller):
 
     def _enqueue_claims_of(self, pod: Object) -> None:
         """All claims that the pod names; others are looked at when they change, or are deleted with it."""
-        for name in self._features.claim_names(pod):
+        for name in claims.claim_names(pod, self._features):
             self.queue.add(Task("claim", Key(pod["metadata"]["namespace"], name)))
 
     def _enqueue_claim(self, claim: Object) -> None:
@@ -143,12 +144,12 @@ class ResourceClaimController(Controller):
         """Enqueues the pods that name the claim; those that are done do not count."""
         metadata = claim["metadata"]
         users = self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}")
-        group = resourceclaim_features.owning_group(claim) if self._groups.enabled else ""
+        group = claims.owning_group(claim) if self._groups.enabled else ""
         members = self._pods.by_index("pod group", f"{metadata['namespace']}/{group}") if group else []
         if group:
             self.queue.add(Task("group", Key(metadata["namespace"], group)))
         for pod in (*users, *members):
-            if pod["spec"].get("resourceClaims") and not resourceclaim_features.is_done(pod):
+            if pod["spec"].get("resourceClaims") and not claims.is_done(pod):
                 self.queue.add(Task("pod", key_of(pod)))
 
     async def sync(self, key: Task) -> None:
@@ -196,7 +197,7 @@ class ResourceClaimController(Controller):
     async def _provide(self, owner: Owner, entry: Object) -> str:
         """Returns the claim of a pod: its own, or that of its group, once it is there."""
         group = self._groups.owner_for(owner.obj, entry)
-        if group is None or not self._features.has_template(entry):
+        if group is None or not claims.has_template(entry, self._features):
             return await self._maker.provide(owner, entry)
         claim = self._maker.made_for(group, entry["name"])
         name = claim["metadata"]["name"] if claim is not None else ""

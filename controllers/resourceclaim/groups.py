@@ -10,7 +10,8 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import pod_groups_ref
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import ControllerContext
-from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim.claims import ClaimError
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.making import Owner
 
 

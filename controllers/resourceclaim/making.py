@@ -10,13 +10,9 @@ from kubeskew.apimachinery.client.refs import DRARefs, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import (
-    POD_CLAIM_ANNOTATION,
-    ClaimError,
-    ClaimNotCreated,
-    ResourceClaimFeatures,
-)
+from kubeskew.controllers.resourceclaim import claims
+from kubeskew.controllers.resourceclaim.claims import POD_CLAIM_ANNOTATION, ClaimError, ClaimNotCreated
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
 
 _FIELD_MANAGER = "ResourceClaimController"
@@ -81,7 +77,7 @@ class ClaimMaker:
         """
         namespace = owner.obj["metadata"]["namespace"]
         try:
-            name, owned = self._features.claim_name(owner.obj, entry)
+            name, owned = claims.claim_name(owner.obj, entry, self._features)
         except ClaimNotCreated:
             pass
         except ClaimError as error:
@@ -89,10 +85,10 @@ class ClaimMaker:
         else:
             claim = self._claims.get(namespace, name) if name else None
             if claim is not None and owned and not self._features.generated_names:
-                resourceclaim_features.check_owner(owner.obj, claim)
+                claims.check_owner(owner.obj, claim)
             if name is None or (claim is not None and (not owned or owner.uid in _owner_uids(claim))):
                 return ""
-        if not self._features.has_template(entry):
+        if not claims.has_template(entry, self._features):
             return ""  # a claim that somebody else has yet to make
         claim = self.made_for(owner, entry["name"]) or await self._create(owner, entry)
         made: str = claim["metadata"]["name"]
@@ -102,7 +98,7 @@ class ClaimMaker:
         """Returns a claim made for the owner before that its status does not name (yet)."""
         name = owner.obj["metadata"]["name"]
         for claim in self._claims.by_index("owner", owner.uid):
-            if resourceclaim_features.is_made_for(claim, name, entry_name):
+            if claims.is_made_for(claim, name, entry_name):
                 return claim
         return self._made.get(owner.uid, {}).get(entry_name)
 
@@ -111,7 +107,7 @@ class ClaimMaker:
         if self._templates is None:
             inline: Object = entry["template"]
             return inline
-        name = self._features.template_name(entry) or ""
+        name = claims.template_name(entry, self._features) or ""
         template = self._templates.get(owner.obj["metadata"]["namespace"], name)
         if template is None:
             kind = f"resourceclaimtemplate.{self._refs.claim_templates.group}"
@@ -121,7 +117,7 @@ class ClaimMaker:
 
     async def _create(self, owner: Owner, entry: Object) -> Object:
         template = self._template(owner, entry)
-        asks_admin_access = resourceclaim_features.asks_admin_access(template)
+        asks_admin_access = claims.asks_admin_access(template)
         if asks_admin_access and not self._admin_access:
             raise ClaimError("admin access is requested, but the feature is disabled")
         claim = self._claim_from(template, owner, entry["name"])
@@ -141,7 +137,7 @@ class ClaimMaker:
         if self._features.generated_names:
             annotations[POD_CLAIM_ANNOTATION] = entry_name
         claim_metadata: Object = {
-            **self._features.metadata_name(metadata["name"], entry_name),
+            **claims.metadata_name(metadata["name"], entry_name, self._features),
             "namespace": metadata["namespace"],
             **({"annotations": annotations} if annotations else {}),
             "ownerReferences": [

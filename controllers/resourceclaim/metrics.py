@@ -10,11 +10,8 @@ from prometheus_client.registry import Collector
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.resourceclaim.features import (
-    EXTENDED_RESOURCE_ANNOTATION,
-    POD_CLAIM_ANNOTATION,
-    MetricFeatures,
-)
+from kubeskew.controllers.resourceclaim.claims import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
+from kubeskew.controllers.resourceclaim.features import MetricFeatures
 
 _CREATION = ("status", "admin_access", "owner_api_group", "owner_api_kind")
 

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.users import ReservedFor
 
@@ -58,7 +58,7 @@ class Releaser:
         """Change the status of a claim that lost its last user, not one that never had any: drivers need
         not reserve what they allocate."""
         status = claim["status"]
-        delayed = self._features.is_delayed(claim)
+        delayed = claims.is_delayed(claim, self._features)
         if protected:
             if delayed or claim["metadata"].get("deletionTimestamp") or not self._features.keeps_immediate:
                 status.pop("allocation", None)
@@ -82,12 +82,12 @@ class Releaser:
 
     async def _delete_if_unused(self, claim: Object) -> None:
         """Deletes a claim of a pod that will not run any more, even if the pod stays."""
-        owner, metadata = resourceclaim_features.owning_pod(claim), claim["metadata"]
+        owner, metadata = claims.owning_pod(claim), claim["metadata"]
         if owner is None or metadata.get("deletionTimestamp"):
             return
         pod = self._pods.get(metadata["namespace"], owner[0])
         # An unknown pod may be too new for the informer: the garbage collector decides.
-        if pod is None or (pod["metadata"]["uid"] == owner[1] and not resourceclaim_features.is_done(pod)):
+        if pod is None or (pod["metadata"]["uid"] == owner[1] and not claims.is_done(pod)):
             return
         try:
             await self._client.delete(self._ref, metadata["name"], metadata["namespace"])

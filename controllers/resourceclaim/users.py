@@ -13,8 +13,9 @@ from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.resourceclaim import features as resourceclaim_features
-from kubeskew.controllers.resourceclaim.features import ClaimError, ResourceClaimFeatures
+from kubeskew.controllers.resourceclaim import claims
+from kubeskew.controllers.resourceclaim.claims import ClaimError
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 
 
@@ -38,9 +39,9 @@ class ReservedFor:
     async def still_uses(self, claim: Object, consumer: Object) -> bool:
         """Returns whether a reservation stays. Until 1.35 raises ClaimError if it is not a pod's."""
         namespace = claim["metadata"]["namespace"]
-        if resourceclaim_features.is_pod_reference(consumer):
+        if claims.is_pod_reference(consumer):
             pod = self._pods.get(namespace, consumer["name"])
-            if pod is not None and self._features.releases_done and resourceclaim_features.is_done(pod):
+            if pod is not None and self._features.releases_done and claims.is_done(pod):
                 return False
             return await self._is_there(PODS, pod, namespace, consumer)
         if self._features.any_users:

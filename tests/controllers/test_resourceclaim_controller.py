@@ -6,8 +6,8 @@ from prometheus_client import generate_latest
 from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.controllers.resourceclaim.claims import generate_name
 from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
-from kubeskew.controllers.resourceclaim.features import generate_name
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

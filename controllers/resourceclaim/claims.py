@@ -1,0 +1,168 @@
+"""Reads which claims a pod uses, and for whom a claim was made.
+
+Source: k8s.io/dynamic-resource-allocation/resourceclaim/claim.go, 1.36.
+"""
+
+from typing import Any
+
+from kubeskew.apimachinery.claim_users import controller_of, is_for_pod, reserved_for
+from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import SyncError
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
+
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+
+_MAX_RESERVATIONS = 256
+_NAME_BASE_LIMIT = 57  # leaves room for a hyphen and five random characters within 63
+
+
+class ClaimNotCreated(Exception):  # noqa: N818 - upstream's ErrClaimNotFound: a state
+    """The claim of a template does not exist yet."""
+
+
+class ClaimError(SyncError):
+    """An error of a pod's claim that a user has to know; the text is upstream's."""
+
+
+def _source(pod_claim: Object, features: ResourceClaimFeatures) -> Object:
+    return pod_claim.get("source") or {} if features.nested_source else pod_claim
+
+
+def has_template(pod_claim: Object, features: ResourceClaimFeatures) -> bool:
+    """Returns whether the claim of the entry is to be made."""
+    if features.inline_templates:
+        return pod_claim.get("template") is not None
+    return template_name(pod_claim, features) is not None
+
+
+def template_name(pod_claim: Object, features: ResourceClaimFeatures) -> str | None:
+    found: str | None = _source(pod_claim, features).get("resourceClaimTemplateName")
+    return found
+
+
+def claim_name(pod: Object, pod_claim: Object, features: ResourceClaimFeatures) -> tuple[str | None, bool]:
+    """Returns the claim that an entry of `spec.resourceClaims` means, and whether the pod must own it.
+
+    None if no claim is needed. Raises ClaimNotCreated, or ClaimError if the entry says nothing we know.
+    """
+    source = _source(pod_claim, features)
+    if source.get("resourceClaimName") is not None:
+        return source["resourceClaimName"], False
+    metadata, name = pod["metadata"], pod_claim["name"]
+    if not has_template(pod_claim, features):
+        raise ClaimError(
+            f'pod "{metadata.get("namespace", "")}/{metadata["name"]}", spec.resourceClaim "{name}": '
+            "none of the supported fields are set"
+        )
+    if not features.generated_names:
+        return f"{metadata['name']}-{name}", True
+    for status in pod.get("status", {}).get("resourceClaimStatuses") or ():
+        if status["name"] == name:
+            return status.get("resourceClaimName"), True
+    raise ClaimNotCreated
+
+
+def claim_names(pod: Object, features: ResourceClaimFeatures) -> list[str]:
+    """Returns the claims that a pod uses, as far as its status tells (before 1.35 not of extended
+    resources)."""
+    names = []
+    for pod_claim in pod["spec"].get("resourceClaims") or ():
+        try:
+            name, _ = claim_name(pod, pod_claim, features)
+        except (ClaimNotCreated, ClaimError):
+            continue
+        if name:
+            names.append(name)
+    extended = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+    if features.frees_extended and extended.get("resourceClaimName"):
+        names.append(extended["resourceClaimName"])
+    return names
+
+
+def metadata_name(pod_name: str, claim_name: str, features: ResourceClaimFeatures) -> dict[str, str]:
+    """Returns the name part of a new claim's metadata."""
+    if not features.generated_names:
+        return {"name": f"{pod_name}-{claim_name}"}
+    return {"generateName": generate_name(pod_name, claim_name, dashed=features.dashed_names)}
+
+
+def can_be_reserved(claim: Object, features: ResourceClaimFeatures) -> bool:
+    """Returns whether an allocated claim may have one more user."""
+    reserved = reserved_for(claim)
+    if features.shareable_flag:
+        # The server refuses more users than it allows; nobody counts them before.
+        return not reserved or bool(claim["status"]["allocation"].get("shareable"))
+    return len(reserved) < _MAX_RESERVATIONS
+
+
+def is_delayed(claim: Object, features: ResourceClaimFeatures) -> bool:
+    """Returns whether a driver's controller allocates the claim when a pod needs it."""
+    spec, status = claim["spec"], claim.get("status") or {}
+    if features.nested_source:
+        return bool(spec.get("allocationMode") == "WaitForFirstConsumer")
+    return bool(spec.get("controller") or (status.get("allocation") or {}).get("controller"))
+
+
+def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str:
+    """Returns `<pod>-<claim>-`; both parts are cut in proportion if it is too long."""
+    whole = f"{pod_name}-{claim_name}" + ("-" if dashed else "")
+    if len(whole) <= _NAME_BASE_LIMIT:
+        return whole
+    cut = (len(part) * _NAME_BASE_LIMIT // len(whole) for part in (pod_name, claim_name))
+    return f"{pod_name[: next(cut)]}-{claim_name[: next(cut)]}"
+
+
+def is_made_for(claim: Object, owner_name: str, entry_name: str) -> bool:
+    """Returns whether a claim of the owner is that of the entry.
+
+    Claims of 1.27 and before have no annotation, but a name that tells.
+    """
+    entry = (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION)
+    if entry is None:
+        return bool(claim["metadata"]["name"] == f"{owner_name}-{entry_name}")
+    return bool(entry == entry_name)
+
+
+def owning_pod(claim: Object) -> tuple[str, str] | None:
+    """Returns name and uid of the pod for which the claim was made."""
+    owner = controller_of(claim)
+    if owner is not None and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod"):
+        return owner["name"], owner["uid"]
+    return None
+
+
+def check_owner(pod: Object, claim: Object, *, groups: bool = False) -> None:
+    """Raises ClaimError if the claim was made for another pod (or, with `groups`, group of pods)."""
+    if not is_for_pod(claim, pod, groups=groups):
+        names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in (claim, pod)]
+        raise ClaimError(f"ResourceClaim {names[0]} was not created for pod {names[1]} (pod is not owner)")
+
+
+def owning_group(claim: Object) -> str:
+    """Returns the name of the group of pods for which the claim was made."""
+    owner = controller_of(claim)
+    return str(owner["name"]) if owner is not None and owner["kind"] == "PodGroup" else ""
+
+
+def is_done(pod: Object) -> bool:
+    """Returns whether no container runs or ever will."""
+    return pods.is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
+
+
+def is_pod_reference(consumer: Object) -> bool:
+    """Returns whether the consumer is a pod; owner references (KEP-3063 as drafted) say so by their kind."""
+    if "kind" in consumer:
+        return (consumer.get("apiVersion"), consumer["kind"]) == ("v1", "Pod")
+    return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
+
+
+def asks_admin_access(template: Object) -> bool:
+    """Returns whether a request has admin access; v1alpha3 and v1beta1 have the field in the request
+    itself."""
+    requests: list[Any] = ((template.get("spec") or {}).get("devices") or {}).get("requests") or []
+    return any(
+        (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
+        for request in requests
+    )
