@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.protocols import device_plugin
-from kubeskew.kubelet.protocols.calling import Channel
 from kubeskew.kubelet.protocols.device_plugin import (
     AllocateRequest,
     AllocateResponse,
@@ -12,6 +11,7 @@ from kubeskew.kubelet.protocols.device_plugin import (
     PreferredAllocationRequest,
     PreStartContainerRequest,
 )
+from kubeskew.kubelet.protocols.message_sockets import Channel
 
 GRACE_SECONDS = 300.0  # endpointStopGracePeriod
 _PRE_START_SECONDS = 30.0  # KubeletPreStartContainerRPCTimeoutInSecs

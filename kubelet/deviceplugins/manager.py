@@ -24,9 +24,9 @@ from kubeskew.kubelet.deviceplugins.inventory import Inventory
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import device_plugin
-from kubeskew.kubelet.protocols.calling import Channel
 from kubeskew.kubelet.protocols.device_plugin import ListAndWatchResponse
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.message_sockets import Channel
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device, Empty
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 from kubeskew.kubelet.protocols import calling, device_plugin
-from kubeskew.kubelet.protocols.calling import Channel
 from kubeskew.kubelet.protocols.device_plugin import VERSION, Empty, ListAndWatchResponse, RegisterRequest
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.message_sockets import Channel, Server
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class DevicePluginServer:
         self._tells_apart = tells_apart
         self._user = user
         self._metrics = metrics
-        self._server: grpc.aio.Server | None = None
+        self._server: Server | None = None
         self._plugins: dict[str, _Connection] = {}  # resource → the newest plugin's
         self._watching: dict[asyncio.Task[None], None] = {}
 
@@ -70,7 +70,7 @@ class DevicePluginServer:
         self._user.clean(self._directory)
         self._server = calling.new_server()
         device_plugin.REGISTER.serve(self._server, self._register)
-        calling.listen(self._server, self._directory / SOCKET)
+        self._server.listen(self._directory / SOCKET)
         await self._server.start()
 
     async def stop(self) -> None:

@@ -17,7 +17,7 @@ from kubeskew.kubelet.dra.grpc_versions import HealthRules
 from kubeskew.kubelet.files import write_atomically
 
 if TYPE_CHECKING:
-    from kubeskew.kubelet.protocols.calling import Channel
+    from kubeskew.kubelet.protocols.message_sockets import Channel
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
 if TYPE_CHECKING:
-    from kubeskew.kubelet.protocols.calling import Channel
+    from kubeskew.kubelet.protocols.message_sockets import Channel
 
 log = logging.getLogger(__name__)
 

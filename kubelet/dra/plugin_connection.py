@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from kubeskew.kubelet.protocols.calling import CONNECTED, channel_to, connection_changes
+from kubeskew.kubelet.protocols.calling import channel_to
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +19,7 @@ class PluginConnection:
 
     async def follow_connection(self, changed: Callable[[], None]) -> None:
         """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""
-        async for state in connection_changes(self.channel):
-            connected = state == CONNECTED
+        async for connected in self.channel.connection_changes():
             if connected != self.connected:
                 log.info("driver %s at %s: connected: %s", self.driver, self.endpoint, connected)
                 self.connected = connected

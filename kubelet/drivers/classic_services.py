@@ -11,7 +11,6 @@ from typing import Any
 
 import grpc
 import orjson
-from grpc import aio
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
@@ -21,6 +20,7 @@ from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.protocols import dra_classic
 from kubeskew.kubelet.protocols.dra_classic import ClassicService
 from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.named_resources import response_of
 
 
@@ -54,7 +54,7 @@ class ClassicServices:
         self._calls = calls
         self._serial = asyncio.Lock()
 
-    def serve(self, server: aio.Server, services: Sequence[ClassicService]) -> None:
+    def serve(self, server: Server, services: Sequence[ClassicService]) -> None:
         for service in services:
             self._serve(server, service)
 
@@ -63,7 +63,7 @@ class ClassicServices:
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
-    def _serve(self, server: aio.Server, service: ClassicService) -> None:
+    def _serve(self, server: Server, service: ClassicService) -> None:
         if service.tells_resources:
             dra_classic.NODE_RESOURCES.serve(server, self._list_and_watch)
         handle = {

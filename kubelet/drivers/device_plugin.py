@@ -120,7 +120,7 @@ class ExampleDevicePlugin:
         device_plugin.ALLOCATE.serve(self._server, self._allocate)
         device_plugin.PRE_START_CONTAINER.serve(self._server, self._pre_start)
         self._socket.unlink(missing_ok=True)
-        calling.listen(self._server, self._socket)
+        self._server.listen(self._socket)
         await self._server.start()
 
     async def _hide(self) -> None:

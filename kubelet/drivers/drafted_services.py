@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
-from grpc import aio
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
@@ -19,6 +18,7 @@ from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims, variable
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.protocols import dra_drafted
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.message_sockets import Server
 
 FindClaim = Callable[[str], Awaitable[Object | None]]
 
@@ -38,7 +38,7 @@ class DraftedServices:
         self._calls = calls
         self._serial = asyncio.Lock()
 
-    def serve(self, server: aio.Server) -> None:
+    def serve(self, server: Server) -> None:
         dra_drafted.PREPARE.serve(server, self._prepare)
         dra_drafted.UNPREPARE.serve(server, self._unprepare)
 

@@ -95,7 +95,7 @@ class DriverEndpoints:
 
     async def _listen(self, server: Any, socket: Path) -> None:
         _make_room(socket)
-        calling.listen(server, socket)
+        server.listen(socket)
         await server.start()
         self._servers.append(server)
 

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 import grpc
-from grpc import aio
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
@@ -25,6 +24,7 @@ from kubeskew.kubelet.drivers.switches import Health, Switches
 from kubeskew.kubelet.protocols import dra, dra_health
 from kubeskew.kubelet.protocols.calling import Unary
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.message_sockets import Server
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class DriverServices:
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
-    def serve(self, server: aio.Server, versions: Sequence[str]) -> None:
+    def serve(self, server: Server, versions: Sequence[str]) -> None:
         """Adds the services of these announced versions, and those of health."""
         for name, service in dra.REGISTERED.items():
             if name in versions or service is dra.V1ALPHA4:
@@ -93,7 +93,7 @@ class DriverServices:
         for version in (dra_health.V1, dra_health.V1ALPHA1):
             self._serve_health(server, version)
 
-    def _serve_version(self, server: aio.Server, service: dra.DraService) -> None:
+    def _serve_version(self, server: Server, service: dra.DraService) -> None:
         async def prepare(request: Any) -> _Answer:
             return await self._answer(service, "Prepare", request, self._prepare)
 
@@ -104,7 +104,7 @@ class DriverServices:
             raw: Unary[Any, Any] = Unary(method.service, method.name, method.request, _Answer)
             raw.serve(server, handle)
 
-    def _serve_health(self, server: aio.Server, service: dra_health.HealthService) -> None:
+    def _serve_health(self, server: Server, service: dra_health.HealthService) -> None:
         def watch(_: Any) -> AsyncIterator[Any]:
             return self._watch(service.messages)
 

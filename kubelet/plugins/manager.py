@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.plugins.handling import PluginHandler
 from kubeskew.kubelet.plugins.scanning import SocketScan, Stamp
+from kubeskew.kubelet.protocols.message_sockets import message_sockets
 
 if TYPE_CHECKING:
     from kubeskew.kubelet.plugins.registering import Registered
@@ -39,7 +40,7 @@ class PluginManager:
     """The plugins of one node; `handlers` use them, by type."""
 
     def __init__(self, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
-        self._scan = SocketScan(directory)
+        self._scan = SocketScan(directory, always=message_sockets() is not None)
         self._handlers = handlers
         self._clock = clock
         self._registered: dict[str, tuple[Stamp, Registered]] = {}

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from kubeskew.kubelet.plugins.handling import PluginHandler, PluginRefusedError
 from kubeskew.kubelet.protocols import registration
-from kubeskew.kubelet.protocols.calling import Channel, channel_to
+from kubeskew.kubelet.protocols.calling import channel_to
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.message_sockets import Channel
 
 _DIAL_SECONDS = 10.0
 _INFO_SECONDS = 1.0

@@ -12,8 +12,10 @@ Stamp = tuple[int, int]
 class SocketScan:
     """The sockets below `directory`; names that begin with a dot are ignored."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, always: bool = False) -> None:
+        """With `always` each look reads the directories, whose times may not tell a change."""
         self._directory = str(directory)
+        self._always = always
         self._changed: dict[str, int] = {}  # directory → when it last changed
         self._sockets: dict[str, Stamp] = {}
         self._fresh = True
@@ -28,9 +30,11 @@ class SocketScan:
         times = {path: _changed(path) for path in self._changed}
         stale = not times or times != self._changed
         # Times of changes are coarse: a change right after the last look does not show in them.
-        if stale or self._fresh:
+        if stale or self._fresh or self._always:
+            before = self._sockets
             self._changed = {}
             self._sockets = dict(self._scan(self._directory))
+            stale = stale if not self._always else self._sockets != before
         self._fresh = stale
         return self._sockets
 

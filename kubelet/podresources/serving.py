@@ -15,6 +15,7 @@ from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.podresources.listing import Lister
 from kubeskew.kubelet.protocols import calling, pod_resources
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.pod_resources import v1, v1alpha1
 
 Request = TypeVar("Request", bound=Message)
@@ -50,7 +51,7 @@ class PodResourcesServer:
         self._features = features
         self._metrics = metrics
         self._limit = _RateLimit(clock) if features.pod_resources_limited else None
-        self._server: grpc.aio.Server | None = None
+        self._server: Server | None = None
 
     async def start(self) -> None:
         """Starts to listen; raises OSError if the socket cannot be made."""
@@ -62,7 +63,7 @@ class PodResourcesServer:
         pod_resources.GET_ALLOCATABLE.serve(self._server, self._limited(self._get_allocatable))
         pod_resources.GET.serve(self._server, self._limited(self._get))
         pod_resources.LIST_V1ALPHA1.serve(self._server, self._limited(self._list_v1alpha1))
-        calling.listen(self._server, socket)
+        self._server.listen(socket)
         await self._server.start()
 
     async def stop(self) -> None:

@@ -52,7 +52,7 @@ class Node:
         self.services = ClassicServices(DRIVER, claims, self.calls)
         self.grpc = calling.new_server()
         self.services.serve(self.grpc, services_of(Version(library or minor), apis))
-        calling.listen(self.grpc, directory / "d.sock")
+        self.grpc.listen(directory / "d.sock")
         service = rules_for(version).choose(["1.0.0"])
         metrics = KubeletMetrics(CollectorRegistry())
         self.plugin = ClassicSocketPlugin(DRIVER, str(directory / "d.sock"), service, clock, metrics)

@@ -54,7 +54,7 @@ class Plugin:
         device_plugin.GET_PREFERRED_ALLOCATION.serve(self.server, self._prefer)
         device_plugin.ALLOCATE.serve(self.server, self._allocate)
         device_plugin.PRE_START_CONTAINER.serve(self.server, self._pre_start)
-        calling.listen(self.server, self.socket)
+        self.server.listen(self.socket)
         await self.server.start()
 
     def _asked(self, method, *what):

@@ -34,7 +34,7 @@ class Kubelet:
         self.server = calling.new_server()
         device_plugin.REGISTER.serve(self.server, self._register)
         (self.directory / "kubelet.sock").unlink(missing_ok=True)
-        calling.listen(self.server, self.directory / "kubelet.sock")
+        self.server.listen(self.directory / "kubelet.sock")
         await self.server.start()
 
     async def stop(self):

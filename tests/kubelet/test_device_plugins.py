@@ -292,8 +292,8 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
     registration.GET_INFO.serve(shown, info)
     registration.NOTIFY.serve(shown, notified)
     socket = node.sockets / "node-1" / "registry" / "gpu-reg.sock"
-    calling.listen(plugin, endpoint)
-    calling.listen(shown, socket)
+    plugin.listen(endpoint)
+    shown.listen(socket)
     await plugin.start()
     await shown.start()
     async with asyncio.timeout(30):

@@ -46,7 +46,7 @@ class SocketDriver:
         registration.GET_INFO.serve(self._registration, self._info)
         registration.NOTIFY.serve(self._registration, self._notify)
         for server, socket in ((self._plugin, self.endpoint), (self._registration, self.registrar)):
-            calling.listen(server, socket)
+            server.listen(socket)
             await server.start()
         return self
 
@@ -409,14 +409,11 @@ async def test_garbage_is_no_answer(layout, plugin):
     path = layout.plugins / "garbage.sock"
     server = calling.new_server()
 
-    async def garbage(request, context):
+    async def garbage(_: bytes) -> bytes:
         return b"\xff\xff\xff"
 
-    handler = grpc.unary_unary_rpc_method_handler(garbage)
-    server.add_generic_rpc_handlers(
-        [grpc.method_handlers_generic_handler(dra.V1.name, {"NodePrepareResources": handler})]
-    )
-    calling.listen(server, path)
+    server.add(dra.V1.name, "NodePrepareResources", garbage)
+    server.listen(path)
     await server.start()
     broken = SocketPlugin(DRIVER, str(path), "v1.DRAPlugin", SystemClock(), plugin._metrics)
     with pytest.raises(

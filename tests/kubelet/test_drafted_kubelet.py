@@ -61,7 +61,7 @@ class Node:
         self.services = DraftedServices(prepared, self.find, CallLog(directory, clock))
         self.grpc = calling.new_server()
         self.services.serve(self.grpc)
-        calling.listen(self.grpc, directory / "d.sock")
+        self.grpc.listen(directory / "d.sock")
         metrics = KubeletMetrics(CollectorRegistry())
         self.plugin = DraftedSocketPlugin(DRIVER, str(directory / "d.sock"), "v1", clock, metrics)
         self.restart()

@@ -48,7 +48,7 @@ class Node:
     async def serve(self, library=30):
         grpc = calling.new_server()
         self.services.serve(grpc, services_of(Version(library), ()))
-        calling.listen(grpc, self.socket)
+        grpc.listen(self.socket)
         await grpc.start()
         return grpc
 

@@ -58,7 +58,7 @@ class Plugin:
         return registration.RegistrationStatusResponse()
 
     async def start(self):
-        calling.listen(self._server, self.path)
+        self._server.listen(self.path)
         await self._server.start()
         return self
 

@@ -23,7 +23,7 @@ def socket():
 async def server(socket):
     """A server on the socket, that the test gives methods before `start`."""
     made = calling.new_server()
-    calling.listen(made, socket)
+    made.listen(socket)
     yield made
     await made.stop(None)
 
