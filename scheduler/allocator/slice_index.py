@@ -28,6 +28,15 @@ class SliceIndex:
             index._add(slice_, f"{slice_['metadata']['name']}\0{serial}")
         return index
 
+    def copy(self) -> "SliceIndex":
+        """Returns an index of the same slices that can be changed by itself."""
+        copy = SliceIndex(self._features)
+        copy._pools = {pool: {**slices} for pool, slices in self._pools.items()}
+        copy._local = {node: {**pools} for node, pools in self._local.items()}
+        copy._shared = {**self._shared}
+        copy.revision = self.revision
+        return copy
+
     def set_slice(self, obj: ObjectView) -> None:
         self.remove_slice(obj)
         self._add(obj, obj["metadata"]["name"])
@@ -92,3 +101,12 @@ class SliceIndex:
         for pool in self._pools.values():
             for slice_ in pool.values():
                 yield slice_.spec
+
+    def by_node(self) -> dict[str, list[Slice]]:
+        """Returns the slices that are for a single node, by its name."""
+        found: dict[str, list[Slice]] = {}
+        for pool in self._pools.values():
+            for slice_ in pool.values():
+                if node := slice_.spec.get("nodeName"):
+                    found.setdefault(node, []).append(slice_)
+        return found

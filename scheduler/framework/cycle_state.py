@@ -10,6 +10,19 @@ class Cloneable(Protocol):
     def clone(self) -> Self: ...
 
 
+@runtime_checkable
+class Forkable(Protocol):
+    """A value whose changes can be undone together: those since the last `fork` that has not ended yet."""
+
+    def fork(self) -> None:
+        """Begins changes that `revert` undoes and `commit` keeps."""
+        ...
+
+    def revert(self) -> None: ...
+
+    def commit(self) -> None: ...
+
+
 class CycleState:
     """Values by plugin name, and the plugins that have nothing to do in this cycle."""
 
@@ -37,3 +50,13 @@ class CycleState:
     def read(self, plugin: str) -> Any:
         """Returns what the plugin wrote earlier in this cycle; None if nothing."""
         return self._values.get(plugin)
+
+    def attempt(self) -> "CycleState":
+        """Returns a state with the same values for one attempt at a pod; what is written stays in it."""
+        copy = CycleState()
+        copy._values = {**self._values}
+        return copy
+
+    def forkable(self) -> list[Forkable]:
+        """Returns the values whose changes can be undone."""
+        return [value for value in self._values.values() if isinstance(value, Forkable)]

@@ -174,6 +174,27 @@ class PostBind(Plugin, Protocol):
 
 
 @runtime_checkable
+class ClusterAutoscaler(Plugin, Protocol):
+    """Simulates what becomes of a plugin's resources when pods are bound or evicted (KEP-4381, draft).
+
+    PreFilter and Filter decide from the simulation if the state has one. They are given copies of the state
+    (`CycleState.attempt`), the methods here always the same one.
+    """
+
+    def start_simulation(self, state: CycleState) -> Status:
+        """Takes a snapshot of all that matters to the plugin, and keeps it in the state, which is empty."""
+        ...
+
+    def simulate_bind_pod(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        """Updates the snapshot as if the pod had been scheduled to the node."""
+        ...
+
+    def simulate_evict_pod(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Updates the snapshot as if the pod had left the node: what it alone used is free."""
+        ...
+
+
+@runtime_checkable
 class Enqueue(Plugin, Protocol):
     def events_to_register(self) -> Sequence[EventHint]:
         """Returns the events that may help a pod that this plugin rejected."""

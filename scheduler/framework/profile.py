@@ -76,6 +76,9 @@ class Profile:
         self.pre_binds = self._at("preBind", interfaces.PreBind)
         self.binds = self._at("bind", interfaces.Bind)
         self.post_binds = self._at("postBind", interfaces.PostBind)
+        self.autoscaled = tuple(
+            each for each in self.plugins if isinstance(each, interfaces.ClusterAutoscaler)
+        )
         self.hints: Mapping[str, Sequence[EventHint]] = {
             plugin.name: tuple(plugin.events_to_register())
             for plugin in self.plugins

@@ -47,6 +47,16 @@ class ClaimTracker:
         self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
 
+    def copy(self) -> "ClaimTracker":
+        """Returns a tracker of the same claims and allocations, which follows nothing."""
+        copy = ClaimTracker(shares=self._shares)
+        for key, claim in self._claims.items():
+            copy._store(key, claim)
+        for uid, devices in self._pending.items():
+            copy._pending[uid] = devices
+            copy._take(devices)
+        return copy
+
     # -- reading
 
     def get(self, namespace: str, name: str) -> Object | None:
@@ -96,6 +106,16 @@ class ClaimTracker:
         self._gone[claim["metadata"].get("uid", "")] = None
         if len(self._gone) > _REMEMBERED_DELETIONS:
             del self._gone[next(iter(self._gone))]
+
+    # -- what is assumed without any server, in a copy
+
+    def put(self, claim: Object) -> None:
+        """Adds or replaces a claim, whatever its revision."""
+        self._store(_key(claim), claim)
+
+    def drop(self, claim: Object) -> None:
+        """Removes a claim."""
+        self._drop(_key(claim))
 
     # -- our own decisions
 

@@ -14,6 +14,7 @@ from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import (
@@ -30,9 +31,14 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import D
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
+from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
+from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
+from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
 from kubeskew.scheduler.plugins.dynamicresources.plugin import ClaimServices, DynamicResources
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
+from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -71,22 +77,45 @@ class DynamicState:
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
         """Returns the plugin of one profile; raises ConfigurationError for invalid arguments."""
         features = self._features.dynamic.with_arguments(args)
+        services = self._claim_services(handle)
+        decide = partial(self._decisions, features, services, handle, profile)
+
+        def simulate() -> ClaimSimulation:
+            slices = self.slices.copy()
+            return ClaimSimulation(decide(self.claims.copy(), slices), slices, services.users)
+
+        return DynamicResources(
+            features,
+            services,
+            decide(self.claims, self.slices),
+            simulate,
+            self._driver_allocation(handle),
+            handle,
+        )
+
+    def _decisions(
+        self,
+        features: DynamicResourcesFeatures,
+        services: ClaimServices,
+        handle: Handle,
+        profile: str,
+        claims: ClaimTracker,
+        slices: SliceIndex,
+    ) -> ClaimDecisions:
+        """Returns what decides from these claims and slices."""
         allocator = Allocator(
-            self._allocator_features, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
+            self._allocator_features, self.classes, slices, claims.allocated, handle.entropy.uid
         )
         extended_claims = None
         if self.extended is not None:
-            extended_claims = ExtendedResourceClaims(
-                self._features, self.claims, self.extended, handle.entropy
-            )
-        return DynamicResources(
-            features,
-            self._claim_services(handle),
+            extended_claims = ExtendedResourceClaims(self._features, claims, self.extended, handle.entropy)
+        return ClaimDecisions(
+            claims,
+            PodClaims(features, claims, self.classes, services.users),
             allocator,
+            DeviceChooser(features, allocator, claims.allocated.devices, handle.clock),
             extended_claims,
-            self._driver_allocation(handle),
-            handle,
-            profile,
+            DeviceWait(features, claims, handle, profile),
         )
 
     def _driver_allocation(self, handle: Handle) -> DriverAllocation | None:

@@ -6,16 +6,12 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeskew.apimachinery.node_selectors import selector_matches
-from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
-from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.node_selector_errors import selector_fault
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.handle import Handle
@@ -31,17 +27,15 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import DriverAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError
+from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
-from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
-from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
-from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
-from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
-from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, PodState
+from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation, Simulate
+from kubeskew.scheduler.plugins.dynamicresources.state import PodState
 
 NAME = "DynamicResources"
 
 
-_NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
+_SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
 
 class ClaimServices(NamedTuple):
@@ -61,24 +55,21 @@ class DynamicResources:
         self,
         features: DynamicResourcesFeatures,
         services: ClaimServices,
-        allocator: Allocator,
-        extended_claims: ExtendedResourceClaims | None,
+        decisions: ClaimDecisions,
+        simulate: Simulate,
         drivers: DriverAllocation | None,
         handle: Handle,
-        profile: str,
     ) -> None:
-        """`extended_claims` is None with DRAExtendedResource off, `drivers` where no controllers of drivers
-        allocate claims."""
+        """`simulate` begins a simulation; `drivers` is None where no controllers of drivers allocate
+        claims."""
         self._drivers = drivers
         self._features = features
-        self._claims = services.claims
+        self._decisions = decisions
+        self._simulate = simulate
         self._node = handle.cache.node
-        self._chooser = DeviceChooser(features, allocator, services.claims.allocated.devices, handle.clock)
-        self._allocator = allocator
-        self._extended_claims = extended_claims
         self._hinted = handle.features.queueing_hints
-        self._pod_claims = PodClaims(features, services.claims, services.classes, services.users)
-        self._wait = DeviceWait(features, services.claims, handle, profile)
+        self._pod_claims = decisions.pod_claims
+        self._wait = decisions.wait
         self._binder = ClaimBinder(
             services.claims,
             services.writer,
@@ -104,78 +95,42 @@ class DynamicResources:
     # -- which nodes
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        try:
-            claims = self._pod_claims.to_schedule(pod.pod)
-        except ClaimNotUsable as error:
-            return PreFilterResult(unresolvable(str(error)))
-        extended_claim = self._extended_claims.of_pod(pod) if self._extended_claims is not None else None
-        if not claims and extended_claim is None:
-            return PreFilterResult(SKIP)
-        for claim in claims:
-            status = self._pod_claims.usable(claim.claim, pod.pod)
-            if not status.is_success:
-                return PreFilterResult(status)
-        own = PodState(claims, extended_claim, self._allocator, [])
-        own.plans = self._allocator.plan([claim.claim for claim in own.to_allocate])
-        own.pinned = [
-            (index, selector)
-            for index, claim in enumerate(claims)
-            if (selector := claim.node_selector) is not None and not claim.is_driven
-        ]
-        faults = [fault for _, selector in own.pinned if (fault := selector_fault(selector))]
-        if faults:
-            return PreFilterResult(failed(faults[0]))
-        own.lost = self._wait.lost(claims)
-        if (
-            self._extended_claims is not None
-            and own.extended_claim is not None
-            and not own.extended_claim.exists
-        ):
-            own.usual_extended_plan = self._extended_claims.usual(own, own.extended_claim, pod)
-        if self._drivers is not None:
+        simulation: ClaimSimulation | None = state.read(_SIMULATION)
+        own = self._decisions.pre_filter(pod) if simulation is None else simulation.pre_filter(pod)
+        if isinstance(own, PreFilterResult):
+            return own
+        if self._drivers is not None and simulation is None:
             try:
-                own.driven = self._drivers.of_pod(pod, [claim.claim for claim in claims])
+                own.driven = self._drivers.of_pod(pod, [claim.claim for claim in own.claims])
             except ForeignContextError as error:
                 return PreFilterResult(failed(error))
-        own.kind = self._chooser.kind(own)
-        own.allocation_epoch = self._allocator.allocation_epoch()
         state.write(NAME, own)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
+        simulation: ClaimSimulation | None = state.read(_SIMULATION)
+        if simulation is not None:
+            return simulation.filter(own, pod, node)
         if self._drivers is not None and own.driven is not None:
             status = self._drivers.filter(own.driven, node)
             if not status.is_success:
                 return status
-        known = self._chooser.known(own, node)
-        if known is not None:
-            return known
-        extended_plan = self._on_node(own, pod, node)
-        if isinstance(extended_plan, Status):
-            return extended_plan
-        status = self._chooser.choose(own, extended_plan, node)
-        if status is SUCCESS and (own.pinned or own.lost):
-            return self._check_allocated(own, node)
-        return status
+        return self._decisions.filter(own, pod, node)
 
-    def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> ExtendedResourcePlan | Status | None:
-        if self._extended_claims is None or own.extended_claim is None:
-            return None
-        return self._extended_claims.on_node(own, own.extended_claim, pod, node)
+    # -- simulating for the cluster autoscaler
 
-    @staticmethod
-    def _check_allocated(own: PodState, node: NodeInfo) -> Status:
-        """Returns whether the claims that are allocated can be used on the node."""
-        unavailable = {
-            index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
-        }
-        unavailable.update(own.lost)
-        if not unavailable:
-            return SUCCESS
-        own.unavailable |= unavailable
-        own.choices.pop(node.name, None)
-        return _NOT_HERE
+    def start_simulation(self, state: CycleState) -> Status:
+        state.write(_SIMULATION, self._simulate())
+        return SUCCESS
+
+    def simulate_bind_pod(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        simulation: ClaimSimulation = state.read(_SIMULATION)
+        return simulation.bind(pod, node)
+
+    def simulate_evict_pod(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        simulation: ClaimSimulation = state.read(_SIMULATION)
+        return simulation.evict(pod)
 
     async def post_filter(
         self,
@@ -229,35 +184,10 @@ class DynamicResources:
         where = self._node(node)
         if own is None or where is None:
             return SUCCESS
-        status = self._reserve_devices(own, pod, where)
+        status = self._decisions.reserve(own, pod, where)
         if not status.is_success or own.driven is None or self._drivers is None:
             return status
         return await self._drivers.negotiation.reserve(own.driven, pod, node, handled=len(own.to_allocate))
-
-    def _reserve_devices(self, own: PodState, pod: PodInfo, where: NodeInfo) -> Status:
-        extended_plan = self._on_node(own, pod, where)
-        if isinstance(extended_plan, Status):
-            return extended_plan
-        status = self._chooser.chosen(own, extended_plan, where)
-        if not status.is_success:
-            return status
-        choice = own.choices[where.name]
-        if choice.found is None:
-            return SUCCESS
-        try:
-            results = choice.found.results()
-        except AllocationError as error:
-            return failed(error)
-        for claim, result in zip(own.to_allocate, results, strict=False):
-            claim.result = result
-            self._claims.add_pending(claim.uid, result)
-        if choice.extended_plan is not None and own.extended_claim is not None:
-            own.extended_claim.result = results[-1]
-            own.extended_claim.claim = choice.extended_plan.claim
-            own.extended_claim.pending_uid = own.extended_claim.claim["metadata"]["uid"]
-            own.extended_claim.mappings = choice.extended_plan.requests.mappings
-            self._claims.add_pending(own.extended_claim.pending_uid, results[-1])
-        return SUCCESS
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: PodState | None = state.read(NAME)

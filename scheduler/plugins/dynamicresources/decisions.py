@@ -1,0 +1,128 @@
+"""Decides where a pod's claims can be had, and which devices they get there: PreFilter, Filter and Reserve.
+
+The claims and slices are those of the informers, or those of a simulation's snapshot.
+"""
+
+from typing import NamedTuple
+
+from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.node_selector_errors import selector_fault
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
+from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
+from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
+from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, PodState
+
+_NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
+
+
+class ClaimDecisions(NamedTuple):
+    """Holds what decisions are made from. `extended_claims` is None with DRAExtendedResource off."""
+
+    claims: ClaimTracker
+    pod_claims: PodClaims
+    allocator: Allocator
+    chooser: DeviceChooser
+    extended_claims: ExtendedResourceClaims | None
+    wait: DeviceWait
+
+    # -- PreFilter
+
+    def pre_filter(self, pod: PodInfo) -> PodState | PreFilterResult:
+        """Returns what Filter needs of the pod; or the result, if it fits nowhere or has no claims."""
+        try:
+            claims = self.pod_claims.to_schedule(pod.pod)
+        except ClaimNotUsable as error:
+            return PreFilterResult(unresolvable(str(error)))
+        extended_claim = self.extended_claims.of_pod(pod) if self.extended_claims is not None else None
+        if not claims and extended_claim is None:
+            return PreFilterResult(SKIP)
+        for claim in claims:
+            status = self.pod_claims.usable(claim.claim, pod.pod)
+            if not status.is_success:
+                return PreFilterResult(status)
+        own = PodState(claims, extended_claim, self.allocator, [])
+        own.plans = self.allocator.plan([claim.claim for claim in own.to_allocate])
+        own.pinned = [
+            (index, selector)
+            for index, claim in enumerate(claims)
+            if (selector := claim.node_selector) is not None and not claim.is_driven
+        ]
+        faults = [fault for _, selector in own.pinned if (fault := selector_fault(selector))]
+        if faults:
+            return PreFilterResult(failed(faults[0]))
+        own.lost = self.wait.lost(claims)
+        if self.extended_claims is not None and extended_claim is not None and not extended_claim.exists:
+            own.usual_extended_plan = self.extended_claims.usual(own, extended_claim, pod)
+        own.kind = self.chooser.kind(own)
+        own.allocation_epoch = self.allocator.allocation_epoch()
+        return own
+
+    # -- Filter
+
+    def filter(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
+        """Returns whether the node has devices for the claims, and the claims that have some are usable."""
+        known = self.chooser.known(own, node)
+        if known is not None:
+            return known
+        extended_plan = self._on_node(own, pod, node)
+        if isinstance(extended_plan, Status):
+            return extended_plan
+        status = self.chooser.choose(own, extended_plan, node)
+        if status is SUCCESS and (own.pinned or own.lost):
+            return self._check_allocated(own, node)
+        return status
+
+    def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> ExtendedResourcePlan | Status | None:
+        if self.extended_claims is None or own.extended_claim is None:
+            return None
+        return self.extended_claims.on_node(own, own.extended_claim, pod, node)
+
+    @staticmethod
+    def _check_allocated(own: PodState, node: NodeInfo) -> Status:
+        """Returns whether the claims that are allocated can be used on the node."""
+        unavailable = {
+            index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
+        }
+        unavailable.update(own.lost)
+        if not unavailable:
+            return SUCCESS
+        own.unavailable |= unavailable
+        own.choices.pop(node.name, None)
+        return _NOT_HERE
+
+    # -- Reserve
+
+    def reserve(self, own: PodState, pod: PodInfo, where: NodeInfo) -> Status:
+        """Chooses devices on the node; they are in use from then on."""
+        extended_plan = self._on_node(own, pod, where)
+        if isinstance(extended_plan, Status):
+            return extended_plan
+        status = self.chooser.chosen(own, extended_plan, where)
+        if not status.is_success:
+            return status
+        choice = own.choices[where.name]
+        if choice.found is None:
+            return SUCCESS
+        try:
+            results = choice.found.results()
+        except AllocationError as error:
+            return failed(error)
+        for claim, result in zip(own.to_allocate, results, strict=False):
+            claim.result = result
+            self.claims.add_pending(claim.uid, result)
+        if choice.extended_plan is not None and own.extended_claim is not None:
+            own.extended_claim.result = results[-1]
+            own.extended_claim.claim = choice.extended_plan.claim
+            own.extended_claim.pending_uid = own.extended_claim.claim["metadata"]["uid"]
+            own.extended_claim.mappings = choice.extended_plan.requests.mappings
+            self.claims.add_pending(own.extended_claim.pending_uid, results[-1])
+        return SUCCESS

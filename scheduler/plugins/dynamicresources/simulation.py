@@ -1,0 +1,161 @@
+"""Keeps a simulation's claims and slices: a copy in which pods are bound and evicted without any server.
+
+Sources: KEP-4381 as drafted (Simulation with CA); for devices simulator/dynamicresources of the cluster
+autoscaler, 1.35, which copies the slices of a node for each node that is made from it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeskew.apimachinery.claim_users import is_pod_group, reserved_for
+from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.node_slices import slices_node
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
+from kubeskew.scheduler.framework.undoing import UndoLog
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
+from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
+from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState
+
+
+class ClaimSimulation(UndoLog):
+    """Simulates the claims of one scheduler."""
+
+    def __init__(self, decisions: ClaimDecisions, slices: SliceIndex, users: ClaimUsers) -> None:
+        """`decisions` are made from copies of claims and slices; `slices` is that copy."""
+        super().__init__()
+        self._decisions = decisions
+        self._claims = decisions.claims
+        self._slices = slices
+        self._users = users
+        self._by_node = slices.by_node()
+        self._detected: set[str] = set()
+
+    # -- decisions
+
+    def pre_filter(self, pod: PodInfo) -> PodState | PreFilterResult:
+        """Decides as the plugin's PreFilter, and refuses claims that only a driver's controller allocates."""
+        own = self._decisions.pre_filter(pod)
+        if isinstance(own, PodState):
+            for claim in own.claims:
+                if claim.is_driven and not (claim.claim.get("status") or {}).get("allocation"):
+                    return PreFilterResult(unresolvable(driver_allocates(claim.claim)))
+        return own
+
+    def filter(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
+        self._detect(node)
+        return self._decisions.filter(own, pod, node)
+
+    def bind(self, pod: PodInfo, node: NodeInfo) -> Status:
+        """Allocates the pod's claims on the node and reserves them for it."""
+        own = self.pre_filter(pod)
+        if isinstance(own, PreFilterResult):
+            return SUCCESS if own.status.is_skip else own.status
+        status = self.filter(own, pod, node)
+        if status.is_success:
+            status = self._decisions.reserve(own, pod, node)
+        if status.is_success:
+            for claim in own.claims:
+                self._bind_claim(claim, pod)
+            self._bind_extended_claim(own, pod)
+        return status
+
+    def evict(self, pod: PodInfo) -> Status:
+        """Removes the pod's reservations, and the allocations of claims that nobody else uses."""
+        try:
+            claims = self._decisions.pod_claims.of(pod.pod)
+        except ClaimNotUsable:
+            claims = []  # a pod whose claim is gone holds none
+        for claim in claims:
+            self._release(claim, pod)
+        extended_claim = self._claims.extended_resource_claim(pod.pod)
+        if extended_claim is not None:
+            self._remove(extended_claim)
+        return SUCCESS
+
+    # -- claims
+
+    def _bind_claim(self, own: PodClaim, pod: PodInfo) -> None:
+        claim = own.claim
+        status = dict(claim.get("status") or {})
+        if own.result is not None:
+            status["allocation"] = own.result
+        if self._users.reservation(claim, pod.pod) is None:
+            status["reservedFor"] = [*reserved_for(claim), own.consumer]
+        self._write({**claim, "status": status})
+        if own.result is not None:
+            self._claims.remove_pending(own.uid)
+
+    def _bind_extended_claim(self, own: PodState, pod: PodInfo) -> None:
+        made = own.extended_claim
+        if made is None or made.result is None:
+            return
+        metadata = {**made.claim["metadata"], "name": f"{made.claim['metadata']['generateName']}{pod.uid}"}
+        consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        status = {"allocation": made.result, "reservedFor": [consumer]}
+        self._write({**made.claim, "metadata": metadata, "status": status})
+        self._claims.remove_pending(made.pending_uid)
+
+    def _release(self, claim: Object, pod: PodInfo) -> None:
+        reservation = self._users.reservation(claim, pod.pod)
+        if reservation is None or is_pod_group(reservation):
+            return
+        rest = [user for user in reserved_for(claim) if user.get("uid") != reservation.get("uid")]
+        status = {**claim["status"], "reservedFor": rest}
+        if not rest:
+            status = without_allocation(status)
+        self._write({**claim, "status": status})
+
+    def _write(self, claim: Object) -> None:
+        metadata = claim["metadata"]
+        before = self._claims.get(metadata.get("namespace", ""), metadata["name"])
+        self._claims.put(claim)
+        if before is None:
+            self.undo_by(lambda: self._claims.drop(claim))
+        else:
+            self.undo_by(lambda: self._claims.put(before))
+
+    def _remove(self, claim: Object) -> None:
+        self._claims.drop(claim)
+        self.undo_by(lambda: self._claims.put(claim))
+
+    # -- slices
+
+    def _detect(self, node: NodeInfo) -> None:
+        """Copies slices for a node that is fictional and not known yet; pools get names of their own."""
+        if node.name in self._detected:
+            return
+        self._add(node.name)
+        origin = slices_node(node.node)
+        for slice_ in self._by_node.get(origin, ()) if origin and origin != node.name else ():
+            self._copy(f"{slice_.name}-{node.name}", slice_.spec, node.name)
+
+    def _add(self, name: str) -> None:
+        self._detected.add(name)
+        self.undo_by(lambda: self._detected.discard(name))
+
+    def _copy(self, name: str, spec: Mapping[str, Any], node: str) -> None:
+        pool = {**spec["pool"], "name": f"{spec['pool']['name']}-{node}"}
+        copy = {"metadata": {"name": name}, "spec": {**spec, "nodeName": node, "pool": pool}}
+        self._slices.set_slice(copy)
+        self.undo_by(lambda: self._slices.remove_slice(copy))
+
+
+Simulate = Callable[[], ClaimSimulation]
+
+
+def driver_allocates(claim: Object) -> str:
+    """Returns the reason against pods whose claims no simulation can allocate."""
+    return (
+        f"resourceclaim {display(claim)} is allocated by the controller of its driver, "
+        "which cannot be simulated"
+    )
+
+
+def without_allocation(status: Object) -> Object:
+    """Returns the status of a claim without what an allocation brought."""
+    return {name: value for name, value in status.items() if name not in ("allocation", "devices")}
