@@ -57,7 +57,7 @@ class SchedulerService:
         self.cache = Cache()
         dynamic = self._dynamic_state(environment)
         handle = self._handle(environment, client, names[0])
-        made, filters = self._profiles(settings, handle, dynamic)
+        made, self.filters = self._profiles(settings, handle, dynamic)
         self.queue = SchedulingQueue(
             environment.clock,
             made,
@@ -71,7 +71,7 @@ class SchedulerService:
         pods = self._informers.informer(PODS)
         self.scheduler = Scheduler(
             made,
-            filters,
+            self.filters,
             self.queue,
             self.cache,
             FailureHandler(client, self._recorders, environment.clock, self._features),

@@ -1,0 +1,132 @@
+"""Estimates how many nodes of a template pending pods need: first fit, the largest pods first.
+
+Source: cluster-autoscaler 1.35, estimator/binpacking_estimator.go, decreasing_pod_orderer.go.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kubeskew.scheduler.autoscaling.snapshot import ClusterSnapshot
+from kubeskew.scheduler.autoscaling.templates import HOSTNAME, NodeTemplate
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo, amounts
+from kubeskew.scheduler.framework.status import Status
+
+_SPREAD_REASON = "node(s) didn't match pod topology spread constraints"
+
+Groups = Sequence[Sequence[PodInfo]]
+
+
+@dataclass(slots=True)
+class Estimation:
+    """An estimate: the nodes that are new, in order, and where pods went."""
+
+    placed: dict[str, str] = field(default_factory=dict)  # pod uid → node
+    pods: list[PodInfo] = field(default_factory=list)
+    new: dict[str, bool] = field(default_factory=dict)  # node → whether it has any of the pods
+    last: str = ""  # the newest node
+
+    @property
+    def nodes(self) -> list[str]:
+        """Returns the new nodes that are needed."""
+        return [name for name, used in self.new.items() if used]
+
+    def place(self, pod: PodInfo, node: str) -> None:
+        self.pods.append(pod)
+        self.placed[pod.uid] = node
+        if node in self.new:
+            self.new[node] = True
+
+
+class BinpackingNodeEstimator:
+    """Packs pods onto new nodes of a template."""
+
+    def __init__(
+        self, snapshot: ClusterSnapshot, fresh_name: Callable[[NodeTemplate, int], str], most: int
+    ) -> None:
+        """`fresh_name` names the n-th new node of a template; `most` is how many there may be."""
+        self._snapshot = snapshot
+        self._fresh_name = fresh_name
+        self._most = most
+
+    def estimate(self, groups: Groups, template: NodeTemplate) -> Estimation:
+        """Places pods in the snapshot, which the caller has forked."""
+        made = Estimation()
+        more_nodes = True
+        for group in in_order(groups, template):
+            left = self._try_existing(made, group)
+            if more_nodes:
+                more_nodes = self._try_new(made, left, template)
+        return made
+
+    def _try_existing(self, made: Estimation, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """Places pods on the new nodes that are there; returns those from the first that fits none."""
+        for index, pod in enumerate(pods):
+            node = self._snapshot.schedule_anywhere(pod, lambda node: node.name in made.new)
+            if node is None:
+                return pods[index:]
+            made.place(pod, node)
+        return ()
+
+    def _try_new(self, made: Estimation, pods: Sequence[PodInfo], template: NodeTemplate) -> bool:
+        """Places pods on the newest node, or on one more; returns whether there may be still more nodes."""
+        for pod in pods:
+            if made.last and self._try_last(made, pod):
+                continue
+            if made.last and not made.new[made.last]:
+                return True  # it does not fit an empty node: another one would not help
+            if len(made.new) >= self._most:
+                return False
+            self._add_node(made, template)
+            if not self._snapshot.schedule(pod, made.last).is_success:
+                return True
+            made.place(pod, made.last)
+        return True
+
+    def _try_last(self, made: Estimation, pod: PodInfo) -> bool:
+        status = self._snapshot.schedule(pod, made.last)
+        if status.is_success:
+            made.place(pod, made.last)
+            return True
+        if not _spreads_over_hosts(pod) or not _is_spread(status):
+            return False
+        last = made.last
+
+        def is_other(node: NodeInfo) -> bool:
+            return node.name != last
+
+        node = self._snapshot.schedule_anywhere(pod, is_other)
+        if node is None:
+            return False
+        made.place(pod, node)
+        return True
+
+    def _add_node(self, made: Estimation, template: NodeTemplate) -> None:
+        name = self._fresh_name(template, len(made.new))
+        self._snapshot.add_node(template.fresh_node(name), template.fresh_pods(name))
+        made.new[name] = False
+        made.last = name
+
+
+def in_order(groups: Groups, template: NodeTemplate) -> list[Sequence[PodInfo]]:
+    """Returns the groups by the score of their first pods, largest first; equal ones keep their order."""
+    return sorted(groups, key=lambda group: -score(group[0], template))
+
+
+def score(pod: PodInfo, template: NodeTemplate) -> float:
+    """Returns the shares of a node's cpu and memory that the pod requests, added up."""
+    allocatable = amounts((template.node.get("status") or {}).get("allocatable"))
+    return sum(
+        pod.requests.get(name, 0) / allocatable[name]
+        for name in ("cpu", "memory")
+        if allocatable.get(name, 0) > 0
+    )
+
+
+def _spreads_over_hosts(pod: PodInfo) -> bool:
+    constraints = pod.spec.get("topologySpreadConstraints") or ()
+    return any(constraint.get("topologyKey") == HOSTNAME for constraint in constraints)
+
+
+def _is_spread(status: Status) -> bool:
+    return _SPREAD_REASON in status.reasons

@@ -1,0 +1,159 @@
+"""Finds how many nodes of which templates make pending pods fit.
+
+Each round is a loop of the autoscaler: pods that fit existing nodes are taken out, each template gets an
+estimate, and the best one's nodes are added. Rounds end when none helps. Upstream the nodes of a round are
+"upcoming" in the next one; here they are in the snapshot with the pods that the estimate put there.
+
+Source: cluster-autoscaler 1.35, core/scaleup/orchestrator, core/podlistprocessor/filter_out_schedulable.go.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kubeskew.scheduler.autoscaling import expander
+from kubeskew.scheduler.autoscaling.equivalence import RejectedPods, groups
+from kubeskew.scheduler.autoscaling.estimator import BinpackingNodeEstimator, Estimation, Groups
+from kubeskew.scheduler.autoscaling.expander import Option
+from kubeskew.scheduler.autoscaling.snapshot import ClusterSnapshot
+from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+from kubeskew.scheduler.framework.pod_info import PodInfo
+
+MOST_NODES = 1000  # --max-nodes-per-scaleup
+
+Report = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Placement:
+    """The answer: the nodes to add by template, where pods go, and why the others go nowhere."""
+
+    nodes: dict[str, list[str]]
+    placed: dict[str, tuple[PodInfo, str]] = field(default_factory=dict)  # by uid: pod, node
+    rejected: list[tuple[PodInfo, list[str]]] = field(default_factory=list)
+
+    def take(self, template: str, made: Estimation) -> None:
+        self.nodes[template] += made.nodes
+        for pod in made.pods:
+            self.placed[pod.uid] = pod, made.placed[pod.uid]
+
+
+class ScaleUp:
+    """Simulates one scale-up."""
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        templates: Sequence[NodeTemplate],
+        report: Report,
+        most: int = MOST_NODES,
+    ) -> None:
+        """`most` is how many nodes of each template there may be more; `report` is told of the progress."""
+        self._snapshot = snapshot
+        self._templates = templates
+        self._report = report
+        self._most = most
+        self._used = {node.name for node in snapshot.nodes()}
+
+    def run(self, pods: Sequence[PodInfo]) -> Placement:
+        """Places the pods in the snapshot. Raises SimulationError."""
+        answer = Placement({template.name: [] for template in self._templates})
+        gated, left = self._gated(pods)
+        while left:
+            left = self._place_on_existing(answer, left)
+            grouped = groups(left)
+            option = self._best(grouped, answer)
+            if option is None:
+                break
+            made = self._add(grouped, option.template, answer)
+            left = [pod for pod in left if pod.uid not in made.placed]
+        answer.rejected = [*gated, *((pod, self._reasons(pod, answer)) for pod in left)]
+        return answer
+
+    def _gated(self, pods: Sequence[PodInfo]) -> tuple[list[tuple[PodInfo, list[str]]], list[PodInfo]]:
+        """Returns the pods that wait for something before they can be scheduled, and the others."""
+        gated, others = [], []
+        for pod in pods:
+            profile = self._snapshot.profiles[pod.scheduler_name]
+            statuses = [plugin.pre_enqueue(pod) for plugin in profile.pre_enqueue]
+            reasons = [reason for status in statuses if not status.is_success for reason in status.reasons]
+            if reasons:
+                gated.append((pod, reasons))
+            else:
+                others.append(pod)
+        return gated, sorted(others, key=lambda pod: -pod.priority)
+
+    def _place_on_existing(self, answer: Placement, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Places pods on the nodes that are there, and returns the others."""
+        rejected, left = RejectedPods(), []
+        for pod in pods:
+            node = None if rejected.has_like(pod) else self._snapshot.schedule_anywhere(pod, lambda _: True)
+            if node is not None:
+                answer.placed[pod.uid] = pod, node
+            else:
+                rejected.add(pod)
+                left.append(pod)
+        self._report(f"{len(left)} of {len(pods)} pods fit no node that is there")
+        return left
+
+    def _best(self, grouped: Groups, answer: Placement) -> Option | None:
+        options = []
+        for template in self._templates:
+            self._snapshot.fork()
+            made = self._estimate(self._schedulable(grouped, template, answer), template, answer)
+            self._snapshot.revert()
+            if made.nodes:
+                options.append(Option(template, len(made.nodes), made.pods))
+                self._report(f"{len(made.nodes)} of {template.name} would take {len(made.pods)} pods")
+        return expander.least_waste(options) if options else None
+
+    def _add(self, grouped: Groups, template: NodeTemplate, answer: Placement) -> Estimation:
+        """Adds the nodes of an option, and places its pods there."""
+        fitting = self._schedulable(grouped, template, answer)
+        made = self._estimate(fitting, template, answer)
+        for name, used in made.new.items():
+            if not used:
+                self._snapshot.remove_node(name)
+        answer.take(template.name, made)
+        self._used.update(made.nodes)
+        return made
+
+    def _estimate(self, grouped: Groups, template: NodeTemplate, answer: Placement) -> Estimation:
+        most = self._most - len(answer.nodes[template.name])
+        return BinpackingNodeEstimator(self._snapshot, self._fresh_name, most).estimate(grouped, template)
+
+    def _schedulable(self, grouped: Groups, template: NodeTemplate, answer: Placement) -> Groups:
+        """Returns the groups whose first pod fits an empty node of the template."""
+        name = self._test_node(template)
+        found = [group for group in grouped if self._snapshot.check(group[0], name).is_success]
+        self._snapshot.revert()
+        return found
+
+    def _test_node(self, template: NodeTemplate) -> str:
+        """Adds a node of the template in a fork of its own, and returns its name."""
+        self._snapshot.fork()
+        name = self._fresh_name(template, 0)
+        self._snapshot.add_node(template.fresh_node(name), template.fresh_pods(name))
+        return name
+
+    def _fresh_name(self, template: NodeTemplate, number: int) -> str:
+        """Returns the name of the template's n-th node more: its own name and a number that no node has."""
+        serial = 0
+        while True:
+            serial += 1
+            name = f"{template.name}-{serial}"
+            if name not in self._used:
+                if not number:
+                    return name
+                number -= 1
+
+    def _reasons(self, pod: PodInfo, answer: Placement) -> list[str]:
+        """Returns why the pod fits no node that is there, and none of each template."""
+        reasons = [self._snapshot.diagnose(pod)] if self._snapshot.nodes() else []
+        for template in self._templates:
+            if len(answer.nodes[template.name]) >= self._most:
+                reasons.append(f"{template.name}: no more than {self._most} nodes may be added")
+                continue
+            status = self._snapshot.check(pod, self._test_node(template))
+            self._snapshot.revert()
+            reasons.append(f"{template.name}: {status.message or 'the pod fits a node by itself'}")
+        return reasons

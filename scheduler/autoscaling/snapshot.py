@@ -1,0 +1,199 @@
+"""Holds a snapshot of the cluster in which pods are placed and evicted, and undone together.
+
+PreFilter and Filter of the scheduler's profiles decide; plugins with resources of their own keep these in the
+cycle state, as KEP-4381 drafted it. Nothing is written to any server.
+
+Source: cluster-autoscaler 1.35, simulator/clustersnapshot (predicate/plugin_runner.go).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.filtering import Filters, NodeFilter
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import Status, unresolvable
+from kubeskew.scheduler.framework.undoing import UndoLog
+
+Matches = Callable[[NodeInfo], bool]
+
+
+class SimulationError(Exception):
+    """A plugin failed; the text is the plugin's."""
+
+
+class ClusterSnapshot:
+    """Nodes, their pods, and the resources of plugins. Methods raise SimulationError."""
+
+    def __init__(
+        self, profiles: Mapping[str, Profile], filters: Mapping[str, NodeFilter], cache: Cache
+    ) -> None:
+        """Begins the simulation; `profiles` and `filters` are by scheduler name, `cache` is theirs."""
+        self.profiles = profiles
+        self._filters = filters
+        self._cache = cache
+        self._changes = UndoLog()
+        self._state = CycleState()
+        self._last_index = 0
+        for plugin in {plugin.name: plugin for p in profiles.values() for plugin in p.autoscaled}.values():
+            _bound(plugin.start_simulation(self._state))
+        self._forkable = [self._changes, *self._state.forkable()]
+
+    # -- changes that can be undone
+
+    def fork(self) -> None:
+        for part in self._forkable:
+            part.fork()
+
+    def revert(self) -> None:
+        """Undoes everything since the last fork."""
+        for part in self._forkable:
+            part.revert()
+
+    def commit(self) -> None:
+        """Keeps everything since the last fork."""
+        for part in self._forkable:
+            part.commit()
+
+    # -- nodes
+
+    def nodes(self) -> Sequence[NodeInfo]:
+        return self._cache.nodes()
+
+    def node(self, name: str) -> NodeInfo | None:
+        return self._cache.node(name)
+
+    def add_node(self, node: Object, pods: Sequence[PodInfo] = ()) -> None:
+        """Adds a node with the pods that run on it from the start."""
+        name = node["metadata"]["name"]
+        self._cache.set_node(node)
+        self._changes.undo_by(lambda: self._cache.remove_node(name))
+        for pod in pods:
+            self._place(pod, name)
+
+    def change_node(self, node: Object) -> None:
+        """Replaces a node that is there."""
+        known = self._cache.node(node["metadata"]["name"])
+        before = None if known is None else known.node
+        self._cache.set_node(node)
+        if before is not None:
+            self._changes.undo_by(lambda: self._cache.set_node(before))
+
+    def remove_node(self, name: str) -> None:
+        """Removes a node without pods."""
+        known = self._cache.node(name)
+        before = None if known is None else known.node
+        self._cache.remove_node(name)
+        if before is not None:
+            self._changes.undo_by(lambda: self._cache.set_node(before))
+
+    # -- pods
+
+    def check(self, pod: PodInfo, node: str) -> Status:
+        """Returns whether the pod fits the node."""
+        _, status = self._find(pod, lambda info: info.name == node, only=node)
+        return status
+
+    def schedule(self, pod: PodInfo, node: str) -> Status:
+        """Places the pod on the node if it fits there, and returns whether it does."""
+        found, status = self._find(pod, lambda info: info.name == node, only=node)
+        if found is not None:
+            self._bind(pod, found)
+        return status
+
+    def schedule_anywhere(self, pod: PodInfo, matches: Matches) -> str | None:
+        """Places the pod on one of the nodes that match, and returns that; None if it fits none of them.
+
+        The search begins behind the node that it found last.
+        """
+        found, _ = self._find(pod, matches)
+        if found is None:
+            return None
+        self._bind(pod, found)
+        return found.name
+
+    def diagnose(self, pod: PodInfo) -> str:
+        """Returns why the pod fits none of the nodes, in the scheduler's words."""
+        nodes = self._cache.nodes()
+        profile, attempt = self._profile(pod), self._state.attempt()
+        result, limiting = profile.run_pre_filters(attempt, pod, nodes)
+        if not result.status.is_success:
+            return Diagnosis(len(nodes), {}, pre_filter=result.status.message).message()
+        node_filter, filters = self._prepared(attempt, pod)
+        rejected = {
+            node.name: node_filter.run(filters, attempt, pod, node)
+            for node in nodes
+            if result.nodes is None or node.name in result.nodes
+        }
+        absent = _absent(limiting)
+        return Diagnosis(len(nodes), {node.name: rejected.get(node.name, absent) for node in nodes}).message()
+
+    def evict(self, pod: PodInfo, node: str) -> None:
+        """Takes the pod from its node; what it alone used is free."""
+        self._cache.remove_pod(pod.uid)
+        self._changes.undo_by(lambda: self._cache.assume(pod, node))
+        for plugin in self._profile(pod).autoscaled:
+            _bound(plugin.simulate_evict_pod(self._state, pod, node))
+
+    # -- one attempt
+
+    def _find(self, pod: PodInfo, matches: Matches, only: str = "") -> tuple[NodeInfo | None, Status]:
+        """Returns a node that matches and fits, with the last status; `only` is the node if it is one."""
+        nodes = self._cache.nodes()
+        attempt = self._state.attempt()
+        result, limiting = self._profile(pod).run_pre_filters(attempt, pod, nodes)
+        if not result.status.is_success:
+            return None, result.status
+        node_filter, filters = self._prepared(attempt, pod)
+        status = _absent(limiting) if limiting else unresolvable("there is no such node")
+        for index, node in self._in_turn(nodes, only):
+            if (result.nodes is not None and node.name not in result.nodes) or not matches(node):
+                continue
+            status = node_filter.run(filters, attempt, pod, node)
+            if status.is_success:
+                self._last_index = index
+                return node, status
+        return None, status
+
+    def _in_turn(self, nodes: Sequence[NodeInfo], only: str) -> Iterator[tuple[int, NodeInfo]]:
+        """Yields the nodes with the place where the next search begins after them."""
+        if only:
+            found = self._cache.node(only)
+            if found is not None:
+                yield self._last_index, found
+            return
+        for offset in range(len(nodes)):
+            index = (self._last_index + offset) % len(nodes)
+            if not nodes[index].unschedulable:
+                yield index + 1, nodes[index]
+
+    def _bind(self, pod: PodInfo, node: NodeInfo) -> None:
+        for plugin in self._profile(pod).autoscaled:
+            _bound(plugin.simulate_bind_pod(self._state, pod, node))
+        self._place(pod, node.name)
+
+    def _place(self, pod: PodInfo, node: str) -> None:
+        self._cache.assume(pod, node)
+        self._changes.undo_by(lambda: self._cache.forget(pod.uid))
+
+    def _prepared(self, attempt: CycleState, pod: PodInfo) -> tuple[NodeFilter, Filters]:
+        node_filter = self._filters[self._profile(pod).name]
+        return node_filter, node_filter.prepare(attempt, pod)
+
+    def _profile(self, pod: PodInfo) -> Profile:
+        """Returns the pod's profile; the first one stands in for schedulers that are not ours."""
+        return self.profiles.get(pod.scheduler_name) or next(iter(self.profiles.values()))
+
+
+def _absent(limiting: Sequence[str]) -> Status:
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}]")
+
+
+def _bound(status: Status) -> None:
+    """Raises what keeps a pod from being placed although all filters let it."""
+    if not status.is_success and not status.is_skip:
+        raise SimulationError(status.message)
