@@ -62,6 +62,7 @@ def _check_operation(
 ) -> None:
     where = f"{operation.where}.{operation.kind}"
     devices = [drivers.component(name) for name in drivers.all_of(nodes)]
+    controllers = [drivers.controller_component(name) for name in drivers.controlled(nodes)]
     if operation.kind in {"upgrade", "downgrade", "move"}:
         for key in [key for key in ("from", "to") if key in body]:
             _check_version(body[key], f"{where}.{key}")
@@ -72,9 +73,11 @@ def _check_operation(
         if not isinstance(components, list):
             raise ScenarioError(f"{where}.components: expected a list of components, found {components!r}")
         for name in components:
-            _check_known(str(name), [*spec.components, *_KINDS], f"{where}.components", "component")
+            _check_known(
+                str(name), [*spec.components, *_KINDS, *controllers], f"{where}.components", "component"
+            )
     if "component" in body:
-        every = [*spec.components, *_KINDS, *devices, "driver"]
+        every = [*spec.components, *_KINDS, *devices, *controllers, drivers.KIND, drivers.CONTROLLER]
         named = body["component"]  # one, or a list of them where an operation takes several
         for name in named if isinstance(named, list) else [named]:
             _check_known(name, every, f"{where}.component", "component")

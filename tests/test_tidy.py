@@ -278,7 +278,7 @@ VERSION_TABLES = {
     "kubelet/drivers/controller/example.py",
     "kubelet/drivers/controller/running.py",
     "kubelet/drivers/endpoints.py",
-    "kubelet/drivers/host.py",
+    "kubelet/drivers/controller/host.py",
     "kubelet/drivers/matching.py",
     "kubelet/drivers/pools.py",
     "kubelet/drivers/profiles/catalogue.py",

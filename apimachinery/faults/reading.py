@@ -1,6 +1,7 @@
 """Reads faults as scenarios and the command line write them.
 
-    component: scheduler             apiserver, controller-manager, scheduler, kubelet/NODE, driver/NAME
+    component: scheduler             apiserver, controller-manager, scheduler, kubelet/NODE, driver/NAME,
+                                     driver-controller/NAME
     id: lost-binding                 by which it is cleared and awaited; made of the rest if it is not given
 
 Which calls, with upstream's names:
@@ -46,7 +47,8 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 SELECTORS = ("verb", "resource", "subresource", "namespace", "name", "user", "event")
 TIMINGS = ("nth", "every", "probability", "times", "for", "seed")
 KEYS = ("component", "id", *SELECTORS, *TIMINGS, *EFFECTS, "message", "retryAfter", "optional")
-KINDS_OF_COMPONENTS = ("apiserver", "controller-manager", "scheduler", "kubelet", "driver")
+_NAMED_KINDS = ("kubelet", "driver", "driver-controller")
+KINDS_OF_COMPONENTS = ("apiserver", "controller-manager", "scheduler", *_NAMED_KINDS)
 EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", ANY)
 ALL = "all"  # stands for every fault where one is named
 _KNOWN_VERBS = f"; known are {', '.join(VERBS)}"
@@ -92,7 +94,7 @@ def _component(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise FaultError("component: expected a component, such as scheduler or kubelet/node-1")
     kind, slash, name = value.partition("/")
-    needs_name = kind in ("kubelet", "driver")
+    needs_name = kind in _NAMED_KINDS
     base = kind.rpartition("-")[0] if kind.startswith("apiserver-") and kind[10:].isdigit() else kind
     if base not in KINDS_OF_COMPONENTS:
         raise FaultError(f"component: there is no component {value}{did_you_mean(kind, KINDS_OF_COMPONENTS)}")

@@ -16,6 +16,7 @@ _USERS = {
     "system:kube-controller-manager": "controller-manager",
 }
 _DRIVERS = f"{USER_PREFIX}kube-system:"
+_CONTROLLERS = "driver-controller."  # how accounts of drivers' controllers begin
 
 
 def component_of(user: User) -> str:
@@ -23,6 +24,8 @@ def component_of(user: User) -> str:
     if node := node_of(user):
         return f"kubelet/{node}"
     if driver := user.name.removeprefix(_DRIVERS) if user.name.startswith(_DRIVERS) else "":
+        if driver.startswith(_CONTROLLERS):
+            return f"driver-controller/{driver.removeprefix(_CONTROLLERS)}"
         return f"driver/{driver}"
     return _USERS.get(user.name, "")
 

@@ -131,15 +131,14 @@ class DriverHost:
         self._ctx.reloads.append(self._reload.set)
         await self.apply(self._read())
         publishing = asyncio.create_task(self._publish(), name="publishing")
-        controlling = asyncio.create_task(self._control(), name="controller")
         following = follow(self._reload, lambda: self.apply(self._read()))
         reloading = asyncio.create_task(following, name="driver file")
         try:
             await self._ctx.stop.wait()
         finally:
-            for task in (publishing, reloading, controlling):
+            for task in (publishing, reloading):
                 task.cancel()
-            await asyncio.gather(publishing, reloading, controlling, return_exceptions=True)
+            await asyncio.gather(publishing, reloading, return_exceptions=True)
             await asyncio.gather(*(node.stop() for node in self._nodes.values()))
             if self._publisher is not None:
                 await self._publisher.stop()
@@ -224,38 +223,6 @@ class DriverHost:
             self._publisher.update({n: pool for n, pool in self.pools.items() if pool.node_name not in gone})
         for node in self._nodes.values():
             node.services.tell()
-
-    async def _control(self) -> None:
-        """Allocates claims if an entry asks for a controller; the first one's settings count."""
-        chosen = [node.node.controller for node in self._nodes.values() if node.node.controller is not None]
-        if not chosen:
-            return
-        if self._ctx.options.emulated_version.preview == "kep3063":
-            from kubeskew.kubelet.drivers.drafted.running import run_drafted_controller
-
-            await run_drafted_controller(self._ctx, self._driver, chosen[0], self._hardware)
-            return
-        from kubeskew.kubelet.drivers.controller.running import run_controller
-
-        await run_controller(self._ctx, self._driver, chosen[0], self._capacity)
-
-    def _hardware(self) -> dict[str, list[Object]]:
-        """Returns the devices of each node, with the memory that the file gives them."""
-        found = {}
-        for name, number in self._capacity().items():
-            offer = self._nodes[name].node.offer
-            memory = (offer.capacity or {}).get("memory") or ""
-            base = offer.device_name or "gpu"
-            found[name] = [{"name": f"{base}-{n}", "memory": str(memory)} for n in range(number)]
-        return found
-
-    def _capacity(self) -> dict[str, int]:
-        """Returns how many claims each node takes: as many as it has devices."""
-        found = {}
-        for name, node in self._nodes.items():
-            devices = node.node.switches.devices
-            found[name] = (node.node.offer.devices if devices is None else devices) or 0
-        return found
 
     async def _publish(self) -> None:
         """Finds out which version the server serves, and publishes in it; again when that changes."""

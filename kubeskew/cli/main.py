@@ -39,6 +39,7 @@ COMMANDS = {
     "scheduler": "kubeskew.scheduler.cli:scheduler",
     "kubelet": "kubeskew.kubelet.cli:kubelet",
     "driver": "kubeskew.kubelet.drivers.cli:driver",
+    "driver-controller": "kubeskew.kubelet.drivers.controller.cli:driver_controller",
 }
 
 SUMMARIES = {
@@ -64,6 +65,7 @@ SUMMARIES = {
     "scheduler": "Run a scheduler in the foreground.",
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
     "driver": "Run an example DRA driver in the foreground.",
+    "driver-controller": "Run the controller of an example DRA driver in the foreground.",
 }
 
 

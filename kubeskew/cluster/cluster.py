@@ -24,6 +24,7 @@ from kubeskew.cluster.planning import (
     check_portable,
     check_steps,
     describe,
+    movable,
     select,
     versioned,
 )
@@ -125,7 +126,7 @@ class Cluster:
         """
         with self.changing() as state:
             components = state.components()
-            chosen = [name for name in versioned(state, names) if components[name].version != str(to)]
+            chosen = [name for name in movable(state, names) if components[name].version != str(to)]
             if not chosen:
                 self.progress(f"{', '.join(names) or 'every component'}: at {to} already")
                 return
@@ -177,13 +178,12 @@ class Cluster:
         """Change what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
         with self.changing() as state:
             (name,) = select(state, [drivers.component(driver)])
-            process = state.processes[name]
             drivers.switch(state, driver, nodes, changes)
             self.progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
             drivers.tell(self.directory, state, self.processes)
-            if self.runs(process):
+            if running := [p for p in drivers.processes_of(state, driver) if self.runs(p)]:
                 async with self.probes() as probes:
-                    await wait_ready(self.directory, probes, state, [process], self.progress)
+                    await wait_ready(self.directory, probes, state, running, self.progress)
 
     def _up(self, state: State) -> set[str]:
         """The components that run."""

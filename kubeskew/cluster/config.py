@@ -213,6 +213,12 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
     devices = [entry["name"] for node in spec.nodes for entry in node.drivers]
     devices += [entry["resource"] for node in spec.nodes for entry in node.device_plugins]
     names = [*spec.components, *(f"driver/{device}" for device in devices)]
+    names += [
+        f"driver-controller/{entry['name']}"
+        for node in spec.nodes
+        for entry in node.drivers
+        if entry.get("controller")
+    ]
     known = sorted({*names, *(name.partition("/")[0] for name in names), "apiserver"})
     for name in spec.overrides:
         if name not in known:

@@ -39,6 +39,8 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
         host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
         _add_driver(state, spec, ports, drivers.component(driver))
+    for driver in drivers.controlled(state.nodes):
+        _add_driver(state, spec, ports, drivers.controller_component(driver))
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
     if found:
         raise UserError(f"unsupported version skew: {'; '.join(found)}")

@@ -33,8 +33,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     users = {user: authority.client(user) for user in _CONTROL_PLANE}
     for node in state.nodes:
         users[f"system:node:{node}"] = authority.client(f"system:node:{node}", "system:nodes")
-    for driver in drivers.all_of(state.nodes):
-        users[drivers.user(driver)] = authority.client(drivers.user(driver), *drivers.groups())
+    for user in drivers.users(state.nodes):
+        users[user] = authority.client(user, *drivers.groups())
     admin = authority.client("kubernetes-admin", MASTERS)
     files: dict[Path, bytes | str] = {
         directory.pki / "ca.key": authority.pair.key,

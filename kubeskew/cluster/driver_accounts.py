@@ -1,9 +1,17 @@
-"""The drivers' service accounts, with the rights of upstream's example of a driver's kubelet plugin."""
+"""The drivers' service accounts, with the rights of upstream's examples: of a driver's kubelet plugin, and of
+a driver's controller."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kubeskew.cluster.drivers import NAMESPACE, entries, is_device_plugin, name_of
+from kubeskew.cluster.drivers import (
+    CONTROLLER,
+    KIND,
+    NAMESPACE,
+    controller_account,
+    is_device_plugin,
+    name_of,
+)
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.readiness import wait_until
 from kubeskew.cluster.state import State
@@ -13,6 +21,8 @@ _ROLE = "kubeskew:driver"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _RULES = [
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
+    # As KEP-3063 had drafted it a plugin is told the UID of a claim alone, and has to look for it.
+    {"apiGroups": ["cdi.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list"]},
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
     {
         "apiGroups": ["resource.k8s.io"],
@@ -57,6 +67,7 @@ _CONTROLLER_RULES = [
         "resources": ["customresourcedefinitions"],
         "verbs": ["create"],
     },
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},  # which own what is published of them
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch", "update"]},
 ]
 
@@ -64,9 +75,10 @@ _CONTROLLER_RULES = [
 async def introduce(probes: Probes, state: State) -> None:
     """Have the API server know the drivers' accounts and what they may do, as soon as it lets us."""
     server = state.of_kind("apiserver")[0]
-    found = [name_of(process) for process in state.of_kind("driver")]
+    found = [name_of(process) for process in state.of_kind(KIND)]
     names = [name for name in found if not is_device_plugin(name)]  # these need nothing of the API server
-    accounts = [*_accounts(names), *_controllers(have_controller(state, names))] if names else []
+    controlled = [name_of(process) for process in state.of_kind(CONTROLLER)]
+    accounts = [*_accounts(names), *_controllers(controlled)] if names else []
     for path, body in accounts:
 
         async def refused(path: str = path, body: dict[str, Any] = body) -> str:
@@ -79,31 +91,31 @@ async def introduce(probes: Probes, state: State) -> None:
 def _accounts(names: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
     yield f"{_RBAC}/clusterroles", {"metadata": {"name": _ROLE}, "rules": _RULES}
     for name in names:
-        yield f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": name}}
-        yield f"{_RBAC}/clusterrolebindings", _binding(_ROLE, name)
+        yield _account(name)
+        yield f"{_RBAC}/clusterrolebindings", _binding(_ROLE, name, name)
 
 
 def _controllers(names: Sequence[str]) -> Iterable[tuple[str, dict[str, Any]]]:
     if names:
         yield f"{_RBAC}/clusterroles", {"metadata": {"name": _CONTROLLER_ROLE}, "rules": _CONTROLLER_RULES}
     for name in names:
-        yield f"{_RBAC}/clusterrolebindings", _binding(_CONTROLLER_ROLE, name)
+        account = controller_account(name)
+        yield _account(account)
+        yield f"{_RBAC}/clusterrolebindings", _binding(_CONTROLLER_ROLE, name, account)
         own = f"{_CONTROLLER_ROLE}:{name}"
         rule = {"apiGroups": [name], "resources": ["nodecapacities"], "verbs": ["*"]}
         yield f"{_RBAC}/clusterroles", {"metadata": {"name": own}, "rules": [rule]}
-        yield f"{_RBAC}/clusterrolebindings", _binding(own, name)
+        yield f"{_RBAC}/clusterrolebindings", _binding(own, name, account)
 
 
-def _binding(role: str, name: str) -> dict[str, Any]:
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+def _account(name: str) -> tuple[str, dict[str, Any]]:
+    return f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": name}}
+
+
+def _binding(role: str, driver: str, account: str) -> dict[str, Any]:
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     return {
-        "metadata": {"name": f"{role}:{name}"},
+        "metadata": {"name": f"{role}:{driver}"},
         "subjects": [subject],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
     }
-
-
-def have_controller(state: State, names: Iterable[str]) -> list[str]:
-    """Returns the drivers of these names whose entry on some node asks for a controller."""
-    nodes = [entries(node) for node in state.nodes.values()]
-    return [name for name in names if any((node.get(name) or {}).get("controller") for node in nodes)]

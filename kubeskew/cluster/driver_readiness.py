@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.cluster.drivers import is_device_plugin, name_of
+from kubeskew.cluster.drivers import CONTROLLER, is_device_plugin, name_of
 from kubeskew.cluster.naming import named
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.state import Process, State
@@ -21,6 +21,8 @@ async def missing(probes: Probes, state: State, process: Process) -> str:
     told = await probes.json(process.url("/driver"))
     if told is None or told["revision"] != state.driver_revision:
         return "its file is not in effect yet"
+    if process.kind == CONTROLLER:
+        return ""
     if is_device_plugin(name_of(process)):
         return await _unpublished(probes, state, told)
     return await _unregistered(probes, state, process, told) or await _unstored(probes, state, told)

@@ -1,6 +1,7 @@
 """The drivers of the local cluster: one process per driver, on all nodes that have it; device plugins too.
 
-A device plugin goes by its resource, which has a slash, as no driver's name has.
+A device plugin goes by its resource, which has a slash, as no driver's name has. The controller of a driver
+that has one is a process of its own, with an account of its own.
 
 A driver is no Kubernetes component: the version of its process is the release whose driver library it is
 built with, and stays when the cluster changes.
@@ -20,16 +21,28 @@ from kubeskew.kubelet.drivers import switches
 from kubeskew.kubelet.node.layout import NodeLayout
 
 NAMESPACE = "kube-system"
+KIND, CONTROLLER = "driver", "driver-controller"
 
 
 def component(driver: str) -> str:
     """The component of a driver."""
-    return f"driver/{driver}"
+    return f"{KIND}/{driver}"
+
+
+def controller_component(driver: str) -> str:
+    """Returns the component of a driver's controller."""
+    return f"{CONTROLLER}/{driver}"
 
 
 def name_of(process: Process) -> str:
     """The driver of a process; a name may have slashes itself."""
     return process.name.partition("/")[2]
+
+
+def processes_of(state: State, driver: str) -> list[Process]:
+    """Returns the processes of a driver: its plugins', and its controller's if it has one."""
+    names = (component(driver), controller_component(driver))
+    return [state.processes[name] for name in names if name in state.processes]
 
 
 def is_device_plugin(name: str) -> bool:
@@ -48,9 +61,31 @@ def entries(node: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return of_drivers | {entry["resource"]: entry for entry in node.get("devicePlugins") or ()}
 
 
-def user(driver: str) -> str:
-    """Returns the user name of a driver."""
-    return f"system:serviceaccount:{NAMESPACE}:{driver}"
+def controlled(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the drivers whose entry on some node of the record asks for a controller."""
+    having = [[*entries(node).items()] for node in nodes.values()]
+    return [*dict.fromkeys(name for node in having for name, entry in node if entry.get("controller"))]
+
+
+def controller_account(driver: str) -> str:
+    """Returns the service account of a driver's controller."""
+    return f"{CONTROLLER}.{driver}"
+
+
+def user(account: str) -> str:
+    """Returns the user name of an account: a driver's is its name."""
+    return f"system:serviceaccount:{NAMESPACE}:{account}"
+
+
+def user_of(process: Process) -> str:
+    """Returns the user name of a driver's process."""
+    name = name_of(process)
+    return user(controller_account(name) if process.kind == CONTROLLER else name)
+
+
+def users(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the user names of all drivers, device plugins and controllers that nodes of the record have."""
+    return [user(name) for name in (*all_of(nodes), *map(controller_account, controlled(nodes)))]
 
 
 def groups() -> tuple[str, str]:
@@ -71,7 +106,7 @@ def write_file(directory: StateDir, state: State, process: Process) -> None:
 
 def tell(directory: StateDir, state: State, processes: Processes) -> None:
     """Have all drivers read their files again, which share a revision; the record is saved."""
-    for process in state.of_kind("driver"):
+    for process in [*state.of_kind(KIND), *state.of_kind(CONTROLLER)]:
         write_file(directory, state, process)
         processes.send(process.pid, process.birth, signal.SIGHUP)
     directory.save(state)

@@ -20,7 +20,7 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
     """Starts `process` as it is recorded and notes its pid. The caller saves the record."""
     if process.kind == "kubelet":
         write_nodes_file(directory, state, process)
-    elif process.kind == "driver":
+    elif process.kind in {drivers.KIND, drivers.CONTROLLER}:
         drivers.write_file(directory, state, process)
     directory.faults.mkdir(mode=0o700, exist_ok=True)
     process.pid, process.birth = await processes.start(
@@ -156,9 +156,24 @@ def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
     return [
         "driver",
         *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
-        *("--kubeconfig", str(directory.component_kubeconfig(drivers.user(name)))),
-        *("--driver-file", str(directory.nodes_file(process.name))),
+        *_driver_files(directory, process),
         *_common(directory, process),
+    ]
+
+
+def _driver_controller(directory: StateDir, _state: State, process: Process) -> list[str]:
+    return [
+        "driver-controller",
+        *("--driver-name", drivers.name_of(process)),
+        *_driver_files(directory, process),
+        *_common(directory, process),
+    ]
+
+
+def _driver_files(directory: StateDir, process: Process) -> list[str]:
+    return [
+        *("--kubeconfig", str(directory.component_kubeconfig(drivers.user_of(process)))),
+        *("--driver-file", str(directory.nodes_file(process.name))),
     ]
 
 
@@ -167,5 +182,6 @@ _ARGUMENTS: dict[str, Builder] = {
     "controller-manager": _controller_manager,
     "scheduler": _scheduler,
     "kubelet": _kubelet,
-    "driver": _driver,
+    drivers.KIND: _driver,
+    drivers.CONTROLLER: _driver_controller,
 }

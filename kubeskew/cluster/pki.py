@@ -3,6 +3,7 @@
 import base64
 import ipaddress
 import secrets
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -91,7 +92,10 @@ class Authority:
 
 def _name(common_name: str, *organisations: str) -> x509.Name:
     groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organisations]
-    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    with warnings.catch_warnings():  # accounts may have longer names than RFC 5280 allows
+        warnings.simplefilter("ignore", UserWarning)
+        name = x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)
+    return x509.Name([*groups, name])
 
 
 def _builder(

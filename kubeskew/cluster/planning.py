@@ -99,13 +99,23 @@ def select(state: State, names: Iterable[str]) -> list[str]:
 def versioned(state: State, names: Iterable[str]) -> list[str]:
     """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if a driver is
     named."""
-    named = [name for name in names if skew.kind_of(name) == "driver"]
+    named = [name for name in names if skew.kind_of(name) in skew.DRIVERS]
     if named:
         raise UserError(
             f"{named[0]} has no Kubernetes version and no feature gates: drivers stay as they are "
             "while the cluster changes"
         )
-    return [name for name in select(state, names) if skew.kind_of(name) != "driver"]
+    return [name for name in select(state, names) if skew.kind_of(name) not in skew.DRIVERS]
+
+
+def movable(state: State, names: Iterable[str]) -> list[str]:
+    """Selects, as `versioned`, what can go to another version; a driver's controller that is named goes to
+    the library of that release."""
+    wanted = list(names)
+    controllers = [name for name in wanted if skew.kind_of(name) == "driver-controller"]
+    others = [name for name in wanted if name not in controllers]
+    chosen = versioned(state, others) if others or not wanted else []
+    return [*chosen, *(select(state, controllers) if controllers else ())]
 
 
 def describe(process: Process, target: Target) -> str:

@@ -8,6 +8,7 @@ from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.naming import named
 from kubeskew.cluster.probes import Missing, Probes
 from kubeskew.cluster.processes import tail
+from kubeskew.cluster.skew import DRIVERS
 from kubeskew.cluster.state import Process, State, StateDir
 
 START_SECONDS = 60.0
@@ -60,7 +61,7 @@ async def _wait_one(
         return
 
     async def missing() -> Missing:
-        if process.kind == "driver":
+        if process.kind in DRIVERS:
             return await _kubelets_missing(probes, state) or await driver_readiness.missing(
                 probes, state, process
             )

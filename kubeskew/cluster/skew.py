@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from kubeskew.apimachinery.versions import Version
 
-UPGRADE_ORDER = ("apiserver", "controller-manager", "scheduler", "kubelet", "driver")
+UPGRADE_ORDER = ("apiserver", "controller-manager", "scheduler", "kubelet", "driver", "driver-controller")
+DRIVERS = frozenset({"driver", "driver-controller"})  # which have no Kubernetes version
 KUBELET_MINORS_OLDER = 3
 
 
@@ -43,7 +44,7 @@ def violations(versions: Mapping[str, Version]) -> list[str]:
 
 def _against_servers(name: str, version: Version, oldest: Version, newest: Version) -> list[str]:
     kind = kind_of(name)
-    if kind in {"apiserver", "driver"}:
+    if kind == "apiserver" or kind in DRIVERS:
         return []
     if version.minor > oldest.minor:
         return [f"{name} {version} is newer than the API server {oldest}"]

@@ -15,6 +15,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
+from kubeskew.cluster.skew import DRIVERS
 
 FORMAT = 1
 _TREES = ("faults", "kubeconfigs", "logs", "nodes", "kubelet")
@@ -65,7 +66,7 @@ class State:
     def components(self) -> dict[str, Process]:
         """Every component by its name on the command line, and the process that it lives in."""
         alone = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
-        found = {name: process for name, process in alone.items() if process.kind != "driver"}
+        found = {name: process for name, process in alone.items() if process.kind not in DRIVERS}
         hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
         found.update({f"kubelet/{node}": hosting[node] for node in self.nodes if node in hosting})
         return found | alone

@@ -4,6 +4,7 @@ import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 import yaml
 from cryptography import x509
 
@@ -30,6 +31,15 @@ def test_a_client_certificate_carries_user_and_groups():
     subject = x509.load_pem_x509_certificate(pair.certificate).subject
 
     assert subject.rfc4514_string() == "CN=system:node:a,O=system:nodes"
+
+
+@pytest.mark.filterwarnings("ignore:Attribute's length")  # of who reads it here
+def test_an_account_may_have_a_long_name():
+    """The name of a driver's controller may be longer than RFC 5280 has common names, and is not cut."""
+    user = f"system:serviceaccount:kube-system:driver-controller.{'x' * 60}.example.com"
+    pair = Authority.create(NOW).client(user)
+
+    assert x509.load_pem_x509_certificate(pair.certificate).subject.rfc4514_string() == f"CN={user}"
 
 
 def test_the_serving_certificate_is_accepted_by_openssl(tmp_path: Path):

@@ -1,7 +1,6 @@
 """The drivers of the local cluster: their processes, files, accounts and switches."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -148,14 +147,58 @@ async def test_the_server_learns_of_their_accounts(state):
 
 
 def test_only_drivers_with_a_controller_may_write_claims():
-    """An account has the rights of a controller where some node's entry asks for one."""
+    """A driver has a controller's account, and its rights, where some node's entry asks for one."""
     nodes = {
         "n1": {"drivers": [{"name": "with", "controller": True}, {"name": "without"}]},
         "n2": {"drivers": [{"name": "with"}, {"name": "off", "controller": False}]},
     }
-    names = driver_accounts.have_controller(SimpleNamespace(nodes=nodes), ["with", "without", "off"])
-    bindings = [body["metadata"]["name"] for path, body in driver_accounts._controllers(names)]
+    names = drivers.controlled(nodes)
+    made = [body for path, body in driver_accounts._controllers(names)]
+    bindings = [body for body in made if "subjects" in body]
 
     assert names == ["with"]
-    assert bindings[:2] == ["kubeskew:driver-controller", "kubeskew:driver-controller:with"]
-    assert not any("off" in name or "without" in name for name in bindings)
+    assert [body["metadata"]["name"] for body in made[:3]] == [
+        "kubeskew:driver-controller",
+        "driver-controller.with",
+        "kubeskew:driver-controller:with",
+    ]
+    assert {subject["name"] for body in bindings for subject in body["subjects"]} == {
+        "driver-controller.with"
+    }
+    assert not any("off" in body["metadata"]["name"] for body in made)
+
+
+@pytest.fixture
+def controlled(ports):
+    """The record of a cluster whose driver has a controller."""
+    nodes = [{"name": "a", "drivers": [{"name": DRIVER, "devices": 2, "controller": True}]}]
+    spec = config.parse({"version": "1.29", "nodes": nodes}, "test")
+    return creation.plan(spec, ports)
+
+
+def test_a_controller_is_a_process_with_an_account_of_its_own(tmp_path, controlled):
+    """It reads the driver's nodes, and identifies as nobody else."""
+    directory = StateDir(tmp_path)
+    process = controlled.processes[f"driver-controller/{DRIVER}"]
+    arguments = launching.arguments(directory, controlled, process)
+    drivers.write_file(directory, controlled, process)
+    account = f"system:serviceaccount:kube-system:driver-controller.{DRIVER}"
+
+    assert arguments[:3] == ["driver-controller", "--driver-name", DRIVER]
+    assert str(directory.component_kubeconfig(account)) in arguments
+    assert account in drivers.users(controlled.nodes)
+    assert [n["name"] for n in json.loads(directory.nodes_file(process.name).read_text())["nodes"]] == ["a"]
+    assert process.port != controlled.processes[f"driver/{DRIVER}"].port
+
+
+def test_a_controller_goes_to_another_release_only_by_name(controlled):
+    """It has a library, whose version changes alone; the other components leave it as it is."""
+    name = f"driver-controller/{DRIVER}"
+
+    assert planning.movable(controlled, [name]) == [name]
+    assert planning.movable(controlled, ["scheduler", name]) == ["scheduler", name]
+    assert name not in planning.movable(controlled, ())
+    with pytest.raises(UserError, match="has no Kubernetes version"):
+        planning.movable(controlled, [f"driver/{DRIVER}"])
+    with pytest.raises(UserError, match="has no Kubernetes version"):
+        planning.versioned(controlled, [name])

@@ -1,4 +1,4 @@
-"""Runs the example driver's controller in the driver's process, while its file asks for one."""
+"""Runs the example driver's controller with informers of its own."""
 
 import asyncio
 import logging

@@ -239,6 +239,7 @@ COMPONENTS = "/kubeskew/v1/components"
         ("system:kube-controller-manager", (), "controller-manager"),
         ("system:node:n1", ("system:nodes",), "kubelet/n1"),
         ("system:serviceaccount:kube-system:gpu.example.com", (), "driver/gpu.example.com"),
+        ("system:serviceaccount:kube-system:driver-controller.d", (), "driver-controller/d"),
     ],
 )
 async def test_a_component_announces_itself_alone(server, name, groups, component):

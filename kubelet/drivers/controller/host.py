@@ -1,0 +1,82 @@
+"""A driver's controller in a process of its own, apart from the driver's plugins on the nodes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.reloading import follow
+from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
+
+
+class ControllerHost:
+    """The controller's process. `read` returns the driver's nodes; it is called again on SIGHUP."""
+
+    def __init__(self, ctx: ComponentContext, driver: str, read: Callable[[], DriverFile]) -> None:
+        self._ctx = ctx
+        self._driver = driver
+        self._read = read
+        self._nodes: dict[str, DriverNode] = {}
+        self._revision = 0
+        self._reload = asyncio.Event()
+
+    async def run(self) -> None:
+        """Runs until the process has to stop; claims and their allocations stay."""
+        health = self._ctx.health
+        health.add_check("file", lambda: True)  # the API server may be down; the page /driver shows the file
+        health.add_page("/driver", self.state)
+        self._ctx.reloads.append(self._reload.set)
+        await self.apply(self._read())
+        following = follow(self._reload, lambda: self.apply(self._read()))
+        tasks = [
+            asyncio.create_task(following, name="driver file"),
+            asyncio.create_task(self._control(), name="controller"),
+        ]
+        try:
+            await self._ctx.stop.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def apply(self, file: DriverFile) -> None:
+        """Allocates for these nodes, and no others, with these devices."""
+        self._nodes = {node.name: node for node in file.nodes}
+        self._revision = file.revision
+
+    def state(self) -> dict[str, Any]:
+        """Returns `{driver, revision}`."""
+        return {"driver": self._driver, "revision": self._revision}
+
+    async def _control(self) -> None:
+        """Runs the controller of the driver's release; the first entry's settings count."""
+        chosen = [node.controller for node in self._nodes.values() if node.controller is not None]
+        settings = chosen[0] if chosen else ControllerSettings()
+        if self._ctx.options.emulated_version.preview == "kep3063":
+            from kubeskew.kubelet.drivers.drafted.running import run_drafted_controller
+
+            await run_drafted_controller(self._ctx, self._driver, settings, self.hardware)
+            return
+        from kubeskew.kubelet.drivers.controller.running import run_controller
+
+        await run_controller(self._ctx, self._driver, settings, self.capacity)
+
+    def capacity(self) -> dict[str, int]:
+        """Returns how many claims each node takes: as many as it has devices."""
+        found = {}
+        for name, node in self._nodes.items():
+            devices = node.switches.devices
+            found[name] = (node.offer.devices if devices is None else devices) or 0
+        return found
+
+    def hardware(self) -> dict[str, list[Object]]:
+        """Returns the devices of each node, with the memory that the file gives them."""
+        found = {}
+        for name, number in self.capacity().items():
+            offer = self._nodes[name].offer
+            memory = (offer.capacity or {}).get("memory") or ""
+            base = offer.device_name or "gpu"
+            found[name] = [{"name": f"{base}-{n}", "memory": str(memory)} for n in range(number)]
+        return found
