@@ -20,9 +20,9 @@ from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
-from kubeskew.controllers.resourceclaim.missing_classes import MissingClasses
 from kubeskew.controllers.resourceclaim.releasing import Releaser
 from kubeskew.controllers.resourceclaim.users import ReservedFor
+from kubeskew.controllers.resourceclaim.waiting_claims import WaitingClaims
 
 _REMEMBERED_DELETIONS = 5000
 
@@ -66,9 +66,9 @@ class ResourceClaimController(Controller):
         self._bound = BoundPods(context, self._features, self._claims, self._groups)
         users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)
         self._releaser = Releaser(self.client, self._refs.claims, self._features, self._pods, users)
-        self._missing: MissingClasses | None = None
-        if self._features.tells_missing_classes:
-            self._missing = MissingClasses(
+        self._waiting: WaitingClaims | None = None
+        if self._features.tells_of_waiting_claims:
+            self._waiting = WaitingClaims(
                 context, self.client, self._refs, self._claims, self.recorder, self._enqueue_claim
             )
         self._pods.add_index("resourceclaim", self._keys_of_claims)
@@ -160,9 +160,14 @@ class ResourceClaimController(Controller):
         else:
             claim = self._claims.get(*key.key)
             if claim is not None:
-                if self._missing is not None:
-                    await self._missing.check(claim)
-                await self._releaser.sync(claim)
+                await self._sync_claim(key, claim)
+
+    async def _sync_claim(self, key: Task, claim: Object) -> None:
+        if self._waiting is not None:
+            seconds = await self._waiting.check(claim)
+            if seconds is not None:
+                self.queue.add_after(key, seconds)
+        await self._releaser.sync(claim)
 
     # -- pods and groups
 

@@ -39,7 +39,7 @@ class ResourceClaimFeatures:
     """Named decisions of one release."""
 
     inline_templates: bool  # KEP-3063 as drafted: spec.resourceClaims[].template, instead of a name
-    tells_missing_classes: bool  # KEP-3063 as drafted: later the controllers of drivers do
+    tells_of_waiting_claims: bool  # KEP-3063 as drafted: what immediate claims wait for
     any_users: bool  # KEP-3063 as drafted: users are owner references, and need not be pods
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     generated_names: bool  # since 1.28, recorded in status.resourceClaimStatuses
@@ -71,7 +71,7 @@ class ResourceClaimFeatures:
             finalizer = "dra.k8s.io/delete-protection" if minor == 30 else ""
         return cls(
             inline_templates=drafted,
-            tells_missing_classes=drafted,
+            tells_of_waiting_claims=drafted,
             any_users=drafted,
             nested_source=minor <= 30 and not drafted,
             generated_names=minor >= 28,

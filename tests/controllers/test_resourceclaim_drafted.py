@@ -194,3 +194,50 @@ async def test_a_missing_class_is_told_on_immediate_claims(cluster):
     await cluster.client.delete(classes, "there")
     await cluster.quiet()
     assert (await events(cluster))[1:] == ["resource class there does not exist"]
+
+
+async def test_an_immediate_claim_that_no_driver_allocates_is_told_of_it(cluster):
+    """The event names the driver, comes after a while, and again while the claim waits; claims that wait for
+    a pod, and those that are allocated or deleted in time, get none.
+    """
+    classes = dra_refs(DRAFT).device_classes
+    await cluster.client.create(classes, {"metadata": {"name": "gpu"}, "driverName": "gpu.example.com"})
+
+    async def claim(name, mode="Immediate"):
+        spec = {"resourceClassName": "gpu", "allocationMode": mode}
+        body = {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": {"phase": "Pending"}}
+        return await cluster.client.create(CLAIMS, body)
+
+    await claim("waiting")
+    await claim("delayed", "Delayed")
+    served = await claim("served")
+    await claim("deleted")
+    await cluster.start(ResourceClaimController)
+    await cluster.quiet(10)
+    assert await events(cluster) == []
+    await cluster.client.update(CLAIMS, {**served, "status": {"phase": "Allocated"}}, "status")
+    await cluster.client.delete(CLAIMS, "deleted", "ns")
+
+    await cluster.quiet(10)
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert (event["type"], event["reason"], event["count"]) == ("Normal", "ExternalAllocation", 1)
+    assert event["involvedObject"]["name"] == "waiting"
+    assert "by the resource driver 'gpu.example.com'" in event["message"]
+
+    await cluster.quiet(300)
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert event["count"] == 2
+
+
+async def test_a_claim_is_told_of_its_driver_once_its_class_comes(cluster):
+    """A claim that was told that its class is missing is looked at again when somebody creates the class."""
+    spec = {"resourceClassName": "gpu", "allocationMode": "Immediate"}
+    await cluster.client.create(CLAIMS, {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec})
+    await cluster.start(ResourceClaimController)
+    await cluster.quiet(20)
+    body = {"metadata": {"name": "gpu"}, "driverName": "gpu.example.com"}
+    await cluster.client.create(dra_refs(DRAFT).device_classes, body)
+    await cluster.quiet()
+
+    reasons = [event["reason"] for event in (await cluster.client.list(EVENTS, "ns"))["items"]]
+    assert reasons == ["Failed", "ExternalAllocation"]
