@@ -49,7 +49,7 @@ class WebSocket:
         """Returns the next message; None once the other side has closed. Answers pings."""
         opcode, parts = 0, bytearray()
         while True:
-            frame = await self._frame()
+            frame = await self.frame()
             if frame is None:
                 return None
             final, kind, data = frame
@@ -82,10 +82,17 @@ class WebSocket:
             with suppress(ConnectionError):  # the other side did not wait for it
                 await self.send(data[:2], Opcode.CLOSE)
 
-    async def _frame(self) -> tuple[bool, int, bytes] | None:
-        """Returns (last of its message, opcode, payload); None at the end of the connection."""
+    async def frame(self) -> tuple[bool, int, bytes] | None:
+        """Returns (last of its message, opcode, payload); None at the end of the connection.
+
+        Clients must mask their frames, and servers must not: who finds it otherwise ends the connection.
+        """
         head = await self._incoming.take(2)
         if head is None:
+            return None
+        if bool(head[1] & 0x80) is self._client:
+            with suppress(ConnectionError):  # the other side did not wait for it
+                await self.close(PROTOCOL_ERROR)
             return None
         size: int = head[1] & 0x7F
         if size >= 126:

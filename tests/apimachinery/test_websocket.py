@@ -26,9 +26,24 @@ async def test_fragments_pings_and_closing():
     first[0] &= 0x7F
     for frame in (bytes(first), encode_frame(b"?", Opcode.PING), encode_frame(b"b", Opcode.CONTINUATION)):
         await here.write(frame)
-    socket = WebSocket(there)
+    socket = WebSocket(there, client=True)
     assert (await socket.receive()).data == b"ab"
-    assert await here.read() == encode_frame(b"?", Opcode.PONG)
+    other = WebSocket(here)
+    assert await other.frame() == (True, Opcode.PONG, b"?")
     await here.write(encode_frame(b"\x03\xe8", Opcode.CLOSE))
     assert await socket.receive() is None
-    assert await here.read() == encode_frame(b"\x03\xe8", Opcode.CLOSE)
+    assert await other.frame() == (True, Opcode.CLOSE, b"\x03\xe8")
+
+
+@pytest.mark.parametrize("client", [False, True])
+async def test_frames_that_are_wrongly_masked_end_the_connection(client: bool):
+    """A server takes no frame without a mask, a client none with one: each closes with 1002 and reads no
+    more.
+    """
+    here, there = pipes()
+    await here.write(encode_frame(b"x", Opcode.BINARY, masked=client))
+    await here.write(encode_frame(b"y", Opcode.BINARY, masked=not client))
+
+    assert await WebSocket(there, client=client).receive() is None
+    closed = await WebSocket(here, client=not client).frame()
+    assert closed == (True, Opcode.CLOSE, b"\x03\xea")
