@@ -25,6 +25,8 @@ _FAILURES = (*CONNECTION_ERRORS, StatusError)
 # Upstream waits a whole retry period if the server is not up yet, which here would be most of a start.
 _UNANSWERED_RETRY_SECONDS = 0.1
 _RELEASE_TRIES = 3
+_RELEASE_PAUSE_SECONDS = 0.1
+_RELEASE_SECONDS = 5.0  # for all tries: a component that stops does not wait long for a server that hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +182,23 @@ class LeaderElector:
         return self._clock.monotonic() < self._observed_at + duration
 
     async def _release(self) -> None:
+        """Gives the lease back, in a few tries: who leads next would wait for its end otherwise.
+
+        A try may meet a renewal that was under way when its task was cancelled, or a server that is busy.
+        """
+        failure: Exception | None = None
         try:
-            for _ in range(_RELEASE_TRIES):
-                try:
-                    await self._give_back()
-                    return
-                except StatusError as error:
-                    if error.code != 409:  # a renewal under way when this task was cancelled had succeeded
-                        raise
-        except _FAILURES as error:
-            log.info("failed to release lease %s/%s: %s", self._namespace, self._name, error)
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                for _ in range(_RELEASE_TRIES):
+                    try:
+                        await self._give_back()
+                        return
+                    except _FAILURES as error:
+                        failure = error
+                    await self._clock.sleep(_RELEASE_PAUSE_SECONDS)
+        except TimeoutError as error:
+            failure = failure or error
+        log.info("failed to release lease %s/%s: %s", self._namespace, self._name, failure)
 
     async def _give_back(self) -> None:
         lease = await self._client.get(LEASES, self._name, self._namespace)

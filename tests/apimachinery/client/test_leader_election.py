@@ -7,6 +7,7 @@ import pytest
 
 from kubeskew.apimachinery.client.leader import LeaderElector, LeadershipLost
 from kubeskew.apimachinery.client.refs import LEASES
+from kubeskew.apimachinery.errors import StatusError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -89,6 +90,45 @@ async def test_a_renewal_under_way_does_not_keep_the_lease(server, client, candi
 
     assert renewals
     assert (await client.get(LEASES, "thing", "kube-system"))["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize(
+    "refused", [StatusError(500, "InternalError", "x"), aiohttp.ServerDisconnectedError()]
+)
+async def test_a_release_that_fails_is_tried_again(server, client, candidate, refused):
+    """One refused or broken call at the stop leaves no lease behind that the next one would wait for."""
+    stop, task, _ = candidate("one")
+    await asyncio.sleep(1)
+    failures = [refused]
+    server.outage = lambda request: failures.pop() if request.method == "PUT" and failures else None
+    stop.set()
+    await task
+
+    assert failures == []
+    assert (await client.get(LEASES, "thing", "kube-system"))["spec"]["holderIdentity"] == ""
+
+
+async def test_a_stop_waits_only_a_little_for_a_server_that_is_away(server, candidate):
+    """Where every call is refused the lease is left soon, where none is answered after five seconds."""
+
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async def seconds_to_stop(break_server):
+        stop, task, _ = candidate("one")
+        await asyncio.sleep(1)
+        break_server()
+        before = asyncio.get_running_loop().time()
+        stop.set()
+        await task
+        return asyncio.get_running_loop().time() - before
+
+    def refuse():
+        server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+
+    assert await seconds_to_stop(refuse) < 1
+    server.outage = None
+    assert await seconds_to_stop(lambda: setattr(server, "_act", hang)) == pytest.approx(5)
 
 
 async def test_a_crash_costs_the_lease_duration(candidate):
