@@ -2,7 +2,8 @@
 
 A cell of a report is taken over if nothing that it depends on has changed: its scenario's file and those that
 this names, its parameters, and kubeskew's own files. Cells that did not run to their end have no digest in
-the report, and run again.
+the report, and run again. So do those that failed: what made them fail may have been the machine, or have
+been mended where no digest tells.
 """
 
 import functools
@@ -20,7 +21,7 @@ from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
 from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.evidence.stretches import Stretch
-from kubeskew.conformance.results import NOT_RUN, CellResult, OperationResult, StepResult
+from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Cell, Scenario
 
 FORMAT_VERSION = 1  # of report.json; it goes up when what a reader relies on changes
@@ -92,9 +93,14 @@ def _told(error: Exception) -> str:
 
 
 def _holds(cell: Cell, found: Mapping[str, Any]) -> bool:
-    """Returns whether the report has the cell, run to its end, as it would be run now."""
+    """Returns whether the report has the cell, run to its end without failing, as it would be run now."""
     value = found.get(cell.name)
-    if value is None or not value["digest"] or value["digest"] != digest_of(cell.scenario):
+    if (
+        value is None
+        or value["result"] == FAILED
+        or not value["digest"]
+        or value["digest"] != digest_of(cell.scenario)
+    ):
         return False
     return bool(json.loads(json.dumps(cell.parameters)) == value["parameters"])
 

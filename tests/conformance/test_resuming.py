@@ -53,7 +53,7 @@ def read(folder: Path) -> list[Cell]:
     return of_scenarios([str(folder / "mine.yaml")]).cells()
 
 
-def ready(cell: Cell) -> CellResult:
+def ready(cell: Cell, *, failed: bool = False) -> CellResult:
     """A result with something of everything that a report tells."""
     difference = Difference("missing", "pods", "ns", "a", "status.phase", "Running", 7, "t", "kubelet 1.36")
     look = OperationResult("look", "create", 0.25, "a Pod", "no Pod at all", about="Pod a")
@@ -62,7 +62,9 @@ def ready(cell: Cell) -> CellResult:
     return CellResult(
         *(cell.name, "mine", cell.parameters),
         [
-            StepResult("looks", [look, broken, left], [{"revision": 7}], revisions=(3, 9)),
+            StepResult(
+                "looks", [look, *([broken] if failed else []), left], [{"revision": 7}], revisions=(3, 9)
+            ),
             StepResult("uses it", not_run="it needs the step 'looks', which failed"),
         ],
         seconds=1.5,
@@ -99,6 +101,16 @@ def test_what_is_taken_over_is_reported_as_it_was(tmp_path: Path, cells: list[Ce
     assert as_json(after) == as_json(before)
     assert as_junit(after) == as_junit(before)
     assert as_html(after) == as_html(before)
+
+
+def test_what_failed_is_run_again(tmp_path: Path, cells: list[Cell]):
+    """What made a cell fail may be gone; what failed as expected is taken over."""
+    results = [ready(cell, failed=cell.name == "mine/b/none") for cell in cells]
+    assert [result.outcome for result in results] == ["expected", "expected", "expected", "failed"]
+    reported(tmp_path, *results)
+
+    # b/none is compared with b/all: they are run together
+    assert names(tmp_path, cells) == ["mine/a/all", "mine/a/none"]
 
 
 @pytest.mark.parametrize("file", ["mine.yaml", "pod.yaml"])

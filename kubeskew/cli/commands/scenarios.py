@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
 from kubeskew.cli.terminal import echo
@@ -85,7 +86,9 @@ def run_options(command: F) -> F:
             help="Write index.html, report.json, junit.xml here.",
         ),
         click.option(
-            "--resume", is_flag=True, help="Take over the cells that --report has; run the others only."
+            "--resume",
+            is_flag=True,
+            help="Take over the cells of --report that did not fail; run the others only.",
         ),
         click.option(
             "--jobs",
@@ -118,8 +121,8 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     """
     asked = _asked(flags)
-    if kubeconfig and asked.resume:
-        raise UserError("leave out --resume: nobody knows whether the cluster of --kubeconfig is as it was")
+    if kubeconfig:
+        _check_kubeconfig(kubeconfig, asked)
     with _component_processes(asked, kubeconfig) as processes:
         selection = _checked(lambda: matrices.of_scenarios(scenarios))
         if kubeconfig:
@@ -204,6 +207,16 @@ def _asked(flags: dict[str, Any]) -> Asked:
             "--resume goes on with the run that a report tells of: name its directory by --report"
         )
     return asked
+
+
+def _check_kubeconfig(kubeconfig: Path, asked: Asked) -> None:
+    """Raises UserError for a file that no cell could use, and for flags that do not go with it."""
+    if asked.resume:
+        raise UserError("leave out --resume: nobody knows whether the cluster of --kubeconfig is as it was")
+    try:
+        load_kubeconfig(kubeconfig).ssl_context()
+    except (KubeconfigError, OSError) as error:  # what OpenSSL says of credentials is an OSError
+        raise UserError(f"--kubeconfig {kubeconfig} cannot be used: {error}") from error
 
 
 def _checked(work: Callable[[], T]) -> T:
