@@ -61,6 +61,8 @@ def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
         raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"kubeconfig {file} is not YAML: {error}") from error
+    if document is None:
+        raise KubeconfigError(f"kubeconfig {file} is empty")
     if not isinstance(document, dict):
         raise KubeconfigError(f"kubeconfig {file} is not a mapping")
     return _resolve(document, file, context)
@@ -90,9 +92,17 @@ def _resolve(document: dict[str, Any], file: Path, context: str) -> Kubeconfig:
 
 
 def _entry(document: dict[str, Any], section: str, key: str, name: str, file: Path) -> dict[str, Any]:
-    for entry in document.get(section) or []:
+    entries = document.get(section) or []
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise KubeconfigError(f"kubeconfig {file}: {section} is not a list of mappings")
+    for entry in entries:
         if entry.get("name") == name:
-            return entry.get(key) or {}
+            found = entry.get(key) or {}
+            if not isinstance(found, dict):
+                raise KubeconfigError(f"kubeconfig {file}: {key} {name!r} is not a mapping")
+            return found
+    if not name:
+        raise KubeconfigError(f"kubeconfig {file} names no {key}")
     raise KubeconfigError(f"kubeconfig {file} has no {key} {name!r}")
 
 

@@ -18,11 +18,17 @@ spec:
     - %s
 """
 
+BAD_AUTHORITY = """
+current-context: a
+contexts: [{name: a, context: {cluster: c}}]
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority-data: eA==}}]
+"""
 
-def told(capsys: pytest.CaptureFixture[str], path: Path) -> str:
+
+def told(capsys: pytest.CaptureFixture[str], path: Path, *flags: str) -> str:
     """Returns the one line that the command says of the file, and checks that it exits with 2."""
     with pytest.raises(SystemExit) as ended:
-        main(["run", str(path)])
+        main(["run", str(path), *flags])
     text = capsys.readouterr().err
     assert (ended.value.code, text.count("\n")) == (2, 1), text
     return text
@@ -97,3 +103,24 @@ async def test_durations_may_be_expressions():
         '{cluster: {}, parameters: {pause: ["3s"]}}',
     )
     assert (result.outcome, result.failure) == ("passed", "")
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "message"),
+    [
+        ("", "is empty"),
+        ("{current-context: a}", "has no context 'a'"),
+        (BAD_AUTHORITY, "cannot be used"),
+    ],
+)
+def test_a_kubeconfig_that_no_cell_could_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kubeconfig: str, message: str
+):
+    """The file is read before the first cell runs, with the credentials in it."""
+    scenario, config = tmp_path / "mine.yaml", tmp_path / "config"
+    scenario.write_text(TEST % "sleep: {duration: 1s}")
+    config.write_text(kubeconfig)
+
+    text = told(capsys, scenario, "--kubeconfig", str(config))
+    assert text.startswith(f"kubeskew: --kubeconfig {config} cannot be used: ")
+    assert message in text

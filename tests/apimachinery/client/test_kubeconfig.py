@@ -132,3 +132,23 @@ def test_a_missing_file_is_said(tmp_path):
     """Not a traceback but the path."""
     with pytest.raises(KubeconfigError, match=r"cannot read kubeconfig .*No such file"):
         load_kubeconfig(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("[]", "is not a mapping"),
+        ("{}", "names no context"),
+        ("contexts: x", "contexts is not a list of mappings"),
+        ("contexts: [x]", "contexts is not a list of mappings"),
+        ("{current-context: a, contexts: [{name: a, context: x}]}", "context 'a' is not a mapping"),
+        ("{current-context: a, contexts: [{name: a, context: {}}]}", "names no cluster"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_said(tmp_path, text, told):
+    """A file of another shape is told of by its name, not by a traceback."""
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(KubeconfigError, match=re.escape(f"{path}") + ".*" + re.escape(told)):
+        load_kubeconfig(path)
