@@ -104,7 +104,7 @@ def test_what_is_taken_over_is_reported_as_it_was(tmp_path: Path, cells: list[Ce
 
 
 def test_what_failed_is_run_again(tmp_path: Path, cells: list[Cell]):
-    """What made a cell fail may be gone; what failed as expected is taken over."""
+    """A cell that failed is run again, for its cause may be gone; one that was to fail is taken over."""
     results = [ready(cell, failed=cell.name == "mine/b/none") for cell in cells]
     assert [result.outcome for result in results] == ["expected", "expected", "expected", "failed"]
     reported(tmp_path, *results)

@@ -109,7 +109,7 @@ async def test_a_release_that_fails_is_tried_again(server, client, candidate, re
 
 
 async def test_a_stop_waits_only_a_little_for_a_server_that_is_away(server, candidate):
-    """Where every call is refused the lease is left soon, where none is answered after five seconds."""
+    """The lease is left soon if every call is refused, and after five seconds if none is answered."""
 
     async def hang(*_):
         await asyncio.Event().wait()
