@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/cel/library (quantity.go, semverlib.go, urls.go, jsonpatch.go), 1.36.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
@@ -80,6 +80,38 @@ SEMVERS: tuple[Overload, ...] = (
     overload(f"semver(string,bool) {_SEMVER}", _semver),
     overload("isSemver(string,bool) bool", lambda text, normalize: succeeds(_semver, text, normalize)),
 )
+
+
+def version_of(value: Semver | str) -> Semver:
+    """Returns a version that may be written as text, also with a `v` before it."""
+    if isinstance(value, Semver):
+        return value
+    try:
+        return Semver.parse_prefixed(value)
+    except ValueError as error:
+        raise EvaluationError(f'invalid version "{value}": {error}') from None
+
+
+def _comparison(name: str, accept: frozenset[int]) -> Iterator[Overload]:
+    """Yields the overloads of an operator for versions, either of which may be text."""
+
+    def compared(left: Semver | str, right: Semver | str) -> bool:
+        return version_of(left).compare(version_of(right)) in accept
+
+    for left, right in ((_SEMVER, "string"), ("string", _SEMVER), (_SEMVER, _SEMVER)):
+        yield overload(f"{name}({left},{right}) bool", compared)
+
+
+# Not upstream's: KEP-4381's draft compares versions with text.
+SEMVER_COMPARISONS: tuple[Overload, ...] = (
+    *_comparison("_==_", frozenset({0})),
+    *_comparison("_!=_", frozenset({-1, 1})),
+    *_comparison("_<_", frozenset({-1})),
+    *_comparison("_<=_", frozenset({-1, 0})),
+    *_comparison("_>_", frozenset({1})),
+    *_comparison("_>=_", frozenset({0, 1})),
+)
+HAS_KEY: tuple[Overload, ...] = (overload("map(K,V).has(K) bool", lambda entries, key: key in entries),)
 
 URLS: tuple[Overload, ...] = (
     overload(f"url(string) {_URL}", URL.parse),

@@ -194,6 +194,9 @@ def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]
 
 def _find(name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Callable[..., Any]:
     for overload in overloads:
-        if overload.loose or overload.accepts(values):
+        if not overload.loose and overload.accepts(values):
+            return overload.function
+    for overload in overloads:
+        if overload.loose:
             return overload.function
     raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({', '.join(map(type_name, values))})")

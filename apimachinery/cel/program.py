@@ -130,6 +130,7 @@ def _check(expression: str, environment: Environment) -> Checked:
 
 def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
     yield from validators.mixed_aggregates(checked)
+    yield from validators.wrong_versions(checked)
     if environment.validated:
         yield from validators.wrong_literals(checked)
         yield from validators.wrong_formats(checked)

@@ -45,6 +45,11 @@ class Semver:
             raise ValueError("short version cannot contain PreRelease/Build meta data")
         return cls.parse(".".join(parts + ["0"] * (3 - len(parts))))
 
+    @classmethod
+    def parse_prefixed(cls, text: str) -> "Semver":
+        """Parses a version like `parse` that may begin with a `v`."""
+        return cls.parse(text.removeprefix("v"))
+
     def compare(self, other: "Semver") -> int:
         mine, theirs = self.core, other.core
         if mine != theirs:

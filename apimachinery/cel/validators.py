@@ -9,6 +9,7 @@ from typing import Any
 from kubeskew.apimachinery.cel import formatting, temporal
 from kubeskew.apimachinery.cel.checker import Checked
 from kubeskew.apimachinery.cel.errors import EvaluationError, Issue
+from kubeskew.apimachinery.cel.kubernetes import SEMVER_COMPARISONS, version_of
 from kubeskew.apimachinery.cel.nodes import (
     Call,
     Comprehension,
@@ -41,6 +42,19 @@ def wrong_literals(checked: Checked) -> Iterator[Issue]:
                 read(argument.value)
             except (ValueError, EvaluationError):
                 yield Issue(argument.offset, f"invalid {node.function} argument")
+
+
+def wrong_versions(checked: Checked) -> Iterator[Issue]:
+    """Yields an issue for each literal that a version is compared with and that is none."""
+    for node in _calls(checked):
+        overloads = checked.overloads.get(node, ())
+        if len(overloads) == 1 and overloads[0] in SEMVER_COMPARISONS:
+            for argument in node.arguments:
+                if isinstance(argument, Literal):
+                    try:
+                        version_of(argument.value)
+                    except EvaluationError as error:
+                        yield Issue(argument.offset, str(error))
 
 
 def wrong_formats(checked: Checked) -> Iterator[Issue]:

@@ -1,0 +1,53 @@
+"""Evaluates CEL selectors of the model `metadata` of semantic parameters: KEP-4381 as drafted, 1.29+kep4381.
+
+The variables are `versions`, `labels` and `values`: maps by name, as a resource's attribute lists them. A
+version may be compared with text, and `labels.has("name")` tells whether there is such a label.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.environments import Environment, Library, environment
+from kubeskew.apimachinery.cel.kubernetes import HAS_KEY, SEMVER_COMPARISONS, SEMVERS, version_of
+from kubeskew.apimachinery.cel.program import Program, compile_expression
+
+_COST_LIMIT = 1_000_000
+_MINOR = 29
+_TYPES = {
+    "versions": types.object_type("kubernetes.Semver", {}),
+    "labels": types.STRING,
+    "values": types.INT,
+}
+
+
+@lru_cache(maxsize=2)
+def metadata_environment(*, stored: bool) -> Environment:
+    """Returns the environment with one map per type of value."""
+    variables = {name: types.map_of(types.STRING, kind) for name, kind in _TYPES.items()}
+    libraries = (Library(0, SEMVERS), Library(0, SEMVER_COMPARISONS), Library(0, HAS_KEY))
+    return environment(_MINOR, stored=stored).extended(variables, libraries=libraries)
+
+
+def compile_selector(expression: str, *, stored: bool = True) -> Program:
+    """Returns what decides about a resource's metadata. Raises CompileError."""
+    return compile_expression(expression, metadata_environment(stored=stored), (types.BOOL,))
+
+
+def metadata_matches(program: Program, attribute: Mapping[str, Any]) -> bool:
+    """Returns whether a resource's `metadata` attribute is selected. Raises EvaluationError, also where the
+    selector asks for what is not listed.
+    """
+    value, _ = program.evaluate(_bindings(attribute), limit=_COST_LIMIT)
+    return value is True
+
+
+def _bindings(attribute: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "versions": {
+            entry["name"]: version_of(entry.get("version") or "") for entry in attribute.get("versions") or ()
+        },
+        "labels": {entry["name"]: entry.get("value") or "" for entry in attribute.get("labels") or ()},
+        "values": {entry["name"]: entry.get("quantity") or 0 for entry in attribute.get("values") or ()},
+    }
