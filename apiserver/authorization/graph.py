@@ -16,7 +16,8 @@ from kubeskew.apiserver.unreadable import known_object
 
 PODS, VOLUMES = "pods", "persistentvolumes"
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
-SLICES = "resourceslices.resource.k8s.io"
+# Of devices, and of KEP-4381's draft.
+SLICES = ("resourceslices.resource.k8s.io", "noderesourceslices.resource.k8s.io")
 CERTIFICATES = "podcertificaterequests.certificates.k8s.io"
 
 
@@ -24,7 +25,7 @@ class Graph:
     """The relations between nodes and the objects that their pods need."""
 
     def __init__(self, store: Store) -> None:
-        self._following = ChangeTracker(store, (PODS, VOLUMES, ATTACHMENTS, SLICES, CERTIFICATES))
+        self._following = ChangeTracker(store, (PODS, VOLUMES, ATTACHMENTS, *SLICES, CERTIFICATES))
         self._held: dict[Key, tuple[str, tuple[Reference, ...]]] = {}  # by pod, attachment, slice
         self._nodes: dict[Reference, Counter[str]] = {}
         self._volumes: dict[Key, tuple[Reference, ...]] = {}  # the claim first, then secrets
@@ -97,7 +98,7 @@ class Graph:
 
 def _relations(key: Key, obj: Object) -> tuple[str, tuple[Reference, ...]] | None:
     """Returns the node that an object belongs to, and what that brings to it; None without a node."""
-    spec = obj.get("spec") or obj  # slices of 1.30 have no spec
+    spec = obj.get("spec") or obj  # slices of v1alpha2 have no spec
     node = spec.get("nodeName") or ""
     if not node:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kubeskew.apimachinery.labels import SelectorError
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
-from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, SLICES, VOLUMES, Graph
+from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, VOLUMES, Graph
 from kubeskew.apiserver.authorization.rules import Rule
 from kubeskew.apiserver.features import AccountFeatures
 from kubeskew.apiserver.http.field_selectors import FieldSelector
@@ -22,6 +22,7 @@ _ALLOWED = Decision(True)
 _OWN = frozenset({"get", "create", "update", "patch", "delete"})
 _READ = frozenset({"get", "list", "watch"})
 _WRITE = frozenset({"update", "patch"})
+_SLICES = {"resourceslices": "ResourceSlice", "noderesourceslices": "NodeResourceSlice"}
 
 
 def node_of(user: User) -> str | None:
@@ -48,7 +49,7 @@ class NodeAuthorizer:
             ("", "serviceaccounts"): self._account,
             ("coordination.k8s.io", "leases"): self._lease,
             ("storage.k8s.io", "csinodes"): _csi_node,
-            ("resource.k8s.io", "resourceslices"): self._slice,
+            **{("resource.k8s.io", plural): self._slice for plural in _SLICES},
             ("certificates.k8s.io", "podcertificaterequests"): self._certificate,
         }
         if features.claims_by_relation:
@@ -127,19 +128,20 @@ class NodeAuthorizer:
         return _ALLOWED
 
     def _slice(self, node: str, info: RequestInfo) -> Decision:
+        kind = _SLICES[info.resource]
         if info.subresource:
-            return Decision(False, "cannot authorize ResourceSlice subresources")
+            return Decision(False, f"cannot authorize {kind} subresources")
         if info.verb == "create":
             return _ALLOWED  # NodeRestriction sees the object
         if info.verb in {"get", "update", "patch", "delete"}:
-            return self._related(node, info, SLICES)
+            return self._related(node, info)
         if info.verb not in {"watch", "list", "deletecollection"}:
             verbs = "get, watch, list, create, update, patch, delete, deletecollection"
-            return Decision(False, f"only the following verbs are allowed for a ResourceSlice: {verbs}")
+            return Decision(False, f"only the following verbs are allowed for a {kind}: {verbs}")
         if not self._by_selector or _selects(info, "spec.nodeName", node):
             return _ALLOWED
         return Decision(
-            False, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+            False, f"can only list/watch/deletecollection {info.resource} with nodeName field selector"
         )
 
     def _pod(self, node: str, info: RequestInfo) -> Decision:

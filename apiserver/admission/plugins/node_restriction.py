@@ -12,6 +12,7 @@ from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plu
 from kubeskew.apiserver.admission.certificate_requests import requested_certificate
 from kubeskew.apiserver.admission.plugins.token_audiences import token_audiences
 from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.authorization.graph import SLICES
 from kubeskew.apiserver.authorization.node import LEASES, node_of
 from kubeskew.apiserver.authorization.pod_secrets import secret_names
 from kubeskew.apiserver.authorization.references import MIRROR, config_map_names
@@ -52,7 +53,7 @@ class NodeRestriction(Plugin):
             "serviceaccounts": self._account,
             "leases.coordination.k8s.io": _lease,
             "csinodes.storage.k8s.io": _csi_node,
-            "resourceslices.resource.k8s.io": _slice,
+            **dict.fromkeys(SLICES, _slice),
             "certificatesigningrequests.certificates.k8s.io": self._request,
         }
 
@@ -293,5 +294,5 @@ def _slice(node: str, attributes: Attributes) -> None:
     )
     spec = (obj or {}).get("spec") or obj or {}
     if spec.get("nodeName") != node:
-        why = "ResourceSlice with the same NodeName as the requesting node"
+        why = f"{attributes.resource.kind} with the same NodeName as the requesting node"
         raise attributes.refuse(f"can only {verb} {why}")

@@ -3,6 +3,7 @@
 import pytest
 from server_in_process import Caller, close_server, open_server
 
+from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.http.request import Peer
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -210,28 +211,39 @@ async def test_claims_of_pods(minor):
     await close_server(server)
 
 
-async def test_slices_of_1_30():
+SEMANTIC = Version(29, "kep4381")
+NAMED = {"namedResources": {"instances": [{"name": "a"}]}}
+COUNTED = {"resources": [{"id": "a", "attributes": [{"name": "n", "counter": {"count": 1}}]}]}
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "resources"),
+    [(30, "ResourceSlice", NAMED), (SEMANTIC, "NodeResourceSlice", COUNTED)],
+    ids=["1.30", "1.29+kep4381"],
+)
+async def test_slices_with_the_node_at_the_top(release, kind, resources):
     """A node creates, changes and deletes the slices of its own, whose node stands at the top of them."""
     served = {"resource.k8s.io/v1alpha2": True}
-    server = await open_server(30, gates={CLAIM_GATE: True}, runtime_config=served)
+    server = await open_server(release, gates={CLAIM_GATE: True}, runtime_config=served)
     api, kubelet = Caller(server), Caller(server, Peer("system:node:n1", ("system:nodes",)))
-    slices = "/apis/resource.k8s.io/v1alpha2/resourceslices"
+    slices = f"/apis/resource.k8s.io/v1alpha2/{kind.lower()}s"
 
-    def slice_of(node: str) -> dict:
-        about = {"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceSlice"}
-        resources = {"instances": [{"name": "a"}]}
-        whole = {"nodeName": node, "driverName": "d.example.com", "namedResources": resources}
-        return {**about, "metadata": {"name": node}, **whole}
+    def slice_of(node: str, **changed) -> dict:
+        about = {"apiVersion": "resource.k8s.io/v1alpha2", "kind": kind, "metadata": {"name": node}}
+        return {**about, "nodeName": node, "driverName": "d.example.com", **resources, **changed}
 
     assert (await api.post(slices, slice_of("n2"))).status == 201
     made = await kubelet.post(slices, slice_of("n1"))
-    assert made.status == 201
+    assert made.status == 201, made.raw
     refused = await kubelet.post(slices, slice_of("n3"))
-    why = "can only create ResourceSlice with the same NodeName as the requesting node"
-    assert refused.body["message"].endswith(why)
-    more = {**made.body, "namedResources": {"instances": [{"name": "b"}]}}
-    assert (await kubelet.put(f"{slices}/n1", more)).status == 200
+    assert refused.body["message"].endswith(
+        f"can only create {kind} with the same NodeName as the requesting node"
+    )
+    labelled = {**made.body["metadata"], "labels": {"a": "b"}}
+    assert (await kubelet.put(f"{slices}/n1", {**made.body, "metadata": labelled})).status == 200
+    assert (await kubelet.put(f"{slices}/n1", slice_of("n1", nodeName="n2"))).status == 422
     assert (await kubelet.put(f"{slices}/n2", slice_of("n2"))).status == 403
+    assert (await kubelet.get(f"{slices}/n2")).status == 403
     own = await kubelet.get(f"{slices}?fieldSelector=nodeName%3Dn1")
     assert [obj["metadata"]["name"] for obj in own.body["items"]] == ["n1"]
     assert (await kubelet.delete(f"{slices}/n2")).status == 403
