@@ -196,6 +196,7 @@ class DeviceRules:
     fractional_capacity: bool = gate("DRAFractionalCapacityRange")
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
+    semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 
     status_keeps_metadata: bool = since(30)  # of claims and of pods' scheduling (123730)

@@ -39,6 +39,7 @@ DEFAULTS = {
     "v1.ResourceSlice": "resourceslice.defaults:slice_",
     "v1alpha1.ResourceClaim": "resourceclaim.defaults:classic_claim",
     "v1alpha1.ResourceClaimTemplate": "resourceclaimtemplate.defaults:classic_template",
+    "v1alpha2.NodeResourceSlice": "semantic.defaults:node_slice",
     "v1alpha2.ResourceClaim": "resourceclaim.defaults:classic_claim",
     "v1alpha2.ResourceClaimTemplate": "resourceclaimtemplate.defaults:classic_template",
     "v1alpha3.DeviceTaintRule": "devicetaintrule.defaults:taint_rule",

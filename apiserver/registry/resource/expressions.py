@@ -4,7 +4,8 @@ Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36, 
 pkg/apis/resource/structured/namedresources/validation (validateSelector), 1.30.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.errors import CompileError
@@ -36,6 +37,19 @@ def named_resources_selector_errors(expression: str, path: str, *, stored: bool)
     """Yields the error of a selector of named resources, for which 1.30 has no limit of cost."""
     from kubeskew.apimachinery.cel.named_resources import compile_selector  # as above
 
+    yield from _compile_errors(compile_selector, expression, path, stored=stored)
+
+
+def metadata_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
+    """Yields the error of a selector of the semantic model `metadata`, which has no limit of cost either."""
+    from kubeskew.apimachinery.cel.semantic_metadata import compile_selector  # as above
+
+    yield from _compile_errors(compile_selector, expression, path, stored=stored)
+
+
+def _compile_errors(
+    compile_selector: Callable[..., Any], expression: str, path: str, *, stored: bool
+) -> Iterator[FieldError]:
     try:
         compile_selector(expression, stored=stored)
     except CompileError as error:

@@ -55,7 +55,7 @@ def test_what_selectors_select(selector, expected):
     ("values['LengthInCentimeters'] / values['Zero'] > 1", "division by zero"),
 ])  # fmt: skip
 def test_what_cannot_be_evaluated(selector, message):
-    """What is not listed is an error, not a value; so is text that is no version."""
+    """A name that is not listed is an error, not a value; so is text that is no version."""
     with pytest.raises(EvaluationError, match=message):
         metadata_matches(compile_selector(selector), CARD)
 

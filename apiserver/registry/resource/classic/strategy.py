@@ -13,6 +13,7 @@ from kubeskew.apiserver.registry.generic.handwritten_validation import Handwritt
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.classic import validation as rules
+from kubeskew.apiserver.registry.resource.semantic import validation as semantic
 
 # ValidateClaimUpdate and its like check the object as a new one, and most strategies have done so before.
 ONCE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
@@ -58,15 +59,19 @@ class ResourceClassStrategy(_Mutable):
 
 
 class ClaimParametersStrategy(_Mutable):
-    """ResourceClaimParameters of 1.30."""
+    """ResourceClaimParameters of 1.30, and of KEP-4381's draft."""
 
     update_checks: ClassVar[Checks] = ONCE_AS_NEW
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        if ctx.features.devices.semantic_parameters:
+            return list(semantic.claim_parameters_errors(obj))
         return list(structured.claim_parameters_errors(obj))
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """Returns the errors; requests that stay may have been checked by a later release."""
+        if ctx.features.devices.semantic_parameters:
+            return list(semantic.claim_parameters_errors(new, semantic.selectors_of(old)))
         stored = (new.get("driverRequests") or []) == (old.get("driverRequests") or [])
         return list(structured.claim_parameters_errors(new, stored=stored))
 

@@ -17,8 +17,8 @@ from kubeskew.apiserver.registry.resource.resourceslice.device_validation import
 _VALUES = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")
 _MODELS = ("namedResources",)
 _NOWHERE = "<nil>"  # a path that is none, as Go shows it
-_SEVERAL = "exactly one field must be set, not several"
-_NO_SEMVER = "must be a string compatible with semver.org spec 2.0.0"
+SEVERAL = "exactly one field must be set, not several"
+NO_SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 
 
 def slice_errors(obj: Object) -> Iterator[FieldError]:
@@ -41,7 +41,7 @@ def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 def claim_parameters_errors(obj: Object, *, stored: bool = False) -> Iterator[FieldError]:
     """Checks ResourceClaimParameters. `stored`: selectors may use what is not yet for new expressions."""
-    yield from _origin(obj.get("generatedFrom"))
+    yield from origin_errors(obj.get("generatedFrom"))
     seen: set[str] = set()
     for position, request in enumerate(obj.get("driverRequests") or []):
         at = index("driverRequests", position)
@@ -55,7 +55,7 @@ def claim_parameters_errors(obj: Object, *, stored: bool = False) -> Iterator[Fi
 
 def class_parameters_errors(obj: Object) -> Iterator[FieldError]:
     """Checks ResourceClassParameters. Stored filters get no leniency, as upstream."""
-    yield from _origin(obj.get("generatedFrom"))
+    yield from origin_errors(obj.get("generatedFrom"))
     namespace = (obj.get("generatedFrom") or {}).get("namespace")
     if namespace:
         yield from devices.label(namespace, "generatedFrom.namespace")
@@ -87,7 +87,8 @@ def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
         yield invalid(path, None, "data and structuredData are mutually exclusive")
 
 
-def _origin(reference: Object | None) -> Iterator[FieldError]:
+def origin_errors(reference: Object | None) -> Iterator[FieldError]:
+    """Checks what parameters were generated from."""
     if reference is not None:
         for name in ("kind", "name"):
             if not reference.get(name):
@@ -140,8 +141,8 @@ def _unique_name(entry: Object, path: str, seen: set[str]) -> Iterator[FieldErro
 def _value(attribute: Object, path: str) -> Iterator[FieldError]:
     given: list[Any] = [name for name in _VALUES if attribute.get(name) is not None]
     if "version" in given and not SEMVER.fullmatch(attribute["version"]):
-        yield invalid(child(path, "version"), attribute["version"], _NO_SEMVER)
+        yield invalid(child(path, "version"), attribute["version"], NO_SEMVER)
     if not given:
         yield required(path, "exactly one value must be set")
     elif len(given) > 1:
-        yield invalid(path, given, _SEVERAL)
+        yield invalid(path, given, SEVERAL)

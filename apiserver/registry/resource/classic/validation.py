@@ -22,6 +22,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.classic.structured import handle_errors
+from kubeskew.apiserver.registry.resource.semantic import validation as semantic
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
 
@@ -60,6 +61,7 @@ def class_errors(obj: Object) -> Iterator[FieldError]:
         yield from devices.label(namespace, "parametersRef.namespace")
     if obj.get("suitableNodes") is not None:
         yield from selectors.node_selector_errors(obj["suitableNodes"], "suitableNodes")
+    yield from semantic.parameter_type_errors(obj)
 
 
 def _parameters(reference: Object | None, path: str) -> Iterator[FieldError]:
@@ -90,6 +92,7 @@ def _allocation(allocation: Object) -> Iterator[FieldError]:
         if len((handle.get("data") or "").encode()) > MAX_HANDLE_BYTES:
             yield _longer(child(where, "data"), MAX_HANDLE_BYTES)
         yield from handle_errors(handle, where)
+        yield from semantic.handle_errors(handle, where)
     if len(handles) > MAX_HANDLES:
         yield _longer(at, MAX_HANDLES)
     if len((allocation.get("resourceHandle") or "").encode()) > MAX_HANDLE_BYTES:  # 1.26

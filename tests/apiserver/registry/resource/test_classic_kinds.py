@@ -5,9 +5,12 @@ import json
 import pytest
 import yaml
 from recorded import DATA
+from rule_checks import context_of
 from server_in_process import Caller, close_server, open_server
 
 from kubeskew.apimachinery import names
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.registry.resource.classic.strategy import ClaimParametersStrategy
 
 GATE, CONTROLLER = "DynamicResourceAllocation", "DRAControlPlaneController"
@@ -245,7 +248,10 @@ def test_selectors_that_stay_may_be_of_a_later_release(stored):
     changed = {**before, "shareable": True} if stored else {**before, "driverRequests": [
         {**fields["driverRequests"][0], "vendorParameters": {"a": 1}},
     ]}  # fmt: skip
-    found = ClaimParametersStrategy().validate_as_new(changed, before, None)
+    catalogue = catalogue_for(Version(30), runtime_config={"resource.k8s.io/v1alpha2": True})
+    resource = catalogue.resource("resource.k8s.io", "v1alpha2", "resourceclaimparameters")
+    context = context_of(catalogue, resource)
+    found = ClaimParametersStrategy().validate_as_new(changed, before, context)
 
     assert [error.path for error in found] == ([] if stored else [at])
 

@@ -1,0 +1,193 @@
+"""Semantic parameters as KEP-4381's draft has them: rules, defaults, selectors, rows."""
+
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+import yaml
+from recorded import DATA
+from server_in_process import Caller, close_server, open_server
+
+from kubeskew.apimachinery import names
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
+
+RELEASE = Version(29, "kep4381")
+GROUP = "/apis/resource.k8s.io/v1alpha2"
+SLICES, CLASSES = f"{GROUP}/noderesourceslices", f"{GROUP}/resourceclasses"
+PARAMETERS = f"{GROUP}/namespaces/default/resourceclaimparameters"
+CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+CASES = yaml.safe_load((DATA / "semantic-rules.yaml").read_text("utf-8"))
+CARD = {"id": "CardA", "attributes": [{"name": "RAM", "counter": {"count": 1000}}]}
+DRIVER = "cards.dra.example.com"
+ORIGIN = {"apiGroup": "dra.example.com", "kind": "CardParameters", "name": "my-parameters", "uid": "u"}
+
+
+@pytest.fixture
+async def api():
+    """Calls a server of the preview release."""
+    server = await open_server(RELEASE)
+    yield Caller(server)
+    await close_server(server)
+
+
+def errors(answer):
+    """The causes of a 422, as `field: message`; the text about names of subdomains shortened."""
+    assert answer.status == 422, answer.raw
+    (subdomain,) = names.dns1123_subdomain("_")
+    causes = answer.body["details"]["causes"]
+    return [f"{cause['field']}: {cause['message']}".replace(subdomain, "<subdomain>") for cause in causes]
+
+
+def node_slice(name, node="worker-1", driver=DRIVER, resources=(CARD,)):
+    return {"metadata": {"name": name}, "nodeName": node, "driverName": driver, "resources": list(resources)}
+
+
+async def write_status(api, **status):
+    """Replaces the status of the claim `c`."""
+    claim = (await api.get(f"{CLAIMS}/c")).body
+    return await api.put(f"{CLAIMS}/c/status", {**claim, "status": status})
+
+
+async def listed(api, selector):
+    answer = await api.get(f"{SLICES}?fieldSelector={selector.replace('=', '%3D').replace(',', '%2C')}")
+    assert answer.status == 200, answer.raw
+    return [item["metadata"]["name"] for item in answer.body["items"]]
+
+
+@pytest.mark.parametrize("case", CASES["objects"], ids=lambda case: case["errors"][0])
+async def test_what_is_refused(api, case):
+    """Each missing, double or impossible field is told by its path, in the words of structured parameters."""
+    path = PARAMETERS if case["plural"] == "resourceclaimparameters" else f"{GROUP}/{case['plural']}"
+
+    assert errors(await api.post(path, {"metadata": {"name": "x"}, **case["object"]})) == case["errors"]
+
+
+async def test_a_resource_with_a_name_has_it_as_its_id(api):
+    """The draft's examples give a name, its type has an ID: the name is taken for it, and both are kept."""
+    made = await api.post(SLICES, node_slice("s", resources=[{"name": "CardA"}, {"id": "CardB"}]))
+    same = await api.post(SLICES, node_slice("t", resources=[{"name": "CardA", "id": "CardA"}]))
+
+    assert made.body["resources"] == [{"id": "CardA", "name": "CardA"}, {"id": "CardB"}]
+    assert same.body["resources"] == [{"id": "CardA", "name": "CardA"}]
+
+
+async def test_a_slice_stays_with_its_node_and_driver(api):
+    """Neither may change; the resources may, down to none."""
+    await api.post(SLICES, node_slice("s"))
+
+    refused = await api.patch(f"{SLICES}/s", {"nodeName": "m", "driverName": "e.example.com"})
+    empty = await api.patch(f"{SLICES}/s", {"resources": []})
+    again = await api.patch(f"{SLICES}/s", {"resources": [CARD]})
+
+    assert errors(refused) == [
+        'nodeName: Invalid value: "m": field is immutable',
+        'driverName: Invalid value: "e.example.com": field is immutable',
+    ]
+    assert (empty.status, "resources" in empty.body) == (200, False)
+    assert again.body["resources"] == [CARD]
+
+
+async def test_slices_are_selected_by_node_and_driver(api):
+    """A list, a watch and a deletion of many may name node and driver, and no other field."""
+    for name, node, driver in (("a", "n1", DRIVER), ("b", "n2", DRIVER), ("c", "n1", "pool.dra.example.com")):
+        assert (await api.post(SLICES, node_slice(name, node, driver))).status == 201
+
+    assert await listed(api, "nodeName=n1") == ["a", "c"]
+    assert await listed(api, f"driverName={DRIVER}") == ["a", "b"]
+    assert await listed(api, f"nodeName=n1,driverName!={DRIVER}") == ["c"]
+    assert await listed(api, "metadata.name=b") == ["b"]
+    kind, seen = await anext(api.watch(f"{SLICES}?watch=true&fieldSelector=nodeName%3Dn2"))
+    assert (kind, seen["metadata"]["name"]) == ("ADDED", "b")
+    refused = await api.get(f"{SLICES}?fieldSelector=spec.nodeName%3Dn1")
+    assert refused.status == 400
+    told = "field label not supported for resource.k8s.io/v1alpha2, Kind=NodeResourceSlice: spec.nodeName"
+    assert told in refused.body["message"]
+    gone = await api.delete(f"{SLICES}?fieldSelector=nodeName%3Dn1%2CdriverName%3D{DRIVER}")
+    assert [item["metadata"]["name"] for item in gone.body["items"]] == ["a"]
+    assert await listed(api, "nodeName!=") == ["b", "c"]
+
+
+async def test_parameters_may_change(api):
+    """Parameters are generated anew when what they were generated from changes."""
+    parameters = [{"name": "RAM", "counter": {"required": 5}}]
+    made = await api.post(
+        PARAMETERS, {"metadata": {"name": "p"}, "generatedFrom": ORIGIN, "parameters": parameters}
+    )
+    more = [{"name": "RAM", "counter": {"required": 7}}, {"name": "m", "metadata": {"selector": "true"}}]
+    changed = await api.patch(
+        f"{PARAMETERS}/p",
+        {"generatedFrom": {**ORIGIN, "generation": 2}, "shareable": True, "parameters": more},
+    )
+    worse = await api.patch(f"{PARAMETERS}/p", {"parameters": [{"name": "m", "metadata": {"selector": "1"}}]})
+
+    assert (made.status, changed.status) == (201, 200)
+    assert changed.body["generatedFrom"]["generation"] == 2
+    assert (changed.body["shareable"], changed.body["parameters"]) == (True, more)
+    assert errors(worse) == ['parameters[0].metadata.selector: Invalid value: "1": must evaluate to bool']
+
+
+async def test_rows(api):
+    """Slices show node and driver, parameters what they were generated from."""
+    await api.post(SLICES, node_slice("s"))
+    await api.post(PARAMETERS, {"metadata": {"name": "p"}, "generatedFrom": ORIGIN})
+    slices, parameters = [(await api.get(path, accept=TABLE)).body for path in (SLICES, PARAMETERS)]
+
+    assert [column["name"] for column in slices["columnDefinitions"]] == [
+        "Name", "NodeName", "DriverName", "Age",
+    ]  # fmt: skip
+    assert slices["rows"][0]["cells"][:3] == ["s", "worker-1", DRIVER]
+    assert parameters["rows"][0]["cells"][:2] == ["p", "CardParameters.dra.example.com my-parameters"]
+
+
+@pytest.mark.parametrize("case", CASES["handles"], ids=lambda case: "".join(case["errors"]) or "fine")
+async def test_handles_hold_one_kind_of_data(api, case):
+    """A handle is opaque or semantic; what is semantic names node, resource, attribute and amount."""
+    await api.post(CLAIMS, {"metadata": {"name": "c"}, "spec": {"resourceClassName": "cards"}})
+    allocation = {"resourceHandles": [{"driverName": DRIVER, **case["handle"]}]}
+    written = await write_status(api, driverName=DRIVER, allocation=allocation)
+
+    if case["errors"]:
+        at = "status.allocation.resourceHandles[0]"
+        assert errors(written) == [f"{at}{text}" for text in case["errors"]]
+    else:
+        assert written.body["status"]["allocation"] == allocation
+
+
+async def test_a_class_names_types_of_parameters_and_may_change(api):
+    """A class may allow vendors' types and the native one, and lose them again."""
+    types = [
+        {"apiGroup": "dra.example.com", "kind": "CardParameters"},
+        {"apiGroup": "resource.k8s.io", "kind": "ResourceClaimParameters"},
+        {"kind": "ConfigMap"},
+    ]
+    made = await api.post(CLASSES, {"metadata": {"name": "c"}, "driverName": DRIVER, "parameterTypes": types})
+    changed = await api.patch(f"{CLASSES}/c", {"parameterTypes": None})
+
+    assert made.body["parameterTypes"] == types
+    assert (changed.status, "parameterTypes" in changed.body) == (200, False)
+
+
+async def test_what_a_newer_server_stored_is_shown_without_what_is_unknown(api):
+    """A model that came later is an entry without a model to this server, which cannot be written again."""
+    await api.post(SLICES, node_slice("s"))
+    store = api.server.services.store
+    entry = store.get(Key("noderesourceslices.resource.k8s.io", "", "s"))
+    future = orjson.loads(entry.value)
+    future["resources"][0]["attributes"].append({"name": "Fraction", "fraction": {"parts": 7}})
+    author = Author("admin", "kube-apiserver", "v1.31.0", "v1.31.0", "")
+    change = Change(
+        Verb.UPDATE, entry.key, entry.uid, orjson.dumps(future), entry.revision, author, datetime.now(UTC)
+    )
+    await store.write(change)
+
+    shown = (await api.get(f"{SLICES}/s")).body["resources"][0]["attributes"]
+    refused = await api.patch(f"{SLICES}/s", {"metadata": {"labels": {"a": "b"}}})
+    removed = await api.delete(f"{SLICES}/s")
+
+    assert shown == [*CARD["attributes"], {"name": "Fraction"}]
+    assert errors(refused) == [
+        "resources[0].attributes[1]: Required value: exactly one semantic model field must be set"
+    ]
+    assert removed.status == 200
