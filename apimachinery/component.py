@@ -1,7 +1,7 @@
 """A component as a process: its flags, its health and metrics, its start and its end.
 
 Controller manager, scheduler and kubelet are each an `async main(ctx)`; this module holds what is the same
-around them. The API server shares `Environment` and the types of flags, but not `run_component`.
+around them. The API server shares the types of flags, but not `run_component`.
 """
 
 import asyncio
@@ -14,13 +14,16 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
+from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, announcement
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.running import (
     allow_open_files,
     call_all,
@@ -32,8 +35,6 @@ from kubeskew.apimachinery.running import (
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
     from kubeskew.apimachinery.client.component_faults import ComponentFaults
     from kubeskew.apimachinery.client.rest import APIClient
     from kubeskew.apimachinery.faults.process import ProcessFaults
@@ -41,22 +42,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-COMPONENTS_PATH = "/kubeskew/v1/components"
-WAIT = "wait"  # parameter of /readyz: how many seconds the answer may take, until the component is ready
-ANNOUNCE_RETRY_SECONDS = 0.2
 _ANNOUNCE_SECONDS = 2.0  # how long an announcement waits for the server
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """The surroundings of a component: its version, its gates, its clock and its randomness."""
-
-    version: Version
-    gates: FeatureGates
-    clock: Clock
-    entropy: Entropy
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,43 +59,6 @@ class ComponentOptions:
     leader_elect: bool
     verbosity: int
     faults_dir: Path | None = None
-
-
-class Check(NamedTuple):
-    """A named readiness check; it returns True, or a text that says what is missing."""
-
-    name: str
-    run: Callable[[], bool | str]
-
-
-@dataclass(slots=True)
-class Health:
-    """Serves a component's readiness checks, JSON pages and metrics over HTTP."""
-
-    registry: "CollectorRegistry"
-    checks: list[Check] = field(default_factory=list)
-    pages: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    more_metrics: dict[str, "CollectorRegistry"] = field(default_factory=dict)  # by path, beside /metrics
-
-    def add_check(self, name: str, run: Callable[[], bool | str]) -> None:
-        """Adds a check; the component is ready only while `run` returns True."""
-        self.checks.append(Check(name, run))
-
-    def add_page(self, path: str, run: Callable[[], Any]) -> None:
-        """Serves what `run` returns, as JSON, at `path`."""
-        self.pages[path] = run
-
-    def failing(self) -> list[str]:
-        """Returns `name: what is missing` of every check that fails; without any check, the component has
-        not started yet."""
-        if not self.checks:
-            return ["starting: no checks yet"]
-        results = ((check.name, check.run()) for check in self.checks)
-        return [
-            f"{name}: {result}" if result else f"{name}: not ready"
-            for name, result in results
-            if result is not True
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +102,10 @@ class ComponentContext:
                 log.warning("cannot announce the start of %s: %s", self.name, error)
                 return None
             except CONNECTION_ERRORS:
-                await self.environment.clock.sleep(ANNOUNCE_RETRY_SECONDS)
+                await self.environment.clock.sleep(RETRY_SECONDS)
 
     async def _post(self, component: str, what: str, client: "APIClient") -> None:
-        body = {
-            "component": component,
-            "what": what,
-            "version": str(self.environment.version),
-            "gates": self.environment.gates.flag(),
-        }
+        body = announcement(self.environment, component, what)
         await client.request("POST", COMPONENTS_PATH, body=body)
 
 

@@ -4,15 +4,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
 
-from kubeskew.apimachinery.component import WAIT
-
-if TYPE_CHECKING:
-    from kubeskew.apimachinery.component import Health
+from kubeskew.apimachinery.health_checks import WAIT, Health
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +17,7 @@ _LOOK_SECONDS = 0.005
 
 
 @asynccontextmanager
-async def serve_health(health: "Health", address: str, port: int) -> AsyncIterator[int]:
+async def serve_health(health: Health, address: str, port: int) -> AsyncIterator[int]:
     """Serve `health` while the context is open; gives the port."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -41,7 +37,7 @@ async def serve_health(health: "Health", address: str, port: int) -> AsyncIterat
         await runner.cleanup()
 
 
-async def _until_ready(health: "Health", seconds: str) -> None:
+async def _until_ready(health: Health, seconds: str) -> None:
     """Returns once the component is ready, or after so many seconds; at once if that is no number.
 
     The question may hang instead of being asked again and again: looking costs no more than some calls.
@@ -56,7 +52,7 @@ async def _until_ready(health: "Health", seconds: str) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-def answer(health: "Health", path: str, names: Collection[str] = ()) -> web.Response:
+def answer(health: Health, path: str, names: Collection[str] = ()) -> web.Response:
     """Answers a GET of `path`; of metrics only the series with these names, if any are given."""
     if path in {"/healthz", "/livez"}:
         return web.Response(text="ok")

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.component import (
-    Environment,
     faults_option,
     gates_option,
     parse_gates,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.component import (
     verbosity_option,
     version_option,
 )
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.running import end_on_signals, run_loop, stop_on_signals
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import gate_conflict

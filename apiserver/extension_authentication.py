@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.options import ServerOptions

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.calls import Call
 from kubeskew.apimachinery.faults.fault import Fault
@@ -43,7 +43,7 @@ class ServerFaults:
     ) -> None:
         self.sit_out: SitOut | None = None
         self._name = name
-        self._world = environment
+        self._environment = environment
         self._log = event_log
         self._end = end
         self._waiting: deque[ComponentEvent] = deque()
@@ -125,7 +125,7 @@ class ServerFaults:
     # -- the time line
 
     def _event(self, what: str, detail: str) -> ComponentEvent:
-        environment = self._world
+        environment = self._environment
         return ComponentEvent(
             0,
             self._name,

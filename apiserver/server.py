@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.running import settle_memory
 from kubeskew.apiserver import bootstrap, hooks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain

@@ -7,7 +7,7 @@ Services has all of it, and nothing below imports this module.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema

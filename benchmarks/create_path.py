@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from benchmarks.apiserver import POD, PODS
 from kubeskew import apimachinery
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.http.request import Peer, Request

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.scheduling import CLAIMS, EXTENDED, Load, cluster
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.framework.cycle_state import CycleState

@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.configuration.settings import SchedulerSettings

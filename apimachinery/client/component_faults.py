@@ -9,25 +9,21 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 
+from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, announcement
 from kubeskew.apimachinery.client.faulty import FaultyTransport
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.transport import Transport
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
 from kubeskew.apimachinery.faults.process import ProcessFaults, end_process
 from kubeskew.apimachinery.objects import Object
 
-if TYPE_CHECKING:
-    from kubeskew.apimachinery.component import Environment
-
-PATH = "/kubeskew/v1/components"
-_RETRY_SECONDS = 0.2
 _LAST_SECONDS = 1.0  # a server that takes longer misses the last words
 
 log = logging.getLogger(__name__)
@@ -45,13 +41,13 @@ class ComponentFaults:
         self,
         process: ProcessFaults,
         component: str,
-        environment: "Environment",
+        environment: Environment,
         last_words: LastWords,
         end: Callable[[], None] = end_process,
     ) -> None:
         self._process = process
         self._component = component
-        self._world = environment
+        self._environment = environment
         self._last_words = last_words
         self._end = end
         self._client: APIClient | None = None
@@ -75,14 +71,7 @@ class ComponentFaults:
             self._posting.cancel()
 
     def _announcement(self, what: str, detail: str) -> Object:
-        environment = self._world
-        return {
-            "component": self._component,
-            "what": what,
-            "version": str(environment.version),
-            "gates": environment.gates.flag(),
-            "detail": detail,
-        }
+        return {**announcement(self._environment, self._component, what), "detail": detail}
 
     def _record(self, what: str, detail: str) -> None:
         log.warning("%s: %s", what, detail)
@@ -97,11 +86,11 @@ class ComponentFaults:
     async def _post(self, client: APIClient) -> None:
         while self._waiting:
             try:
-                await client.request("POST", PATH, body=self._waiting[0])
+                await client.request("POST", COMPONENTS_PATH, body=self._waiting[0])
             except StatusError as error:
                 log.warning("cannot announce a fault: %s", error)
             except CONNECTION_ERRORS:
-                await self._world.clock.sleep(_RETRY_SECONDS)
+                await self._environment.clock.sleep(RETRY_SECONDS)
                 continue
             self._waiting.popleft()
 
@@ -131,7 +120,7 @@ def posting_at_once(kubeconfig: Path, agent: str) -> LastWords:
             else:
                 connection = http.client.HTTPSConnection(host, port, timeout=_LAST_SECONDS, context=context)
             for announcement in announcements:
-                connection.request("POST", PATH, orjson.dumps(announcement), headers)
+                connection.request("POST", COMPONENTS_PATH, orjson.dumps(announcement), headers)
                 connection.getresponse().read()
         except (OSError, http.client.HTTPException) as error:
             log.warning("cannot announce a crash: %s", error)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import Registered
 from kubeskew.apiserver.apiextensions.table import ComposedTable

@@ -1,6 +1,6 @@
 """Puts the authorizers of one server together."""
 
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apiserver.authorization.announcers import AnnouncerAuthorizer
 from kubeskew.apiserver.authorization.bindings import Bindings
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles

@@ -4,13 +4,13 @@ Upstream has no such path, hence no role for it. As the node authorizer, this go
 that a component can announce its start before the roles of a new cluster are written. Roles decide who reads.
 """
 
+from kubeskew.apimachinery.announcements import COMPONENTS_PATH
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.node import node_of
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.serviceaccount import USER_PREFIX
 from kubeskew.apiserver.user import User
 
-COMPONENTS_PATH = "/kubeskew/v1/components"
 _USERS = {
     "system:kube-scheduler": "scheduler",
     "system:kube-controller-manager": "controller-manager",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from kubeskew.apimachinery import conversion, go_decode_errors
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import internal
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object

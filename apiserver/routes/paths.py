@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.announcements import COMPONENTS_PATH
 from kubeskew.apiserver.apiextensions.table import Snapshot
-from kubeskew.apiserver.authorization.announcers import COMPONENTS_PATH
 from kubeskew.apiserver.handlers import accepted_media_types
 from kubeskew.apiserver.health import PROBES
 from kubeskew.apiserver.http import media_types

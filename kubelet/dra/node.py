@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kubeskew.apimachinery.announcements import COMPONENTS_PATH
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.probes import Probes
@@ -10,8 +11,6 @@ from kubeskew.cluster.state import State
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.storage.opening import Storage
-
-COMPONENTS_PATH = "/kubeskew/v1/components"
 
 
 async def announce(

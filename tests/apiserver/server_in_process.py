@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.http.request import Peer, Request, Response

@@ -8,7 +8,7 @@ from server_in_process import ADMIN, Caller
 from until import until
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.journal import journal_path, read_account
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version

@@ -11,7 +11,7 @@ from until import until
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.clock import SeededEntropy, timestamp
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION

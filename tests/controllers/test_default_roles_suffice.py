@@ -12,7 +12,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, JOBS, PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles

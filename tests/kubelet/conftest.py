@@ -16,7 +16,7 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.go_roundtrip import normalise_and_report

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kubeskew.apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apiserver.admission import AdmissionChain
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authorization.access import Access

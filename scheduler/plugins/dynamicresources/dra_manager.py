@@ -7,7 +7,7 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
@@ -52,7 +52,7 @@ class DynamicState:
     """The state of claims, classes and slices, and the plugins made from it. All is in the v1 shape."""
 
     def __init__(self, environment: Environment, features: SchedulerFeatures) -> None:
-        self._world = environment
+        self._environment = environment
         self._features = features
         self._edge = VersionConverter(environment.version)
         self._allocator_features = AllocatorFeatures.of(environment.version, environment.gates)
@@ -134,7 +134,9 @@ class DynamicState:
 
     def _claim_services(self, handle: Handle) -> ClaimServices:
         features = self._features.dynamic
-        get_group = handle.informer(pod_groups_ref(self._world.version)).get if features.groups else None
+        get_group = (
+            handle.informer(pod_groups_ref(self._environment.version)).get if features.groups else None
+        )
         return ClaimServices(
             self.claims,
             self.classes,
@@ -167,11 +169,11 @@ class DynamicState:
         if self._contexts is not None:
             self._contexts.listener = queue.move_all_to_active_or_backoff_queue
             set_context = self._contexts.set_context
-            factory.informer(scheduling_context_ref(self._world.version)).add_handler(
+            factory.informer(scheduling_context_ref(self._environment.version)).add_handler(
                 set_context, lambda _, obj: set_context(obj), self._contexts.remove_context
             )
         if self._features.device_taint_rules:
-            factory.informer(taint_rules_ref(self._world.version)).add_handler(
+            factory.informer(taint_rules_ref(self._environment.version)).add_handler(
                 self._taint_rule_changed,
                 lambda _, obj: self._taint_rule_changed(obj),
                 lambda obj: self._report(self._taints.remove_rule(obj)),

@@ -1,4 +1,4 @@
-"""A world for client tests: virtual time, a seed and an API server in memory."""
+"""Gives client tests virtual time, a seed and an API server in memory."""
 
 import pytest
 from fake_server import FakeServer

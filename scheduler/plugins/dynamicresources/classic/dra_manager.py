@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import parameters_refs, scheduling_context_ref
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventResource
@@ -35,7 +35,7 @@ class ClassicState:
     def __init__(
         self, environment: Environment, features: SchedulerFeatures, classic: ClassicFeatures
     ) -> None:
-        self._world = environment
+        self._environment = environment
         self._features = features
         self._classic = classic
         self._edge = NoConversion(environment.version)
@@ -68,7 +68,7 @@ class ClassicState:
         follow(factory, self._contexts_ref, inventory.contexts.set_context, inventory.contexts.remove_context)
         follow_classes(factory, refs.device_classes, inventory.classes, queue)
         if self._classic.named_resources:
-            of_classes, of_claims = parameters_refs(self._world.version)
+            of_classes, of_claims = parameters_refs(self._environment.version)
             informers = factory.informer(of_classes), factory.informer(of_claims)
             parameters = Parameters(*informers)
             inventory.structured = StructuredInventory(parameters, factory.informer(refs.slices))

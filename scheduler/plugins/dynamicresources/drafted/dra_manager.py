@@ -5,7 +5,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs
-from kubeskew.apimachinery.component import Environment
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures

@@ -8,8 +8,8 @@ from server_in_process import Caller, close_server, open_server
 from streaming_node import CONTAINERS, PODS, Bench
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import Health
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.program import program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime
