@@ -34,7 +34,7 @@ class PodFeatures:
     Source of most texts: pkg/apis/core/validation/validation.go and pkg/api/pod/{util,warnings}.go, 1.36.
     """
 
-    # --- rules of specs; an old pod's use of a feature widens them (registry/shared/podtemplate/options.py)
+    # --- rules of specs; an old pod's use of a feature widens them (registry/shared/pod_options.py)
     relaxed_env: bool = since(32, gate="RelaxedEnvironmentVariableValidation")  # names may be nearly anything
     relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
     zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")

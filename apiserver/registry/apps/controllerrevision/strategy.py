@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import workloads
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
 
 
 class ControllerRevisionStrategy(BuiltIn):
@@ -18,7 +18,7 @@ class ControllerRevisionStrategy(BuiltIn):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]
-        errors += workloads.not_negative(obj, "", "revision")
+        errors += workload_validation.not_negative(obj, "", "revision")
         return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:

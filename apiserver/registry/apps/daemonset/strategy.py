@@ -7,8 +7,9 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import workload_status, workloads
-from kubeskew.apiserver.registry.shared.workload_strategy import CHECKED_TWICE, SelectingStrategy
+from kubeskew.apiserver.registry.shared.workloads import status as workload_status
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
+from kubeskew.apiserver.registry.shared.workloads.strategy import CHECKED_TWICE, SelectingStrategy
 
 
 class DaemonSetStatus(SpecKeptStatus):
@@ -21,7 +22,7 @@ class DaemonSetStrategy(SelectingStrategy):
 
     status = DaemonSetStatus
     update_checks = CHECKED_TWICE
-    spec_errors = staticmethod(workloads.daemon_set_errors)
+    spec_errors = staticmethod(workload_validation.daemon_set_errors)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

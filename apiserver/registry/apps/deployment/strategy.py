@@ -8,8 +8,9 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.generic.builtin import LabelsKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import workload_status, workloads
-from kubeskew.apiserver.registry.shared.workload_strategy import SelectingStrategy
+from kubeskew.apiserver.registry.shared.workloads import status as workload_status
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
+from kubeskew.apiserver.registry.shared.workloads.strategy import SelectingStrategy
 
 
 class DeploymentStatus(LabelsKeptStatus):
@@ -21,7 +22,7 @@ class DeploymentStrategy(SelectingStrategy):
     """Deployments: annotations count like the spec, because replica sets get copies of them."""
 
     status = DeploymentStatus
-    spec_errors = staticmethod(workloads.deployment_errors)
+    spec_errors = staticmethod(workload_validation.deployment_errors)
     scale = ScalePaths()
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:

@@ -4,8 +4,8 @@ Source: pkg/registry/apps/replicaset/strategy.go, 1.36.
 """
 
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
-from kubeskew.apiserver.registry.shared import workloads
-from kubeskew.apiserver.registry.shared.workload_strategy import (
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
+from kubeskew.apiserver.registry.shared.workloads.strategy import (
     CHECKED_TWICE,
     ReplicaStatus,
     SelectingStrategy,
@@ -15,5 +15,5 @@ from kubeskew.apiserver.registry.shared.workload_strategy import (
 class ReplicaSetStrategy(SelectingStrategy):
     status = ReplicaStatus
     update_checks = CHECKED_TWICE
-    spec_errors = staticmethod(workloads.replica_set_errors)
+    spec_errors = staticmethod(workload_validation.replica_set_errors)
     scale = ScalePaths()

@@ -9,8 +9,8 @@ from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.apps.statefulset import validation as statefulset_validation
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import workload_status
-from kubeskew.apiserver.registry.shared.workload_strategy import WorkloadStrategy
+from kubeskew.apiserver.registry.shared.workloads import status as workload_status
+from kubeskew.apiserver.registry.shared.workloads.strategy import WorkloadStrategy
 
 
 class StatefulSetStatus(SpecKeptStatus):

@@ -11,12 +11,13 @@ from kubeskew.apimachinery.field import FieldError, child, forbidden, index, inv
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import WorkloadFeatures
-from kubeskew.apiserver.registry.shared import selectors, workloads
+from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import annotation_errors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
 
 _MANAGEMENT = ("OrderedReady", "Parallel")
 _RETENTION = ("Retain", "Delete")
@@ -27,12 +28,14 @@ _UPDATABLE = ("replicas", "ordinals", "template", "updateStrategy", "persistentV
 
 def stateful_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
     errors = list(_policy_errors(spec))
-    errors += workloads.not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors += workload_validation.not_negative(spec, "spec", "replicas", "minReadySeconds")
     ordinals = spec.get("ordinals") or {}
-    errors += workloads.not_negative({"ordinals.start": ordinals.get("start")}, "spec", "ordinals.start")
-    errors += workloads.selector_errors(spec, "statefulset")
+    errors += workload_validation.not_negative(
+        {"ordinals.start": ordinals.get("start")}, "spec", "ordinals.start"
+    )
+    errors += workload_validation.selector_errors(spec, "statefulset")
     errors += _template_errors(spec, options)
-    errors += workloads.restart_errors(spec, "StatefulSet")
+    errors += workload_validation.restart_errors(spec, "StatefulSet")
     if options.features.stateful_set_templates:
         for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             at = index("spec.volumeClaimTemplates", position)
@@ -68,24 +71,24 @@ def _policy_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
-    yield from workloads.not_negative(rolling, path, "partition")
+    yield from workload_validation.not_negative(rolling, path, "partition")
     most, at = rolling.get("maxUnavailable"), child(path, "maxUnavailable")
     if most is None:
         return
-    yield from workloads.amount_or_percent(most, at)
-    if workloads.amount(most) == 0:
+    yield from workload_validation.amount_or_percent(most, at)
+    if workload_validation.amount(most) == 0:
         yield invalid(at, most, _ZERO_TEXT)
-    yield from workloads.at_most_all(most, at)
+    yield from workload_validation.at_most_all(most, at)
 
 
 def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
-    selector, labels = spec.get("selector"), workloads.template_labels(spec)
-    fits = workloads.matches(selector, labels)
+    selector, labels = spec.get("selector"), workload_validation.template_labels(spec)
+    fits = workload_validation.matches(selector, labels)
     if fits is None:
         yield invalid("spec.selector", selector, "")
         return
     if not fits and not selectors.takes_all(selector):
-        yield invalid("spec.template.metadata.labels", labels or None, workloads.NOT_MATCHING)
+        yield invalid("spec.template.metadata.labels", labels or None, workload_validation.NOT_MATCHING)
     template = spec.get("template") or {}
     if not options.features.stateful_set_templates:
         annotations = (template.get("metadata") or {}).get("annotations") or {}

@@ -9,8 +9,8 @@ from kubeskew.apimachinery import cron
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job.validation import template_spec_errors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
-from kubeskew.apiserver.registry.shared.workloads import not_negative
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
+from kubeskew.apiserver.registry.shared.workloads.validation import not_negative
 
 MAX_NAME = 52  # the names of its jobs end in 11 characters more
 _POLICIES = ("Allow", "Forbid", "Replace")

@@ -15,10 +15,10 @@ from kubeskew.apiserver.registry.batch.job import (
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
 
 _MANY = 100_000
 
@@ -81,7 +81,7 @@ class JobStrategy(WithGeneration):
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         options = template_options(ctx, new["spec"], old["spec"])
-        labels = workloads.template_labels(old["spec"])
+        labels = workload_validation.template_labels(old["spec"])
         prefixed = ctx.features.workloads.prefixed_job_labels and all(
             job_validation.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
         )

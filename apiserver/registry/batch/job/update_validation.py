@@ -8,7 +8,7 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.workloads import immutable
+from kubeskew.apiserver.registry.shared.workloads.validation import immutable
 
 _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 

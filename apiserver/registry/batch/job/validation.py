@@ -21,9 +21,9 @@ from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.registry.shared.domains import prefixed_path_errors
 from kubeskew.apiserver.registry.shared.internal_values import success_policy
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
-from kubeskew.apiserver.registry.shared.workloads import matches, template_labels
+from kubeskew.apiserver.registry.shared.workloads.validation import matches, template_labels
 
 PREFIX = "batch.kubernetes.io/"
 TRACKING = "batch.kubernetes.io/job-tracking"

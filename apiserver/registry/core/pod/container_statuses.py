@@ -18,7 +18,7 @@ from kubeskew.apimachinery.field import (
     too_long,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import id_errors
 
 FIELDS = {

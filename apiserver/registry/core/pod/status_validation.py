@@ -14,8 +14,8 @@ from kubeskew.apiserver.registry.core.pod.container_statuses import (
     transition_errors,
 )
 from kubeskew.apiserver.registry.shared.addresses import ip_errors, is_dual_stack
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import annotation_change_errors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 _PATH = "status.extendedResourceClaimStatus"

@@ -14,6 +14,7 @@ from kubeskew.apiserver.registry.core.pod import (
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext, keep
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions, pod_options, widened
 from kubeskew.apiserver.registry.shared.podtemplate import ephemeral_containers
 from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import (
@@ -23,7 +24,6 @@ from kubeskew.apiserver.registry.shared.podtemplate.annotations import (
     mismatch_errors,
 )
 from kubeskew.apiserver.registry.shared.podtemplate.containers import image_errors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions, pod_options, widened
 from kubeskew.apiserver.registry.shared.podtemplate.validation import pod_spec_errors
 
 _QOS_RESOURCES = ("cpu", "memory")

@@ -11,8 +11,8 @@ from kubeskew.apimachinery.field import FieldError, child, forbidden, index, inv
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.pod.gated_validation import narrowing_errors, put_back_placement
 from kubeskew.apiserver.registry.shared.differences import spec_difference
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import tolerations
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"

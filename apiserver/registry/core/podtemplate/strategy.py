@@ -7,8 +7,8 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 

@@ -4,8 +4,8 @@ Source: pkg/registry/core/replicationcontroller/strategy.go, 1.36.
 """
 
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
-from kubeskew.apiserver.registry.shared import workloads
-from kubeskew.apiserver.registry.shared.workload_strategy import (
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
+from kubeskew.apiserver.registry.shared.workloads.strategy import (
     CHECKED_TWICE,
     ReplicaStatus,
     WorkloadStrategy,
@@ -18,4 +18,4 @@ class ReplicationControllerStrategy(WorkloadStrategy):
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"
-    spec_errors = staticmethod(workloads.replication_controller_errors)
+    spec_errors = staticmethod(workload_validation.replication_controller_errors)

@@ -18,7 +18,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -20,8 +20,8 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import environments, mounts, probes, restart_policies
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import container_security_errors
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_found, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared import paths
-from kubeskew.apiserver.registry.shared.podtemplate import downward
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared import downward, paths
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared import paths
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 
 _PROPAGATION = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")

@@ -10,7 +10,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.addresses import ip_errors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
 
 _MAX_SERVERS = 3

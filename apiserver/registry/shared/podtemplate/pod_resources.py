@@ -11,7 +11,7 @@ from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 
 
 def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:

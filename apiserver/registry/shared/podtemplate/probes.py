@@ -9,7 +9,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 
 _SCHEMES = ("HTTP", "HTTPS")
 _NUMBERS = (

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 
 _POLICIES = ("Always", "Never", "OnFailure")
 _OPERATORS = ("In", "NotIn")

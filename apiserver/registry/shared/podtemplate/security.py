@@ -22,7 +22,7 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.internal_values import seccomp_profile, security_context
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.windows import windows_errors
 
 _MAX_ID = 2**31 - 1

@@ -2,7 +2,7 @@
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions, pod_options, widened
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions, pod_options, widened
 
 
 def template_options(

@@ -20,6 +20,7 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import (
     affinity,
     environments,
@@ -38,7 +39,6 @@ from kubeskew.apiserver.registry.shared.podtemplate.containers import (
     regular_containers,
 )
 from kubeskew.apiserver.registry.shared.podtemplate.ephemeral_containers import ephemeral_errors
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.pod_resources import pod_resource_errors
 from kubeskew.apiserver.registry.shared.volumes import pod_volumes
 

@@ -21,7 +21,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.amounts import ZERO
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 from kubeskew.apiserver.registry.shared.volumes import sources
 from kubeskew.apiserver.registry.shared.volumes.projected import (

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared import paths, selectors
+from kubeskew.apiserver.registry.shared import downward, paths, selectors
 from kubeskew.apiserver.registry.shared.internal_values import cluster_trust_bundle
-from kubeskew.apiserver.registry.shared.podtemplate import downward
 
 _LEAST_SECONDS = 600
 _MOST_SECONDS = 1 << 32

@@ -14,7 +14,7 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 
 

@@ -7,11 +7,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.check_order import Check, Checks
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import selectors, workload_status, workloads
+from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
+from kubeskew.apiserver.registry.shared.workloads import status as workload_status
+from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
 
 
 class ReplicaStatus(SpecKeptStatus):
@@ -69,4 +71,4 @@ class SelectingStrategy(WorkloadStrategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         after, before = (selectors.shown(workload["spec"].get("selector")) for workload in (new, old))
-        return list(workloads.immutable(after, before, "spec.selector"))
+        return list(workload_validation.immutable(after, before, "spec.selector"))

@@ -1,0 +1,1 @@
+"""Holds the rules that kinds with a selector and a pod template share."""
