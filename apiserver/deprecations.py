@@ -37,6 +37,7 @@ _KINDS = {
     ("v1", "Endpoints"): _End(33, 0, "discovery.k8s.io/v1 EndpointSlice"),
     ("storage.k8s.io/v1beta1", "CSIStorageCapacity"): _End(24, 27, "storage.k8s.io/v1 CSIStorageCapacity"),
     (f"{_DRA}/v1alpha2", "ResourceSlice"): _End(33, 36),
+    (f"{_DRA}/v1alpha2", "NodeResourceSlice"): _End(33, 36),
     (f"{_DRA}/v1alpha2", "ResourceClaimParameters"): _End(33, 36),
     (f"{_DRA}/v1alpha2", "ResourceClassParameters"): _End(33, 36),
     (f"{_DRA}/v1alpha3", "DeviceTaintRule"): _End(36, 39),
