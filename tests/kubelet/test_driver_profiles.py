@@ -167,6 +167,23 @@ def test_tpus_of_more_and_fewer_machines():
     assert {*pools("tpu-v5e-4x4", 32, nodes=names)} == {*names}
 
 
+def test_the_good_allocations_of_sixteen_machines():
+    """In a square of 4x4 machines a 4x4 slice is a quarter of the square, as the KEP lists them."""
+    names = tuple(f"node-{number}" for number in range(1, 17))
+    (pool,) = pools("tpu-v5e-8x8", nodes=names).values()
+    made = devices(pool)
+    quarters = [consumed(made[f"tpu-4x4-{number}"]) for number in range(1, 5)]
+
+    assert [*map(list, quarters)] == [
+        [f"tpus-node-{number}" for number in quarter]
+        for quarter in ((1, 2, 5, 6), (3, 4, 7, 8), (9, 10, 13, 14), (11, 12, 15, 16))
+    ]
+    sizes = [device["capacity"]["tpus"]["value"] for device in made.values()]
+    assert sizes == ["4"] * 16 + ["8"] * 8 + ["16"] * 4 + ["32"] * 2 + ["64"]
+    assert fit(pool, "tpu-4x8-1", "tpu-4x4-3", "tpu-4x4-4")
+    assert not fit(pool, "tpu-8x8-1", "tpu-2x2-16")
+
+
 def test_a_network_card_is_whole_or_in_virtual_functions():
     """Eight virtual functions share a card; whoever has it whole has all of them."""
     pool = pools("nic-sriov", devices=1)["node-1"]

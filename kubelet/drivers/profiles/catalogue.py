@@ -27,13 +27,12 @@ class Profile:
 
 
 PLAIN = ""
-TPU = "tpu-v5e-4x4"
 PROFILES: Mapping[str, Profile] = {
     PLAIN: Profile(1, "gpu", lambda hardware: plain.units(hardware, plain.EXAMPLE)),
     "a100-mig": Profile(2, "gpu", lambda hardware: mig.units(hardware, mig.A100)),
     "h100": Profile(8, "gpu", lambda hardware: plain.units(hardware, plain.H100)),
     "h100-mig": Profile(8, "gpu", lambda hardware: mig.units(hardware, mig.H100)),
-    TPU: Profile(1, "tpu", lambda hardware: [tpu.single(hardware)]),
+    **dict.fromkeys(tpu.SIDES, Profile(1, "tpu", lambda hardware: [tpu.single(hardware)])),
     "nic-sriov": Profile(2, "nic", sriov.units),
 }
 
@@ -64,16 +63,17 @@ class Offer:
 def resources_of(driver: str, offers: Sequence[Offer], server: Version) -> dict[str, Pool]:
     """Returns the driver's pools by name, as a server of this version takes them. Raises ProfileError."""
     pools: dict[str, Pool] = {}
-    hosts = [offer for offer in offers if offer.profile == TPU and offer.resources is None]
+    hosts = [offer for offer in offers if offer.profile in tpu.SIDES and offer.resources is None]
     if server.minor < _FIRST_WITH_DEVICE_NODES:
         hosts = []
     for offer in offers:
         if offer not in hosts:
             pools[offer.node] = Pool(_node_slices(driver, offer, server), node_name=offer.node)
-    by_name = {offer.node: offer for offer in hosts}
-    for number, group in enumerate(tpu.groups([*by_name]), 1):
-        made = tpu.unit(by_name[group[0]].hardware(driver), group)
-        pools[f"tpu-v5e-4x4-{number}"] = Pool(slices_for(server, [made], per_device=True))
+    for profile in tpu.SIDES:
+        by_name = {offer.node: offer for offer in hosts if offer.profile == profile}
+        for number, group in enumerate(tpu.groups(profile, [*by_name]), 1):
+            made = tpu.unit(profile, by_name[group[0]].hardware(driver), group)
+            pools[f"{profile}-{number}"] = Pool(slices_for(server, [made], per_device=True))
     return pools
 
 
