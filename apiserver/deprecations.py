@@ -73,6 +73,8 @@ _VERSIONS = {
     f"{_DRA}/v1alpha3": _End(34, 37),
     f"{_DRA}/v1beta1": _End(35, 38),
     f"{_DRA}/v1beta2": _End(36, 39),
+    "autoscaling/v2beta2": _End(23, 26, "autoscaling/v2 {kind}"),
+    f"{_FLOW}/v1beta1": _End(23, 26, f"{_FLOW}/v1beta2 {{kind}}"),
     f"{_FLOW}/v1beta2": _End(26, 29, f"{_FLOW}/v1beta3 {{kind}}"),
     f"{_FLOW}/v1beta3": _End(29, 32, f"{_FLOW}/v1 {{kind}}"),
 }

@@ -10,6 +10,7 @@ gives the document of `apimachinery/data/previews/RELEASE.json`, which is laid o
     definitions  {name: {"f": {field: spec, or null where the base's field goes},
                          "all": 1 where no field is the base's}}; specs as in catalogue_types
     kinds, resources, storage, columns   as in catalogue_assembly; resources may have a `store`
+    copies       {prefix of definitions: prefix of the base's that they are like}; definitions change them
     foreign      {definition: fields that the releases have under the same name with another type}
     numbers      {definition: {JSON name: protobuf number}} of what protobuf_numbers does not know
 """
@@ -24,8 +25,9 @@ _COLUMN_TYPES = {"Name": "name"}
 
 def preview(description: Document) -> Document:
     """The whole document."""
-    base = description["base"]
+    base, like = description["base"], description.get("like", {})
     rows = [_row(fact, base) for fact in description["resources"]]
+    stored = [row for row in rows if f"{row['g']}/{row['v']}" not in like]
     return {
         "release": description["release"],
         "base": base,
@@ -33,9 +35,10 @@ def preview(description: Document) -> Document:
         "served": description["served"],
         "groups": description["groups"],
         "resources": rows,
-        "storage": {f"{row['g']}/{row['k']}": [[base, base, f"{row['g']}/{row['v']}"]] for row in rows},
+        "storage": {f"{row['g']}/{row['k']}": [[base, base, f"{row['g']}/{row['v']}"]] for row in stored},
         "columns": {kind: [[base, base, _columns(names)]] for kind, names in description["columns"].items()},
         "kinds": {f"{r['g']}/{r['v']}/{r['k']}": kind_definition(r["g"], r["v"], r["k"]) for r in rows},
+        "copies": dict(_prefixes(*entry) for entry in like.items()),
         "definitions": _definitions(description),
         "foreign": {
             definition_name(package, name): declared["foreign"]
@@ -45,6 +48,12 @@ def preview(description: Document) -> Document:
         },
         "numbers": _numbers(description["types"]),
     }
+
+
+def _prefixes(api_version: str, other: str) -> tuple[str, str]:
+    """Returns how the definitions of an API version begin, and those of the version that it is like."""
+    group, _, version = api_version.partition("/")
+    return kind_definition(group, version, ""), kind_definition(group, other, "")
 
 
 def _row(fact: Document, base: int) -> Document:

@@ -48,6 +48,12 @@ def preview_numbers() -> dict[str, dict[str, int]]:
     return {name: numbers for version in PREVIEWS for name, numbers in _preview(version)["numbers"].items()}
 
 
+@cache
+def copied_definitions() -> dict[str, str]:
+    """Returns how the names of definitions begin that preview releases have like others of their base."""
+    return {new: old for version in PREVIEWS for new, old in _preview(version)["copies"].items()}
+
+
 def store_of(resource: str) -> str:
     """Returns under which name the log keeps `plural.group`: another one for some of preview releases."""
     rows = (row for version in PREVIEWS for row in _preview(version)["resources"] if "store" in row)
@@ -80,8 +86,9 @@ def _laid_over(base: _Document, preview: _Document) -> _Document:
     minor, gone = preview["base"], set(preview["without"]["versions"])
     rows = [row for row in base["resources"] if f"{row['g']}/{row['v']}" not in gone]
     specs = list(base["specs"])
+    known = base["definitions"] | _copied(base["definitions"], preview["copies"], minor, specs)
     changed = {
-        name: _definition(base["definitions"].get(name), change, minor, specs)
+        name: _definition(known.get(name), change, minor, specs)
         for name, change in preview["definitions"].items()
     }
     return base | {
@@ -91,8 +98,30 @@ def _laid_over(base: _Document, preview: _Document) -> _Document:
         "columns": base["columns"] | preview["columns"],
         "kinds": base["kinds"] | preview["kinds"],
         "specs": specs,
-        "definitions": base["definitions"] | changed,
+        "definitions": known | changed,
     }
+
+
+def _copied(definitions: _Document, copies: dict[str, str], minor: int, specs: list[_Document]) -> _Document:
+    """Returns definitions under other names, by which they refer to each other."""
+    found: _Document = {}
+    for new, old in copies.items():
+        for name, entry in definitions.items():
+            if name.startswith(old) and within(entry["in"], minor):
+                fields = {field: _spec(history, minor, specs) for field, history in entry["f"].items()}
+                change = {
+                    field: {**spec, "t": spec["t"].replace(old, new)}
+                    for field, spec in fields.items()
+                    if spec
+                }
+                found[new + name.removeprefix(old)] = _definition(None, {"f": change}, minor, specs)
+    return found
+
+
+def _spec(history: Any, minor: int, specs: list[_Document]) -> _Document | None:
+    """Returns what a definition says of a field at a minor; None if the field is not there."""
+    place = at(history, minor) if isinstance(history, list) else history
+    return None if place is None else specs[place]
 
 
 def _definition(base: _Document | None, change: _Document, minor: int, specs: list[_Document]) -> _Document:

@@ -43,6 +43,7 @@ def remember_zero(level: Object) -> None:
 
 
 CONVERTERS = {
+    (_GROUP, "v1beta1", _KIND): (from_assured, to_assured),
     (_GROUP, "v1beta2", _KIND): (from_assured, to_assured),
     (_GROUP, "v1beta3", _KIND): (forget_zero, remember_zero),
 }

@@ -53,6 +53,7 @@ _GROUPS = {
 _VERSIONS = {
     ("", "v1"): 1,
     ("autoscaling", "v2"): 30,
+    ("autoscaling", "v2beta2"): 1,
     ("flowcontrol.apiserver.k8s.io", "v1"): 21,
     ("flowcontrol.apiserver.k8s.io", "v1beta3"): 18,
     ("flowcontrol.apiserver.k8s.io", "v1beta2"): 15,

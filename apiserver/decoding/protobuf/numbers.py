@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from kubeskew.apimachinery.catalogue.data import preview_numbers
+from kubeskew.apimachinery.catalogue.data import copied_definitions, preview_numbers
 from kubeskew.apimachinery.schema import Kind, Schema
 
 _DATA = Path(__file__).with_name("numbers.json")
@@ -28,6 +28,10 @@ _KEPT: Final = 1024
 def load() -> Mapping[str, Mapping[str, int]]:
     """Returns the whole table; read once per process."""
     table: dict[str, dict[str, int]] = orjson.loads(_DATA.read_bytes())
+    for new, old in copied_definitions().items():
+        for name in [name for name in table if name.startswith(old)]:
+            numbers = {key.replace(old, new): number for key, number in table[name].items()}
+            table[new + name.removeprefix(old)] = numbers
     for name, numbers in preview_numbers().items():
         table[name] = table.get(name, {}) | numbers
     return table

@@ -16,6 +16,8 @@ CELLS = {
 DEFAULTS = {
     "v1.FlowSchema": "flowschema.defaults:flow_schema",
     "v1.PriorityLevelConfiguration": "prioritylevelconfiguration.defaults:priority_level",
+    "v1beta1.FlowSchema": "flowschema.defaults:flow_schema",
+    "v1beta1.PriorityLevelConfiguration": "prioritylevelconfiguration.defaults:priority_level_assured",
     "v1beta2.FlowSchema": "flowschema.defaults:flow_schema",
     "v1beta2.PriorityLevelConfiguration": "prioritylevelconfiguration.defaults:priority_level_assured",
     "v1beta3.FlowSchema": "flowschema.defaults:flow_schema",

@@ -40,7 +40,11 @@ CHECKED_BY_STRATEGY: Final = frozenset(
         ("scheduling", ("v1",), ("PriorityClass",)),
         ("node", ("v1",), ("RuntimeClass",)),
         ("storage", ("v1",), ("StorageClass",)),
-        ("flowcontrol", ("v1", "v1beta3", "v1beta2"), ("FlowSchema", "PriorityLevelConfiguration")),
+        (
+            "flowcontrol",
+            ("v1", "v1beta3", "v1beta2", "v1beta1"),
+            ("FlowSchema", "PriorityLevelConfiguration"),
+        ),
         (
             "admissionregistration",
             ("v1", "v1beta1", "v1alpha1"),
