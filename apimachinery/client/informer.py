@@ -103,6 +103,8 @@ class Informer:
         self._synced = asyncio.Event()
         self._settled = asyncio.Event()
         self._unserved = False
+        self._failure = ""
+        self._state_handlers: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
         self._resource_version = ""
         self._backoff = FIRST_BACKOFF_SECONDS
@@ -143,11 +145,22 @@ class Informer:
             for obj in self.list():
                 _call(added, obj)
 
+    def add_state_handler(self, changed: Callable[[], None]) -> None:
+        """Adds a callback for when the collection is first listed, when it begins to fail in another way, and
+        when it recovers."""
+        self._state_handlers.append(changed)
+
     # -- life
 
     @property
     def has_synced(self) -> bool:
         return self._synced.is_set()
+
+    @property
+    def failure(self) -> str:
+        """Returns what the server said when the collection was last listed or watched in vain; empty if that
+        was no error."""
+        return self._failure
 
     @property
     def is_unserved(self) -> bool:
@@ -205,6 +218,7 @@ class Informer:
                 return
         if isinstance(error, StatusError):
             self._report(error, listing)
+            self._set_state(self.has_synced, error.message)
         log.debug("%s: retrying in %.2f s: %s", self.ref, self._backoff, error)
         await self._pause()
 
@@ -226,8 +240,17 @@ class Informer:
         self._resource_version = found["metadata"]["resourceVersion"]
         self._backoff = FIRST_BACKOFF_SECONDS
         self._unserved = False
+        had_synced = self.has_synced
         self._synced.set()
         self._settled.set()
+        self._set_state(had_synced, "")
+
+    def _set_state(self, had_synced: bool, failure: str) -> None:
+        if (had_synced, self._failure) == (self.has_synced, failure):
+            return
+        self._failure = failure
+        for changed in self._state_handlers:
+            _call(changed)
 
     async def _watch(self) -> None:
         began, quiet = self._clock.monotonic(), True
@@ -241,6 +264,7 @@ class Informer:
             if quiet:
                 quiet, self._backoff = False, FIRST_BACKOFF_SECONDS
                 self._failures.succeeded()
+                self._set_state(self.has_synced, "")
             self._resource_version = obj["metadata"]["resourceVersion"]
             if kind == "DELETED":
                 self._remove(object_key(obj), obj)
@@ -319,23 +343,36 @@ class InformerFactory:
         self._clock = clock
         self._entropy = entropy
         self._informers: dict[tuple[Ref, str, str, str], Informer] = {}
+        self._followed: list[Informer] = []
+        self._ending: dict[asyncio.Task[None], None] = {}
 
     def informer(
         self, ref: Ref, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> Informer:
         wanted = (ref, namespace, field_selector, label_selector)
         if wanted not in self._informers:
-            self._informers[wanted] = Informer(
-                self._client,
-                ref,
-                self._clock,
-                namespace,
-                field_selector,
-                label_selector,
-                entropy=self._entropy,
-                trimmed=self._trimmed,
-            )
+            self._informers[wanted] = self._new(*wanted)
         return self._informers[wanted]
+
+    def _new(self, ref: Ref, *scope: str) -> Informer:
+        return Informer(self._client, ref, self._clock, *scope, entropy=self._entropy, trimmed=self._trimmed)
+
+    def follow(self, ref: Ref) -> Informer:
+        """Starts an informer that is needed for a while.
+
+        Nobody else gets it, and nothing waits until it has synced.
+        """
+        informer = self._new(ref)
+        self._followed.append(informer)
+        informer.start()
+        return informer
+
+    def unfollow(self, informer: Informer) -> None:
+        """Ends an informer that `follow` began."""
+        self._followed.remove(informer)
+        ending = asyncio.create_task(informer.stop(), name=f"end of informer {informer.ref}")
+        self._ending[ending] = None
+        ending.add_done_callback(self._ending.pop)
 
     def existing(self, ref: Ref) -> Informer | None:
         """Returns the informer of a whole collection that somebody has asked for; None if nobody has."""
@@ -359,4 +396,5 @@ class InformerFactory:
         await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
 
     async def stop(self) -> None:
-        await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
+        informers = (*self._informers.values(), *self._followed)
+        await asyncio.gather(*(informer.stop() for informer in informers), *self._ending)

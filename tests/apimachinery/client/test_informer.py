@@ -10,6 +10,7 @@ from until import until
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -269,3 +270,51 @@ async def test_trimmed_copies_leave_the_managers_of_fields_to_the_server(client,
     assert kept == [[False, False], [True, True]]
     for factory in informers:
         await factory.stop()
+
+
+async def test_what_the_server_refuses_is_known_and_told_until_it_gives_in(client, server, informer):
+    """Handlers of the state are called at the first failure, at another one, and when the list is there."""
+    told = []
+    informer.add_state_handler(lambda: told.append((informer.has_synced, informer.failure)))
+    refusals = ["no role", "no role", "no such group"]
+
+    def outage(request):
+        return StatusError(403, "Forbidden", refusals.pop(0)) if refusals else None
+
+    server.outage = outage
+    informer.start()
+    await informer.synced()
+
+    assert told == [(False, "no role"), (False, "no such group"), (True, "")]
+
+
+async def test_a_watch_that_is_refused_is_told_and_its_recovery_too(client, server, informer):
+    """The objects that were listed stay there meanwhile."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    informer.start()
+    await informer.synced()
+    server.outage = lambda _: StatusError(403, "Forbidden", "no role")
+    await server.disconnect()
+    await until(lambda: informer.failure == "no role", 30)
+    assert informer.get("default", "a") is not None
+
+    server.outage = None
+    await client.create(CONFIG_MAPS, config_map("b"))
+    await until(lambda: informer.failure == "", 30)
+    assert informer.get("default", "b") is not None
+
+
+async def test_a_factory_follows_for_a_while(client, clock, server):
+    """A followed informer is nobody else's, holds up nothing, and ends with `unfollow` or the factory."""
+    factory = InformerFactory(client, clock)
+    server.outage = lambda request: StatusError(403, "Forbidden", "no") if "/pods" in request.target else None
+    refused, followed = factory.follow(PODS), factory.follow(CONFIG_MAPS)
+    await followed.synced()
+    await until(lambda: refused.failure == "no", 30)
+    await factory.synced()
+    assert factory.has_synced
+    assert factory.informer(PODS) is not refused
+
+    factory.unfollow(refused)
+    await factory.stop()
+    assert [task for task in asyncio.all_tasks() if "informer" in task.get_name()] == []
