@@ -9,6 +9,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 
 _LAST = 31
+_NAMED_RESOURCES = 30  # the release
+_PREVIEWS = ("", "kep3063", "kep4381")  # those of classic DRA
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,9 @@ class ClassicFeatures:
     context_kind: str  # as errors name it
     beside_devices: bool  # 1.31: `spec.controller` tells which claims are not the scheduler's own
     named_resources: bool  # 1.30: classes may leave the allocation to the scheduler
+    semantic: bool  # KEP-4381 as drafted: they leave it to the scheduler by naming types of parameters
+    finalizer: str  # of claims that the scheduler allocates; empty where it allocates none
+    counts_own_claims: bool  # 1.30 took claims of its own for such as a driver has told about
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
     assumes: bool  # since 1.30 the scheduler's own cache says that a claim is missing, before the informer's
@@ -29,6 +34,7 @@ class ClassicFeatures:
     skips: bool  # since 1.27 pods without claims are not filtered
     classes_in_filter: bool  # until 1.27 a missing class is an error of each node
     writes_in_reserve: bool  # until 1.29 contexts and reservations are written before the binding (121876)
+    deletes_unseen_contexts: bool  # until 1.29 after each binding of a pod that has claims
     applies_on_conflict: bool  # since 1.29, by force (120534)
     withdraws_node: bool  # since 1.29 no node is selected while a claim is being given back (120428)
     waits_as_pending: bool  # since 1.29 waiting for a driver is no rejection, and ends without backoff
@@ -45,11 +51,9 @@ class ClassicFeatures:
     def of(cls, version: Version, gates: FeatureGates) -> "ClassicFeatures | None":
         """Returns None where no controller of a driver is talked to."""
         minor, drafted = version.minor, version.preview == "kep3063"
-        if (
-            minor > _LAST
-            or (version.preview and not drafted)
-            or not gates.enabled("DynamicResourceAllocation")
-        ):
+        semantic = version.preview == "kep4381"
+        known = minor <= _LAST and version.preview in _PREVIEWS
+        if not known or not gates.enabled("DynamicResourceAllocation"):
             return None
         if minor == _LAST and not gates.enabled("DRAControlPlaneController"):
             return None
@@ -59,7 +63,10 @@ class ClassicFeatures:
             inline_templates=drafted,
             context_kind="PodScheduling" if minor <= 26 else "PodSchedulingContext",
             beside_devices=minor == _LAST,
-            named_resources=minor == 30,
+            named_resources=minor == _NAMED_RESOURCES,
+            semantic=semantic,
+            finalizer=_finalizer(minor, semantic=semantic),
+            counts_own_claims=minor == _NAMED_RESOURCES,
             nested_source=minor <= 30 and not drafted,
             fixed_names=minor <= 27,
             assumes=minor >= 30,
@@ -68,6 +75,7 @@ class ClassicFeatures:
             skips=minor >= 27,
             classes_in_filter=minor <= 27,
             writes_in_reserve=minor <= 29,
+            deletes_unseen_contexts=minor <= 29 and not semantic,
             applies_on_conflict=minor >= 29,
             withdraws_node=minor >= 29,
             waits_as_pending=minor >= 29,
@@ -78,3 +86,10 @@ class ClassicFeatures:
             taint_events=minor >= 30,
             node_filter_reason=f"excluded by {'resource' if minor <= 30 else 'device'} class node filter",
         )
+
+
+def _finalizer(minor: int, *, semantic: bool) -> str:
+    """Returns the finalizer of claims that the scheduler allocates."""
+    if semantic:
+        return "semantic.dra.k8s.io/delete-protection"
+    return "dra.k8s.io/delete-protection" if minor == _NAMED_RESOURCES else ""

@@ -46,7 +46,7 @@ class SchedulerFeatures:
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerFeatures":
         # Other previews have an API that no plugin knows.
-        known = version.preview in ("", "kep3063")
+        known = version.preview in ("", "kep3063", "kep4381")
         dynamic_resources = gates.enabled("DynamicResourceAllocation") and known
         dynamic = dynamic_resources and version.minor >= _STRUCTURED_SINCE
         extended = gates.enabled("DRAExtendedResource")

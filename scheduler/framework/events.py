@@ -20,6 +20,8 @@ class EventResource(StrEnum):
     RESOURCE_CLASS = "ResourceClass"
     RESOURCE_CLAIM_PARAMETERS = "ResourceClaimParameters"
     RESOURCE_CLASS_PARAMETERS = "ResourceClassParameters"
+    NODE_RESOURCE_SLICE = "NodeResourceSlice"
+    VENDOR_PARAMETERS = "VendorParameters"  # of a type that classes name, or the type itself
     NAMESPACE = "Namespace"
     CLAIM = "PersistentVolumeClaim"
     VOLUME = "PersistentVolume"

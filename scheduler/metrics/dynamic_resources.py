@@ -4,17 +4,26 @@ Source: k8s.io/kubernetes/pkg/scheduler/metrics/metrics.go, 1.35 … 1.37.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubeskew.scheduler.allocator.binding_conditions import conditional
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Histogram
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SHARED = "dynamic_resource_allocation_"
 _OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
+
+
+class SemanticCounts(Protocol):
+    """The numbers that the metrics of semantic parameters show."""
+
+    def classes(self) -> int: ...
+    def types(self, *, resolved: bool) -> int: ...
+    def allocated(self) -> int: ...
 
 
 class DynamicMetrics:
@@ -28,6 +37,9 @@ class DynamicMetrics:
             self._count_claims(registry, features.claim_metric)
         if features.binding_metrics:
             self._time_binding(registry)
+        self._semantic: tuple[Gauge, Gauge, Gauge] | None = None
+        if features.classic is not None and features.classic.semantic:
+            self._count_semantic(registry)
 
     def _count_claims(self, registry: "CollectorRegistry", name: str) -> None:
         from prometheus_client import Counter
@@ -55,6 +67,37 @@ class DynamicMetrics:
                 registry=registry,
             ),
         )
+
+    def _count_semantic(self, registry: "CollectorRegistry") -> None:
+        """Makes the metrics of KEP-4381's draft, which left their names open."""
+        from prometheus_client import Gauge
+
+        prefix = "scheduler_dynamic_resource_"
+        self._semantic = (
+            Gauge(f"{prefix}semantic_classes", "Classes with semantic parameters.", registry=registry),
+            Gauge(
+                f"{prefix}parameter_types",
+                "Types of claim parameters that classes name, by whether a resource is known for them.",
+                ["resolved"],
+                registry=registry,
+            ),
+            Gauge(
+                f"{prefix}semantic_claims_allocated",
+                "Claims that are allocated with semantic parameters.",
+                registry=registry,
+            ),
+        )
+
+    def watch_semantic(self, counts: "SemanticCounts") -> None:
+        """Has the numbers of semantic parameters read when the metrics are."""
+        if self._semantic is None:
+            return
+        classes, types, allocated = self._semantic
+        classes.set_function(counts.classes)
+        allocated.set_function(counts.allocated)
+        for resolved in (True, False):
+            label = types.labels(resolved=str(resolved).lower())
+            label.set_function(partial(counts.types, resolved=resolved))
 
     def claim_created(self, status: str) -> None:
         """Counts a created claim; `status` is `success` or `failure`."""

@@ -14,6 +14,8 @@ from kubeskew.scheduler.features.scheduler import SchedulerFeatures
         ("1.25+kep3063", {"DynamicResourceAllocation": False}, False, False, False),
         ("1.26", {}, False, False, False),
         ("1.26", {"DynamicResourceAllocation": True}, True, False, True),
+        ("1.29+kep4381", {}, True, False, True),
+        ("1.29+kep4381", {"DynamicResourceAllocation": False}, False, False, False),
         ("1.30", {"DynamicResourceAllocation": True}, True, False, True),
         ("1.31", {"DynamicResourceAllocation": True}, True, True, False),
         ("1.31", {"DynamicResourceAllocation": True, "DRAControlPlaneController": True}, True, True, True),
@@ -29,3 +31,21 @@ def test_who_allocates_claims(version, gates, plugin, devices, drivers):
     assert features.dynamic_resources is plugin
     assert features.devices is devices
     assert (features.classic is not None) is drivers
+
+
+@pytest.mark.parametrize(
+    ("version", "finalizer"),
+    [
+        ("1.29", ""),
+        ("1.29+kep4381", "semantic.dra.k8s.io/delete-protection"),
+        ("1.30", "dra.k8s.io/delete-protection"),
+        ("1.31", ""),
+    ],
+)
+def test_which_classic_releases_allocate_some_claims_themselves(version, finalizer):
+    """They mark those claims by a finalizer of their own."""
+    gates = {"DynamicResourceAllocation": True, "DRAControlPlaneController": True}
+    version = Version.parse(version)
+    known = {gate: on for gate, on in gates.items() if version.minor == 31 or gate[:3] == "Dyn"}
+
+    assert SchedulerFeatures.of(version, FeatureGates(version, known)).classic.finalizer == finalizer

@@ -5,7 +5,7 @@ from scheduling_cluster import Cluster
 
 from kubeskew.apimachinery.client.refs import scheduling_context_ref
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rules import rules_of
 
@@ -25,10 +25,10 @@ def rules_for_the_scheduler(roles: DefaultRoles) -> list:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("gates", [{}, {"AllAlpha": True, "AllBeta": True}], ids=["default", "all"])
-@pytest.mark.parametrize("minor", range(26, 38))
-async def test_the_default_roles_let_the_scheduler_read_what_it_follows(minor, gates):
+@pytest.mark.parametrize("version", SUPPORTED, ids=str)
+async def test_the_default_roles_let_the_scheduler_read_what_it_follows(version, gates):
     """At every release, whatever the gates, for a scheduler that may not list something never begins."""
-    cluster = Cluster(f"1.{minor}", **gates)
+    cluster = Cluster(str(version), **gates)
     followed = {informer.ref for informer in cluster.service._informers._informers.values()}
     environment = cluster.environment
     rules = rules_for_the_scheduler(DefaultRoles(environment.version, environment.gates))

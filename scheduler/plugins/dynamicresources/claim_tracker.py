@@ -2,7 +2,7 @@
 written yet."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any
+from typing import Any, Protocol
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.objects import Object
@@ -19,7 +19,7 @@ Key = tuple[str, str]
 Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
 
 _ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, "ResourceClaimAdd")
-_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
+CLAIM_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
 _DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE, "ResourceClaimDelete")
 
 _REMEMBERED_DELETIONS = 1000
@@ -35,10 +35,18 @@ def _revision(claim: Mapping[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
+class Ledger(Protocol):
+    """Keeps what claims have besides devices."""
+
+    def set_claim(self, claim: Object) -> None: ...
+    def remove_claim(self, claim: Object) -> None: ...
+
+
 class ClaimTracker:
     """Tracks claims in the v1 shape, and the devices in use; `shares` is DRAConsumableCapacity."""
 
-    def __init__(self, *, shares: bool = False) -> None:
+    def __init__(self, *, shares: bool = False, ledger: Ledger | None = None) -> None:
+        self._ledger = ledger
         self._claims: dict[Key, Object] = {}
         self._extended_claims: dict[str, Key] = {}  # pod uid → its claim for extended resources
         self._shares = shares
@@ -96,7 +104,7 @@ class ClaimTracker:
         if old is not None and same and _revision(claim) <= _revision(old):
             return  # our own write is newer, or this is its event
         self._store(key, claim)
-        self.listener(_UPDATED if same else _ADDED, old if same else None, claim)
+        self.listener(CLAIM_UPDATED if same else _ADDED, old if same else None, claim)
 
     def remove_claim(self, claim: Object) -> None:
         old = self._claims.get(_key(claim))
@@ -148,6 +156,8 @@ class ClaimTracker:
         self._take(self._devices(allocation(claim)))  # first, so that devices that stay in use are never free
         self._drop(key)
         self._claims[key] = claim
+        if self._ledger is not None:
+            self._ledger.set_claim(claim)
         owner = controller_of(claim) if is_extended_resource_claim(claim) else None
         if owner is not None:
             self._extended_claims[owner["uid"]] = key
@@ -157,6 +167,8 @@ class ClaimTracker:
         if claim is None:
             return
         self._release(self._devices(allocation(claim)))
+        if self._ledger is not None:
+            self._ledger.remove_claim(claim)
         owner = controller_of(claim) if is_extended_resource_claim(claim) else None
         if owner is not None and self._extended_claims.get(owner["uid"]) == key:
             del self._extended_claims[owner["uid"]]

@@ -129,7 +129,7 @@ class DynamicState:
             self._contexts,
             self.classes.get,
             Negotiation(classic, self._contexts, client, entropy),
-            ClassicWriter(classic, client, self._edge, self.claims, handle.clock, entropy, {}),
+            ClassicWriter(classic, client, self._edge, self.claims, handle.clock, entropy),
         )
 
     def _claim_services(self, handle: Handle) -> ClaimServices:

@@ -156,7 +156,7 @@ class SchedulingContexts:
     async def delete(self, client: APIClient, pod: PodInfo) -> None:
         """Delete the context of a pod that is bound; what fails is left to the garbage collector."""
         known = (pod.namespace, pod.name) in self._contexts
-        if not known and not self._features.writes_in_reserve:
+        if not known and not self._features.deletes_unseen_contexts:
             return
         try:
             await client.delete(self._ref, pod.name, pod.namespace)

@@ -14,15 +14,14 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import NoConversion
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
-from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import (
-    ClassicInventory,
-    StructuredInventory,
-)
+from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
 from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import ClassicDynamicResources
+from kubeskew.scheduler.plugins.dynamicresources.classic.structured import StructuredAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.following import follow, follow_classes, moves
+from kubeskew.scheduler.plugins.dynamicresources.semantic.dra_manager import SemanticState
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
 
@@ -40,7 +39,8 @@ class ClassicState:
         self._classic = classic
         self._edge = NoConversion(environment.version)
         self._contexts_ref = scheduling_context_ref(environment.version)
-        self.claims = ClaimTracker()
+        self._semantic = SemanticState(environment, classic) if classic.semantic else None
+        self.claims = ClaimTracker(ledger=self._semantic.resources if self._semantic else None)
         self._inventory = ClassicInventory(self.claims, SchedulingContexts(self._contexts_ref, classic))
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> ClassicDynamicResources:
@@ -49,14 +49,10 @@ class ClassicState:
         inventory = self._inventory
         negotiation = Negotiation(self._classic, inventory.contexts, handle.client, handle.entropy)
         writer = ClassicWriter(
-            self._classic,
-            handle.client,
-            self._edge,
-            self.claims,
-            handle.clock,
-            handle.entropy,
-            inventory.in_flight,
+            self._classic, handle.client, self._edge, self.claims, handle.clock, handle.entropy
         )
+        if self._semantic is not None:
+            handle.metrics.dynamic.watch_semantic(self._semantic)
         return ClassicDynamicResources(self._classic, inventory, negotiation, writer)
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
@@ -68,14 +64,19 @@ class ClassicState:
         follow(factory, self._contexts_ref, inventory.contexts.set_context, inventory.contexts.remove_context)
         follow_classes(factory, refs.device_classes, inventory.classes, queue)
         if self._classic.named_resources:
-            of_classes, of_claims = parameters_refs(self._environment.version)
-            informers = factory.informer(of_classes), factory.informer(of_claims)
-            parameters = Parameters(*informers)
-            inventory.structured = StructuredInventory(parameters, factory.informer(refs.slices))
-            for informer, resource in zip(
-                informers,
-                (EventResource.RESOURCE_CLASS_PARAMETERS, EventResource.RESOURCE_CLAIM_PARAMETERS),
-                strict=True,
-            ):
-                moved = moves(queue, resource)
-                informer.add_handler(partial(moved, None), moved)
+            inventory.allocation = self._structured(factory, queue)
+        if self._semantic is not None:
+            inventory.allocation = self._semantic.connect(factory, queue, inventory.classes)
+
+    def _structured(self, factory: InformerFactory, queue: SchedulingQueue) -> StructuredAllocation:
+        of_classes, of_claims = parameters_refs(self._environment.version)
+        informers = factory.informer(of_classes), factory.informer(of_claims)
+        parameters = Parameters(*informers)
+        for informer, resource in zip(
+            informers,
+            (EventResource.RESOURCE_CLASS_PARAMETERS, EventResource.RESOURCE_CLAIM_PARAMETERS),
+            strict=True,
+        ):
+            moved = moves(queue, resource)
+            informer.add_handler(partial(moved, None), moved)
+        return StructuredAllocation(self.claims, parameters, factory.informer(self._edge.refs.slices))

@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.31 (EventsTo
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
@@ -13,12 +14,13 @@ from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint,
 from kubeskew.scheduler.plugins.dynamicresources.classic import parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import entries
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import NamedClaim
+from kubeskew.scheduler.plugins.dynamicresources.semantic.hints import semantic_hints
+from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import semantic_handles
 
 NamedClaims = Callable[[Object], Sequence[NamedClaim]]
 GetClass = Callable[[str], Object | None]
 
 _CHANGED = Action.ADD | Action.UPDATE
-_STRUCTURED_FINALIZER = "dra.k8s.io/delete-protection"
 
 
 def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures) -> Sequence[EventHint]:
@@ -26,8 +28,10 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
     node = Action.ADD | Action.UPDATE_NODE_LABEL
     if features.taint_events:
         node |= Action.UPDATE_NODE_TAINT
+    # Whoever deletes a claim by force leaves its resources to others.
+    claim = _CHANGED | Action.DELETE if features.semantic else _CHANGED
     events = [
-        EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, _CHANGED), _after_claim(claims_of)),
+        EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, claim), _after_claim(claims_of, features)),
         context_hint(claims_of),
         EventHint(ClusterEvent(EventResource.NODE, node)),
     ]
@@ -41,6 +45,8 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
         claim_parameters = ClusterEvent(EventResource.RESOURCE_CLAIM_PARAMETERS, _CHANGED)
         class_parameters = ClusterEvent(EventResource.RESOURCE_CLASS_PARAMETERS, _CHANGED)
         events += [EventHint(claim_parameters, of_claims), EventHint(class_parameters, of_classes)]
+    if features.semantic:
+        events += semantic_hints(partial(_claims, claims_of), get_class)
     return events
 
 
@@ -57,12 +63,13 @@ def _after_pod(claims_of: NamedClaims) -> Hint:
     return hint
 
 
-def _after_claim(claims_of: NamedClaims) -> Hint:
+def _after_claim(claims_of: NamedClaims, features: ClassicFeatures) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        freed = old is not None and allocation(old) and (new is None or not allocation(new))
+        if old is not None and freed and _is_allocated_here(old, features):
+            return True  # its resources are free for anybody
         if new is None:
             return False
-        if old is not None and _is_structured(old) and allocation(old) and not allocation(new):
-            return True  # its resources are free for anybody
         used = _claims(claims_of, pod) or []
         if all(named.claim["metadata"].get("uid") != new["metadata"].get("uid") for named in used):
             return False
@@ -71,8 +78,11 @@ def _after_claim(claims_of: NamedClaims) -> Hint:
     return hint
 
 
-def _is_structured(claim: Object) -> bool:
-    return _STRUCTURED_FINALIZER in (claim["metadata"].get("finalizers") or ())
+def _is_allocated_here(claim: Object, features: ClassicFeatures) -> bool:
+    """Returns whether the scheduler allocated the claim; force may have taken its finalizer before."""
+    if features.semantic and semantic_handles(claim):
+        return True
+    return bool(features.finalizer) and features.finalizer in (claim["metadata"].get("finalizers") or ())
 
 
 def _after_context(claims_of: NamedClaims) -> Hint:

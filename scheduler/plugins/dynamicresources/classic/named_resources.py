@@ -12,9 +12,10 @@ from kubeskew.apimachinery.cel.named_resources import compile_selector, instance
 from kubeskew.apimachinery.cel.program import Program
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation, display
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
 
 
-class NamedResourcesError(Exception):
+class NamedResourcesError(AllocationError):
     """A selector or the parameters as a whole cannot be used; the text is upstream's."""
 
 

@@ -1,20 +1,23 @@
-"""Finds the structured parameters of classes and claims, which only 1.30 has.
+"""Finds the structured parameters of classes and claims, which only 1.30 has, and what was generated from
+the parameters of vendors.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources, 1.30 (lookupParameters).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
 
 _GROUP = "resource.k8s.io"
 _INDEX = "generatedFrom"
 
 
-class ParametersError(Exception):
+class ParametersError(AllocationError):
     """The parameters are ambiguous; the text is upstream's."""
 
 
@@ -22,10 +25,8 @@ class Parameters:
     """Finds what the parameters of vendors were translated to."""
 
     def __init__(self, of_classes: Informer, of_claims: Informer) -> None:
-        self._of_classes = of_classes
-        self._of_claims = of_claims
-        of_classes.add_index(_INDEX, lambda obj: _generated_from(obj, ""))
-        of_claims.add_index(_INDEX, lambda obj: _generated_from(obj, obj["metadata"]["namespace"]))
+        self._of_classes = GeneratedParameters(of_classes, beside=False)
+        self._of_claims = GeneratedParameters(of_claims)
 
     def of_class(self, resource_class: Object) -> Object:
         """Raises ClaimNotUsable if they are not there, ParametersError."""
@@ -55,30 +56,56 @@ def concern(reference: Mapping[str, Any] | None, parameters: Object, kind: str) 
     return all((origin.get(key) or "") == (reference.get(key) or "") for key in keys)
 
 
-def _find(informer: Informer, what: str, reference: Object, namespace: str) -> Object:
+def _find(generated: "GeneratedParameters", what: str, reference: Object, namespace: str) -> Object:
     kind, group, name = reference["kind"], reference.get("apiGroup") or "", reference["name"]
-    shown = f"{namespace}/{name}" if namespace else name
     if (group, kind) == (_GROUP, f"Resource{what.title()}Parameters"):
-        parameters = informer.get(namespace, name)
+        parameters = generated.informer.get(namespace, name)
         if parameters is None:
+            shown = f"{namespace}/{name}" if namespace else name
             raise ClaimNotUsable(f"{what} parameters {shown} not found")
         return parameters
-    generated = informer.by_index(_INDEX, _key(reference, namespace))
-    if not generated:
-        raise ClaimNotUsable(f"generated {what} parameters for {kind}.{group} {shown} not found")
-    if len(generated) > 1:
-        listed = " ".join(sorted(f"{namespace}/{obj['metadata']['name']}" for obj in generated))
-        text = f"multiple generated {what} parameters for {kind}.{group} {shown} found: [{listed}]"
-        raise ParametersError(text)
-    return generated[0]
+    return generated.only(what, reference, namespace)
 
 
-def _generated_from(parameters: Object, namespace: str) -> list[str]:
-    """The objects from which parameters were generated; of claims, in their own namespace."""
+class GeneratedParameters:
+    """Finds parameters by the object that they were generated from."""
+
+    def __init__(self, informer: Informer, *, beside: bool = True) -> None:
+        """`beside`: they stand in the namespace of what they were generated from."""
+        self.informer = informer
+        informer.add_index(_INDEX, partial(_generated_from, beside=beside))
+
+    def only(
+        self,
+        what: str,
+        reference: Mapping[str, Any],
+        namespace: str,
+        suits: Callable[[Object], bool] = lambda _: True,
+        wanted: str = "",
+    ) -> Object:
+        """Returns those whose `generatedFrom` suits.
+
+        Raises ClaimNotUsable if there are none, ParametersError if there are several. `wanted` is told
+        beside the object's name then.
+        """
+        kind, group, name = reference["kind"], reference.get("apiGroup") or "", reference["name"]
+        shown = f"{kind}.{group} " + (f"{namespace}/{name}" if namespace else name) + wanted
+        known = self.informer.by_index(_INDEX, _key(reference, namespace))
+        found = [parameters for parameters in known if suits(parameters["generatedFrom"])]
+        if not found:
+            raise ClaimNotUsable(f"generated {what} parameters for {shown} not found")
+        if len(found) > 1:
+            listed = " ".join(sorted(f"{namespace}/{obj['metadata']['name']}" for obj in found))
+            raise ParametersError(f"multiple generated {what} parameters for {shown} found: [{listed}]")
+        return found[0]
+
+
+def _generated_from(parameters: Object, *, beside: bool) -> list[str]:
     origin = parameters.get("generatedFrom")
     if not origin:
         return []
-    return [_key(origin, namespace or origin.get("namespace") or "")]
+    namespace = parameters["metadata"]["namespace"] if beside else origin.get("namespace") or ""
+    return [_key(origin, namespace)]
 
 
 def _key(reference: Mapping[str, Any], namespace: str) -> str:

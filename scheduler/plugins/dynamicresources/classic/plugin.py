@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.30.
 from collections.abc import Mapping, Sequence
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation, display
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
@@ -17,15 +17,11 @@ from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, u
 from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic import hints
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError, PodContext
-from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUITABLE, ClaimFilter
+from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import ClaimFilter
 from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
-from kubeskew.scheduler.plugins.dynamicresources.classic.named_resources import (
-    NamedResourcesError,
-    StructuredClaim,
-)
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters, ParametersError
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims, NamedClaim
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
 from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 
@@ -71,10 +67,10 @@ class ClassicDynamicResources:
             own = DriverClaims([self._judged(pod.pod, claim, context) for claim in named], context)
         except ClaimNotUsable as error:
             return PreFilterResult(unresolvable(str(error)))
-        except (ForeignContextError, ParametersError, NamedResourcesError) as error:
+        except (ForeignContextError, AllocationError) as error:
             return PreFilterResult(failed(error))
-        if own.handled:
-            own.model = self._inventory.model()
+        if own.handled and self._inventory.allocation is not None:
+            own.resources = self._inventory.allocation.resources()
         state.write(NAME, own)
         return PreFilterResult()
 
@@ -82,9 +78,10 @@ class ClassicDynamicResources:
         """Raises ClaimNotUsable for a claim that cannot be used or allocated now, and others' errors."""
         entry, claim = named
         self._pod_claims.check(pod, claim)
-        if allocation(claim) is not None:
-            return DriverClaim(entry, claim)
-        found = DriverClaim(entry, claim, claim["spec"].get("resourceClassName", ""))
+        found = DriverClaim(entry, claim)
+        if not found.is_pending:
+            return found
+        found.class_name = claim["spec"].get("resourceClassName", "")
         found.unsuitable = context.unsuitable_nodes(entry)
         if self._features.classes_in_filter:
             return found
@@ -93,33 +90,23 @@ class ClassicDynamicResources:
             raise ClaimNotUsable(f"resource class {found.class_name} does not exist")
         if resource_class.get("suitableNodes"):
             found.class_selectors = [resource_class["suitableNodes"]]
-        if self._inventory.structured is not None and resource_class.get("structuredParameters"):
-            found.structured = self._structured(claim, resource_class, self._inventory.structured.parameters)
-        else:
+        allocation = self._inventory.handler_of(resource_class)
+        if allocation is None:
             self._pod_claims.check_driver(claim)
-        return found
-
-    def _structured(self, claim: Object, resource_class: Object, parameters: Parameters) -> StructuredClaim:
-        if claim["metadata"]["uid"] in self._inventory.in_flight:
+            return found
+        if allocation.is_in_flight(found.uid):
             raise ClaimNotUsable(f"resource claim {display(claim)} is in the process of being allocated")
-        of_class = parameters.of_class(resource_class)
-        return StructuredClaim(resource_class, of_class, parameters.of_claim(claim, resource_class))
+        found.handler, found.handled = allocation, allocation.claim(claim, resource_class)
+        return found
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: DriverClaims | None = state.read(NAME)
         if own is None:
             return SUCCESS
         status = self._filter.check(own, node)
-        if status is not SUCCESS or own.model is None:
+        if status is not SUCCESS or own.resources is None:
             return status
-        for claim in own.handled:
-            try:
-                suits = claim.structured is not None and claim.structured.suits(node.name, own.model)
-            except NamedResourcesError as error:
-                return unresolvable(f"checking structured parameters failed: {error}")
-            if not suits:
-                return UNSUITABLE
-        return SUCCESS
+        return own.resources.check(node, [claim.handled for claim in own.handled])
 
     async def post_filter(
         self,
@@ -162,23 +149,31 @@ class ClassicDynamicResources:
             if self._features.writes_in_reserve:
                 await self._writer.reserve(own, pod)
             self._allocate(own, node)
+        except ClaimNotUsable as error:
+            return unresolvable(str(error))
         except FAILURES as error:
             return failed(error)
-        except NamedResourcesError as error:
+        except AllocationError as error:
             return failed(f"claim allocation failed unexpectedly: {error}")
-        return await self._negotiation.reserve(own, pod, node, handled=len(own.handled))
+        handled = len(own.handled) if self._features.counts_own_claims else 0
+        return await self._negotiation.reserve(own, pod, node, handled=handled)
 
     def _allocate(self, own: DriverClaims, node: str) -> None:
-        """Decide on the allocations that are the scheduler's; they are in flight until they are written."""
-        for claim in own.handled:
-            if claim.structured is not None and own.model is not None:
-                claim.result = claim.structured.allocate(node, own.model)
-                status = {**(claim.claim.get("status") or {}), "allocation": claim.result}
-                self._inventory.in_flight[claim.uid] = {**claim.claim, "status": status}
+        """Decides on the allocations that are the scheduler's; they are in flight until they are written.
+
+        Nothing is decided while drivers are waited for: the pod comes back then, perhaps for another node.
+        """
+        if own.resources is None or own.pending:
+            return
+        results = own.resources.allocate(node, [claim.handled for claim in own.handled])
+        for claim, result in zip(own.handled, results, strict=True):
+            if claim.handler is not None:
+                claim.result = result
+                claim.handler.decide(claim.claim, result)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: DriverClaims | None = state.read(NAME)
-        if own is None or self._features.writes_in_reserve:
+        if own is None or (self._features.writes_in_reserve and self._inventory.allocation is None):
             return SUCCESS
         try:
             status = await self._negotiation.pre_bind(own, pod)

@@ -91,7 +91,7 @@ class ClassicPodClaims:
     def check(self, pod: Object, claim: Object) -> None:
         """Raises ClaimNotUsable for a claim that somebody else has to change first."""
         is_allocated = allocation(claim) is not None
-        if not self._features.named_resources:
+        if not self._features.finalizer:
             self.check_driver(claim)
         if (claim.get("status") or {}).get("deallocationRequested"):
             raise ClaimNotUsable("resourceclaim must be reallocated")

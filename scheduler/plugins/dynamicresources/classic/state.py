@@ -7,7 +7,11 @@ from typing import Any
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import PodContext
-from kubeskew.scheduler.plugins.dynamicresources.classic.named_resources import ResourceModel, StructuredClaim
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
+    HandledClaim,
+    Resources,
+    SchedulerAllocation,
+)
 
 Selector = Mapping[str, Any]
 
@@ -21,7 +25,8 @@ class DriverClaim:
     class_name: str = ""
     class_selectors: Sequence[Selector] = ()  # of nodes that the class allows, while it is not allocated
     unsuitable: frozenset[str] | None = None  # nodes, by the driver; None before it said anything
-    structured: StructuredClaim | None = None  # how the scheduler allocates it; None where a driver does
+    handler: SchedulerAllocation | None = None  # what allocates it in the scheduler; None if a driver does
+    handled: HandledClaim | None = None  # the claim, as its handler sees it
     result: Object | None = None  # the scheduler's allocation, set by Reserve and written by PreBind
 
     @property
@@ -48,14 +53,14 @@ class DriverClaims:
     context: PodContext
     scored: bool = False  # whether PreScore has chosen the potential nodes
     unavailable: dict[int, None] = field(default_factory=dict)  # claims that kept the pod from some node
-    model: ResourceModel | None = None  # of what the scheduler itself allocates
+    resources: Resources | None = None  # of what the scheduler itself allocates
 
     @property
     def pending(self) -> list[DriverClaim]:
         """Returns the claims that drivers are to allocate."""
-        return [claim for claim in self.claims if claim.is_pending and claim.structured is None]
+        return [claim for claim in self.claims if claim.is_pending and claim.handled is None]
 
     @property
     def handled(self) -> list[DriverClaim]:
         """Returns the claims that the scheduler is to allocate."""
-        return [claim for claim in self.claims if claim.is_pending and claim.structured is not None]
+        return [claim for claim in self.claims if claim.is_pending and claim.handled is not None]

@@ -4,7 +4,6 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.31.
 """
 
 import logging
-from collections.abc import MutableMapping
 
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
@@ -23,9 +22,6 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClai
 log = logging.getLogger(__name__)
 
 
-STRUCTURED_FINALIZER = "dra.k8s.io/delete-protection"
-
-
 class ClassicWriter:
     """Writes are told to the tracker at once. Methods raise StatusError, ClaimError or a connection error."""
 
@@ -37,11 +33,8 @@ class ClassicWriter:
         claims: ClaimTracker,
         clock: Clock,
         entropy: Entropy,
-        in_flight: MutableMapping[str, Object],
     ) -> None:
-        """`in_flight` holds the claims whose allocation by the scheduler is decided, by uid."""
-        self._binder = ClaimWriter(client, edge, clock, stamps=False, finalizer=STRUCTURED_FINALIZER)
-        self._in_flight = in_flight
+        self._binder = ClaimWriter(client, edge, clock, stamps=False, finalizer=features.finalizer)
         self._features = features
         self._client = client
         self._edge = edge
@@ -50,10 +43,12 @@ class ClassicWriter:
         self._entropy = entropy
 
     async def reserve(self, own: DriverClaims, pod: PodInfo) -> None:
-        """Reserve what is allocated for the pod: until 1.29 in Reserve, without a second try."""
+        """Reserve what drivers allocated for the pod: until 1.29 in Reserve, without a second try."""
         consumer = _consumer(pod)
         for claim in own.claims:
-            if not claim.is_pending and not is_reserved_for(pod.pod, claim.claim):
+            if claim.is_pending or self._is_ours(claim):
+                continue
+            if not is_reserved_for(pod.pod, claim.claim):
                 users = [*reserved_for(claim.claim), consumer]
                 await self._update(claim, {**claim.claim["status"], "reservedFor": users})
 
@@ -68,22 +63,23 @@ class ClassicWriter:
             claim.claim = written
             self._claims.assume(written)
 
-        beside = {} if claim.structured is None else {"driverName": claim.structured.driver}
-        result, consumer = claim.result, _consumer(pod)
+        beside = {} if claim.handled is None else {"driverName": claim.handled.driver}
+        result, consumer, written = claim.result, _consumer(pod), False
         try:
             seen(await self._binder.bind(claim.claim, result, consumer, seen, beside=beside))
+            written = True
         finally:
-            self._land(claim)
+            self._land(claim, written=written)
 
     def give_up(self, own: DriverClaims) -> None:
         """Forget allocations that are not written."""
         for claim in own.claims:
-            self._land(claim)
+            self._land(claim, written=False)
 
-    def _land(self, claim: DriverClaim) -> None:
-        if claim.result is not None:
-            self._in_flight.pop(claim.uid, None)
+    def _land(self, claim: DriverClaim, *, written: bool) -> None:
+        if claim.result is not None and claim.handler is not None:
             claim.result = None
+            claim.handler.land(claim.claim, written=written)
 
     async def unreserve(self, own: DriverClaims, pod: PodInfo) -> None:
         """Take back what is reserved for the pod; allocations stay. What fails is tried again next time."""
@@ -96,7 +92,7 @@ class ClassicWriter:
                 log.error("unreserve claim %s: %s", display(claim.claim), error)
 
     async def _unreserve(self, claim: DriverClaim, pod: PodInfo) -> None:
-        if self._features.writes_in_reserve:
+        if self._features.writes_in_reserve and not self._is_ours(claim):
             users = [user for user in reserved_for(claim.claim) if user.get("uid") != pod.uid]
             await self._update(claim, {**claim.claim["status"], "reservedFor": users})
             return
@@ -124,9 +120,14 @@ class ClassicWriter:
                 return claim
         return None
 
+    def _is_ours(self, claim: DriverClaim) -> bool:
+        """Returns whether the scheduler has allocated the claim."""
+        finalizers = claim.claim["metadata"].get("finalizers") or ()
+        return bool(self._features.finalizer) and self._features.finalizer in finalizers
+
     async def clear(self, claim: DriverClaim) -> bool:
         """Take the allocation of the scheduler's own back; returns whether it was that."""
-        if STRUCTURED_FINALIZER not in (claim.claim["metadata"].get("finalizers") or ()):
+        if not self._is_ours(claim):
             return False
         gone = ("reservedFor", "allocation", "driverName")
         status = {key: value for key, value in claim.claim["status"].items() if key not in gone}
