@@ -7,7 +7,6 @@ around them. The API server shares the types of flags, but not `run_component`.
 import asyncio
 import functools
 import logging
-import os
 import signal
 import sys
 import time
@@ -19,19 +18,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, announcement
-from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.health_checks import Health
-from kubeskew.apimachinery.running import (
-    allow_open_files,
-    call_all,
-    run_loop,
-    settle_memory,
-    stop_on_signals,
-    until_stopped,
-)
+from kubeskew.apimachinery.machine import Machine, SystemMachine, machine_given
+from kubeskew.apimachinery.running import call_all, stop_on_signals, until_stopped
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 if TYPE_CHECKING:
@@ -59,6 +51,7 @@ class ComponentOptions:
     leader_elect: bool
     verbosity: int
     faults_dir: Path | None = None
+    machine: Machine = field(default_factory=SystemMachine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +185,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
             leader_elect=leader_elect,
             verbosity=verbosity,
             faults_dir=faults_dir,
+            machine=machine_given(SystemMachine),
         )
         return command(options=options, **rest)
 
@@ -234,8 +228,7 @@ def run_component(
     `kube-NAME`.
     """
     set_up_logging(options.verbosity)
-    allow_open_files()
-    run_loop(_run(name, options, main, announce, agent or _agent(name)))
+    options.machine.run(_run(name, options, main, announce, agent or _agent(name)))
 
 
 def _agent(name: str) -> str:
@@ -253,26 +246,34 @@ async def _run(
 
     from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
     from kubeskew.apimachinery.client.rest import APIClient, user_agent
-    from kubeskew.apimachinery.health import serve_health
 
     stop = asyncio.Event()
-    stop_on_signals(stop)
+    stop_on_signals(stop, options.machine.exit)
     reloads: list[Callable[[], None]] = []
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call_all, reloads)
-    environment = Environment(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
+    machine = options.machine
+    environment = Environment(
+        options.emulated_version, options.feature_gates, machine.clock, machine.entropy()
+    )
     agent = user_agent(agent_name, options.emulated_version)
     process_faults = faults = None
     try:
         if options.faults_dir is not None:
-            from kubeskew.apimachinery.client.component_faults import ComponentFaults, posting_at_once
+            from kubeskew.apimachinery.client.component_faults import ComponentFaults
             from kubeskew.apimachinery.faults.process import ProcessFaults
 
             process_faults = ProcessFaults(options.faults_dir, environment.clock)
             reloads.append(process_faults.reload)
             if announce:
-                last_words = posting_at_once(options.kubeconfig, agent)
-                faults = ComponentFaults(process_faults, name, environment, last_words)
-        client = APIClient.from_kubeconfig(options.kubeconfig, agent, wrap=faults.wrap if faults else None)
+                last_words = machine.last_words(options.kubeconfig, agent)
+                faults = ComponentFaults(process_faults, name, environment, last_words, machine.kill)
+        client = APIClient.from_kubeconfig(
+            options.kubeconfig,
+            agent,
+            clock=machine.clock,
+            dial=machine.dial,
+            wrap=faults.wrap if faults else None,
+        )
     except KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from error
     if faults is not None:
@@ -285,14 +286,14 @@ async def _run(
         health=health,
         stop=stop,
         options=options,
-        identity=f"{os.uname().nodename}_{environment.entropy.uid()}",
+        identity=f"{machine.name}_{environment.entropy.uid()}",
         reloads=reloads,
         process_faults=process_faults,
         faults=faults,
     )
-    async with serve_health(health, options.bind_address, options.secure_port):
+    async with machine.serve_health(health, options.bind_address, options.secure_port):
         try:
-            settle_memory()
+            machine.settle()
             announcing = asyncio.create_task(ctx.announce_start()) if announce else None
             await until_stopped(main(ctx), stop)
             if announcing is not None:

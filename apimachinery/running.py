@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import resource
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 STOP_SECONDS = 8.0  # what a component may take to stop; whoever sent it the signal waits a little longer
+
+Exit = Callable[[int], None]  # ends the process at once
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +30,12 @@ def call_all(calls: Sequence[Callable[[], None]]) -> None:
         call()
 
 
-def run_loop(main: Awaitable[None]) -> None:
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run one coroutine on a uvloop event loop."""
     import uvloop
 
-    async def awaited() -> None:
-        await main
-
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(awaited())
+        runner.run(main)
 
 
 def settle_memory() -> None:
@@ -49,20 +48,20 @@ def settle_memory() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
-def end_on_signals() -> None:
+def end_on_signals(end: Exit) -> None:
     """SIGTERM and SIGINT end the process at once: for the time in which it holds nothing yet."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, os._exit, 128 + number)
+        loop.add_signal_handler(number, end, 128 + number)
 
 
-def stop_on_signals(stop: asyncio.Event) -> None:
+def stop_on_signals(stop: asyncio.Event, end: Exit) -> None:
     """SIGTERM and SIGINT set `stop`; a second one ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def received(number: int) -> None:
         if stop.is_set():
-            os._exit(128 + number)
+            end(128 + number)
         log.info("received %s, shutting down", signal.Signals(number).name)
         stop.set()
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +17,15 @@ from kubeskew.apimachinery.component import (
     version_option,
 )
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.running import end_on_signals, run_loop, stop_on_signals
+from kubeskew.apimachinery.machine import machine_given
+from kubeskew.apimachinery.running import end_on_signals, stop_on_signals
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import gate_conflict
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.serviceaccount import ISSUER
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.machine import ServerMachine
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _FILES = frozenset(
@@ -180,9 +184,11 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
         raise click.UsageError(f"--runtime-config: {error}") from error
     options = _options(given, config)
     _check_plugins(options)
-    from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+    from kubeskew.apiserver.machine import SystemServerMachine
 
-    run_loop(_main(options, Environment(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
+    machine: ServerMachine = machine_given(SystemServerMachine)
+    environment = Environment(emulated_version, feature_gates, machine.clock, machine.entropy())
+    machine.run(_main(options, environment, machine))
 
 
 def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOptions:
@@ -236,16 +242,17 @@ def _path(path: str | None) -> str:
     return str(Path(path).absolute()) if path else ""
 
 
-async def _main(options: ServerOptions, environment: Environment) -> None:
+async def _main(options: ServerOptions, environment: Environment, machine: "ServerMachine") -> None:
     from kubeskew.apiserver.http.self_signed import CertificateFilesError
     from kubeskew.apiserver.server import serve
     from kubeskew.apiserver.storage.failures import StorageError
-    from kubeskew.apiserver.storage.opening import SQLStorage
 
     stop = asyncio.Event()
-    end_on_signals()  # another process may hold the storage for long, and there is nothing to lose yet
+    end_on_signals(
+        machine.exit
+    )  # another process may hold the storage for long, and there is nothing to lose yet
     try:
-        await serve(options, environment, stop, SQLStorage(), lambda: stop_on_signals(stop))
+        await serve(options, environment, stop, machine, lambda: stop_on_signals(stop, machine.exit))
     except (
         StorageError,
         CertificateFilesError,

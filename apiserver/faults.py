@@ -14,7 +14,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.calls import Call
 from kubeskew.apimachinery.faults.fault import Fault
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
-from kubeskew.apimachinery.faults.process import ProcessFaults, end_process
+from kubeskew.apimachinery.faults.process import ProcessFaults
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
 from kubeskew.apiserver.storage.failures import StorageError
@@ -39,7 +39,7 @@ class ServerFaults:
         name: str,
         environment: Environment,
         event_log: Log,
-        end: Callable[[], None] = end_process,
+        end: Callable[[], None],
     ) -> None:
         self.sit_out: SitOut | None = None
         self._name = name

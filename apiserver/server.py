@@ -9,7 +9,6 @@ from pathlib import Path
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.running import settle_memory
 from kubeskew.apiserver import bootstrap, hooks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
 from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
@@ -31,9 +30,9 @@ from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health import HealthChecks
-from kubeskew.apiserver.http.listener import Front, tls_context
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
 from kubeskew.apiserver.http.self_signed import serving_pair
+from kubeskew.apiserver.machine import ServerMachine, SystemServerMachine
 from kubeskew.apiserver.metrics import FlowMetrics, RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.options import ServerOptions
@@ -42,7 +41,6 @@ from kubeskew.apiserver.routes.paths import Paths
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.interfaces import Log, Store
-from kubeskew.apiserver.storage.opening import Storage
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.wakeups import Wakeups
 from kubeskew.apiserver.webhooks.client import WebhookClient
@@ -55,8 +53,14 @@ class APIServer:
     """A server over a store. `handle` is the whole pipeline, `services` what is behind it."""
 
     def __init__(
-        self, options: ServerOptions, environment: Environment, store: Store, event_log: Log
+        self,
+        options: ServerOptions,
+        environment: Environment,
+        store: Store,
+        event_log: Log,
+        machine: ServerMachine | None = None,
     ) -> None:
+        machine = machine if machine is not None else SystemServerMachine()
         builtin = catalogue_for(environment.version, environment.gates, options.runtime_config)
         table = composed(builtin, store, environment.gates)
         resolver = ServiceResolver(store, options.webhook_services)
@@ -65,7 +69,8 @@ class APIServer:
         self.options = options
         self.faults: ServerFaults | None = None
         if options.faults_dir:
-            self.faults = ServerFaults(Path(options.faults_dir), options.name, environment, event_log)
+            directory = Path(options.faults_dir)
+            self.faults = ServerFaults(directory, options.name, environment, event_log, machine.kill)
         self.services = Services(
             name=options.name,
             environment=environment,
@@ -102,7 +107,7 @@ class APIServer:
         self.services.background.add("type checking of policies", type_checking.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
-        self.front = Front(self.handle, environment.clock)
+        self.front = machine.listener(self.handle, environment.clock)
         self.port = options.secure_port
         self._add_checks()
 
@@ -184,15 +189,7 @@ class APIServer:
 
     async def _listen(self) -> None:
         options = self.options
-        context = None
-        if options.tls_cert_file:
-            context = tls_context(
-                options.tls_cert_file,
-                options.tls_private_key_file,
-                options.client_ca_file,
-                options.requestheader_client_ca_file,
-            )
-        self.port = await self.front.listen(options.bind_address, options.secure_port, context)
+        self.port = await self.front.listen(options)
         self.services.address = f"{options.advertise_address}:{self.port}"
 
     async def stop(self) -> None:
@@ -296,23 +293,23 @@ async def serve(
     options: ServerOptions,
     environment: Environment,
     stop: asyncio.Event,
-    storage: Storage,
+    machine: ServerMachine,
     opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Open the storage, call `opened`, serve until `stop` is set, and shut down in order."""
     from kubeskew.apiserver.storage.store import CachedStore
 
-    event_log = await storage.log(options.storage_url, environment.clock)
+    event_log = await machine.storage.log(options.storage_url, environment.clock)
     async with await CachedStore.open(event_log, environment.clock) as store:
         opened()
         with serving_pair(options, environment.clock.now()) as options:
-            server = APIServer(options, environment, store, event_log)
+            server = APIServer(options, environment, store, event_log, machine)
             if server.faults is not None:
                 store.commit = server.faults.commit
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.faults.reload)
             started = await _starts(server, stop)
         if started:
-            settle_memory()
+            machine.settle()
             await stop.wait()
         server.services.lifetime.stopping.set()  # not ready from here on
         await environment.clock.sleep(options.shutdown_delay_seconds)

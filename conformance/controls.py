@@ -41,7 +41,9 @@ class LocalControl:
         return self._directory.kubeconfig
 
     def client(self) -> APIClient:
-        return APIClient.from_kubeconfig(self.kubeconfig, user_agent("kubeskew", DEFAULT_VERSION))
+        platform = self._platform
+        agent = user_agent("kubeskew", DEFAULT_VERSION)
+        return APIClient.from_kubeconfig(self.kubeconfig, agent, clock=platform.clock, dial=platform.dial)
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))

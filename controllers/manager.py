@@ -223,4 +223,6 @@ class Manager:
         agent = user_agent(f"kube-{ctx.name}", ctx.environment.version)
         config = load_kubeconfig(ctx.options.kubeconfig)
         wrap = ctx.faults.wrap if ctx.faults is not None else None
-        return AccountClients(ctx.client, config, ctx.environment.clock, agent, wrap)
+        return AccountClients(
+            ctx.client, config, ctx.environment.clock, agent, wrap, dial=ctx.options.machine.dial
+        )

@@ -6,10 +6,9 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from kubeskew.apimachinery.client.component_faults import ComponentFaults, posting_at_once
+from kubeskew.apimachinery.client.component_faults import ComponentFaults
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.component import ComponentContext
-from kubeskew.apimachinery.faults.process import end_process
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -132,7 +131,8 @@ class Host:
         process = self._ctx.process_faults
         if process is None:
             return None
-        last_words, end = posting_at_once(kubeconfig, agent), functools.partial(self._crash, node)
+        machine = self._ctx.options.machine
+        last_words, end = machine.last_words(kubeconfig, agent), functools.partial(self._crash, node)
         faults = ComponentFaults(process, f"kubelet/{node.name}", self._ctx.environment, last_words, end)
         self._faults[node.name] = faults
         return faults
@@ -140,7 +140,7 @@ class Host:
     def _crash(self, node: NodeConfig) -> None:
         """End a node as SIGKILL does; with it the process, if it has no other."""
         if len(self._agents) == 1:
-            end_process()
+            self._ctx.options.machine.kill()
         self._crashed[node.name] = node
         client = self._clients.pop(node.name)  # its faults stay: they answer for it
         self._deaths.append(asyncio.create_task(self._bury(self._agents.pop(node.name), client)))
@@ -158,7 +158,9 @@ class Host:
             client = self._clients[node.name] = APIClient.from_kubeconfig(
                 node.kubeconfig,
                 agent_name,
+                clock=ctx.environment.clock,
                 max_requests=_REQUESTS_PER_NODE,
+                dial=ctx.options.machine.dial,
                 wrap=faults.wrap if faults is not None else None,
             )
             if faults is not None:

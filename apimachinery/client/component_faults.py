@@ -21,14 +21,13 @@ from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
-from kubeskew.apimachinery.faults.process import ProcessFaults, end_process
+from kubeskew.apimachinery.faults.process import ProcessFaults
+from kubeskew.apimachinery.machine import LastWords
 from kubeskew.apimachinery.objects import Object
 
 _LAST_SECONDS = 1.0  # a server that takes longer misses the last words
 
 log = logging.getLogger(__name__)
-
-LastWords = Callable[[Sequence[Object]], None]
 
 
 class ComponentFaults:
@@ -43,7 +42,7 @@ class ComponentFaults:
         component: str,
         environment: Environment,
         last_words: LastWords,
-        end: Callable[[], None] = end_process,
+        end: Callable[[], None],
     ) -> None:
         self._process = process
         self._component = component

@@ -14,13 +14,15 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
-from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
+
+Dial = Callable[[Kubeconfig, int], Transport]
 
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -51,6 +53,11 @@ def user_agent(component: str, version: Version) -> str:
     return f"{component}/{version.git_version} ({platform.system().lower()}/{machine}) kubernetes/kubeskew"
 
 
+def dial(config: Kubeconfig, max_requests: int = MAX_REQUESTS) -> Transport:
+    """Returns a transport over HTTPS to a kubeconfig's server."""
+    return HTTPTransport(config.server, config.ssl_context(), max_requests=max_requests)
+
+
 class APIClient:
     """Speaks to one API server through a transport. Close it when done."""
 
@@ -70,9 +77,10 @@ class APIClient:
         clock: Clock | None = None,
         context: str = "",
         max_requests: int = MAX_REQUESTS,
+        dial: Dial = dial,
         wrap: Callable[[Transport], Transport] | None = None,
     ) -> "APIClient":
-        """Connects over HTTPS as the kubeconfig's context says; raises KubeconfigError.
+        """Connects as the kubeconfig's context says, by `dial`; raises KubeconfigError.
 
         At most `max_requests` are under way at a time, watches not counted. `wrap` may put something in
         front of the transport.
@@ -81,7 +89,7 @@ class APIClient:
         headers = {"User-Agent": user_agent}
         if config.token:
             headers["Authorization"] = f"Bearer {config.token}"
-        transport: Transport = HTTPTransport(config.server, config.ssl_context(), max_requests=max_requests)
+        transport = dial(config, max_requests)
         if wrap is not None:
             transport = wrap(transport)
         return cls(transport, clock=clock, headers=headers)

@@ -1,8 +1,6 @@
 """Keeps the faults of the components of one process: reads the plan's file at the start and when told to."""
 
 import logging
-import os
-import signal
 from pathlib import Path
 
 from kubeskew.apimachinery.clock import Clock
@@ -11,11 +9,6 @@ from kubeskew.apimachinery.faults.journal import FileJournal, load_plan
 from kubeskew.apimachinery.faults.plan import FaultPlan
 
 log = logging.getLogger(__name__)
-
-
-def end_process() -> None:
-    """Ends this process as SIGKILL does."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class ProcessFaults:

@@ -10,6 +10,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.http.connection import Connection
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.http.transport import Limits
+from kubeskew.apiserver.options import ServerOptions
 
 
 class Front:
@@ -27,7 +28,20 @@ class Front:
         self._closing = False
         self._empty = asyncio.Event()
 
-    async def listen(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
+    async def listen(self, options: ServerOptions) -> int:
+        """Accept connections, over TLS if there is a certificate; port 0 is any. Returns the port. Raises
+        OSError."""
+        context = None
+        if options.tls_cert_file:
+            context = tls_context(
+                options.tls_cert_file,
+                options.tls_private_key_file,
+                options.client_ca_file,
+                options.requestheader_client_ca_file,
+            )
+        return await self.accept(options.bind_address, options.secure_port, context)
+
+    async def accept(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
         """Accept connections; port 0 is any. Returns the port. Raises OSError."""
         self._date()
         self._listener = await self._accept(address, port, context)

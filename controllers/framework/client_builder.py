@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.refs import SERVICE_ACCOUNTS
-from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.client.transport import HTTPTransport, Request, Response, Transport
+from kubeskew.apimachinery.client.rest import APIClient, Dial, dial
+from kubeskew.apimachinery.client.transport import MAX_REQUESTS, Request, Response, Transport
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 
@@ -58,7 +58,14 @@ class AccountClients:
     """Makes the client of each controller. `root` is the manager's own, which asks for tokens."""
 
     def __init__(
-        self, root: APIClient, config: Kubeconfig, clock: Clock, agent: str, wrap: Wrap | None = None
+        self,
+        root: APIClient,
+        config: Kubeconfig,
+        clock: Clock,
+        agent: str,
+        wrap: Wrap | None = None,
+        *,
+        dial: Dial = dial,
     ) -> None:
         """`wrap` may put something in front of the transport of an account, whose user name it is told."""
         bare = replace(config, certificate=b"", key=b"", token="")
@@ -66,7 +73,7 @@ class AccountClients:
         self._clock = clock
         self._agent = agent
         self._wrap = wrap
-        self._transport = HTTPTransport(bare.server, bare.ssl_context())
+        self._transport = dial(bare, MAX_REQUESTS)
         self._clients: dict[str, APIClient] = {}
 
     def of(self, controller: str) -> APIClient:

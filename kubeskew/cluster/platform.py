@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kubeskew.apimachinery.client.rest import Dial, dial
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.opening import SQLStorage, Storage
 from kubeskew.cluster import runtime_dir
@@ -25,4 +26,5 @@ class Platform:
     storage: Storage = field(default_factory=SQLStorage)
     ports: Callable[[], Ports] = HeldPorts
     credentials: Credentials = write_credentials
+    dial: Dial = dial
     new_runtime_dir: Callable[[], str] = runtime_dir.new

@@ -55,7 +55,7 @@ class Cluster:
             str(self.directory / name)
             for name in ("serving.crt", "serving.key", "clients.crt", "proxies.crt")
         ]
-        self.port = await self.server.front.listen("127.0.0.1", 0, tls_context(*files))
+        self.port = await self.server.front.accept("127.0.0.1", 0, tls_context(*files))
         return self
 
     async def __aexit__(self, *_):

@@ -42,7 +42,7 @@ def front_of(address):
 
 
 async def connected(front):
-    port = await front.listen("127.0.0.1", 0, None)
+    port = await front.accept("127.0.0.1", 0, None)
     return await asyncio.open_connection("127.0.0.1", port)
 
 

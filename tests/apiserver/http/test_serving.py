@@ -38,7 +38,7 @@ async def talk(tunnel: Tunnel) -> None:
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
     front = Front(handle, SystemClock())
-    yield await front.listen("127.0.0.1", 0, None)
+    yield await front.accept("127.0.0.1", 0, None)
     await front.close(0.5)
 
 
@@ -177,7 +177,7 @@ async def asked() -> AsyncIterator[tuple[int, list[str]]]:
             return text(400, "broken")
 
     front = Front(note, SystemClock())
-    yield await front.listen("127.0.0.1", 0, None), paths
+    yield await front.accept("127.0.0.1", 0, None), paths
     await front.close(0.5)
 
 
@@ -256,7 +256,7 @@ async def test_line_breaks_in_a_header_become_spaces() -> None:
         return text(200, "", [("Warning", "a\r\nSet-Cookie: b")])
 
     front = Front(warn, SystemClock())
-    port = await front.listen("127.0.0.1", 0, None)
+    port = await front.accept("127.0.0.1", 0, None)
 
     answer = await exchange(port, f"GET / HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
 
@@ -276,7 +276,7 @@ async def test_an_answer_under_way_outlives_the_listener() -> None:
         return text(200, "late")
 
     front = Front(slow, SystemClock())
-    port = await front.listen("127.0.0.1", 0, None)
+    port = await front.accept("127.0.0.1", 0, None)
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
     asking = asyncio.create_task(
         exchange(port, f"GET / HTTP/1.1\r\n{HEAD}\r\nGET /next HTTP/1.1\r\n{HEAD}\r\n")
@@ -348,7 +348,7 @@ async def test_framing_without_end(endless: bytes) -> None:
             return text(400, "")
 
     front = Front(read, SystemClock())
-    port = await front.listen("127.0.0.1", 0, None)
+    port = await front.accept("127.0.0.1", 0, None)
     chunked = f"POST / HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(chunked + b"".join(b"1\r\nx\r\n" for _ in range(20_000)) + b"0\r\n\r\n")
