@@ -5,7 +5,7 @@ Semantics of k8s.io/client-go/util/workqueue (rate limiting per item: exponentia
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from kubeskew.apimachinery.client.queue_metrics import QueueMeter
@@ -122,6 +122,18 @@ class WorkQueue(Generic[Item]):
         if item in self._dirty:
             self._ready.append(item)
             self._wake_one()
+
+    async def work(self, process: Callable[[Item], Awaitable[None]]) -> None:
+        """Has items processed, one after the other, until the queue shuts down."""
+        while True:
+            try:
+                item = await self.get()
+            except ShutDown:
+                return
+            try:
+                await process(item)
+            finally:
+                self.done(item)
 
     def shut_down(self) -> None:
         """Takes no more items; workers get what is ready, then ShutDown."""

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
@@ -118,7 +118,7 @@ class Controller(ABC):
     async def _begin(self) -> None:
         for informer in self._informers:
             await informer.synced()
-        loops = [*(self._work() for _ in range(self._workers)), *self.loops()]
+        loops = [*(self.queue.work(self._sync_one) for _ in range(self._workers)), *self.loops()]
         self._tasks += [asyncio.create_task(loop, name=self.name) for loop in loops]
         self._working = True
 
@@ -129,17 +129,6 @@ class Controller(ABC):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.recorder.close()
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                key = await self.queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._sync_one(key)
-            finally:
-                self.queue.done(key)
 
     async def _sync_one(self, key: Any) -> None:
         try:

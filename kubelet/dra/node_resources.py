@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -127,23 +127,19 @@ class NodeResources:
 
     async def _work(self) -> None:
         await self._informer.synced()
-        while True:
-            try:
-                driver = await self._queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._sync(driver)
-            except (StatusError, *CONNECTION_ERRORS) as error:
-                log.error("processing driver %s: %s", driver, error)
-                self._queue.add_rate_limited(driver)
-            except Exception:
-                log.exception("processing driver %s", driver)
-                self._queue.add_rate_limited(driver)
-            else:
-                self._queue.forget(driver)
-            finally:
-                self._queue.done(driver)
+        await self._queue.work(self._process)
+
+    async def _process(self, driver: str) -> None:
+        try:
+            await self._sync(driver)
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            log.error("processing driver %s: %s", driver, error)
+            self._queue.add_rate_limited(driver)
+        except Exception:
+            log.exception("processing driver %s", driver)
+            self._queue.add_rate_limited(driver)
+        else:
+            self._queue.forget(driver)
 
     async def _sync(self, driver: str) -> None:
         """Writes what is to change. Raises StatusError or a connection's error."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -141,15 +141,7 @@ class SlicePublisher:
 
     async def _work(self) -> None:
         await self.stored.informer.settled()
-        while True:
-            try:
-                key = await self._queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._process(key)
-            finally:
-                self._queue.done(key)
+        await self._queue.work(self._process)
 
     async def _process(self, key: PoolKey) -> None:
         wanted = self._wanted.get(key)

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS, Ref, dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -133,15 +133,7 @@ class DriverController:
 
     async def _work(self) -> None:
         await self._informers.synced()
-        while True:
-            try:
-                task = await self._queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._process(task)
-            finally:
-                self._queue.done(task)
+        await self._queue.work(self._process)
 
     async def _process(self, task: Task) -> None:
         is_claim = task.kind == "claim"

@@ -18,7 +18,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import DRARefs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
@@ -123,15 +123,7 @@ class DraftedController:
 
     async def _work(self) -> None:
         await self._informers.synced()
-        while True:
-            try:
-                key = await self._queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._process(key)
-            finally:
-                self._queue.done(key)
+        await self._queue.work(self._process)
 
     async def _process(self, key: Key) -> None:
         """Works on the claim as it is now: what this controller wrote must not be missed."""
