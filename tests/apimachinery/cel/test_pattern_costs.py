@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PACKAGES = ("apimachinery", "apiserver")
+PACKAGES = ("kubeskew.apimachinery", "kubeskew.apiserver")
 PIECES = (
     "1", "a", "A", ".", "-", "/", ":", " ", "\\", '"', "'", "(", "[", "{", "~", "%", "=", ",", "<", "é", "+",
     "_", "1.", "a.", "a-", "1h", "--", "a,", "a ", "\t", "a=", "0x", "a:", "a/", "1,", "1e", "::", "a1", "@",
