@@ -1,8 +1,10 @@
 """DynamicResources on the nodes: searches, claims that are given up, and which node is preferred."""
 
+import asyncio
+
 import pytest
 from dynamic_cluster import CLAIM, ELSEWHERE, PREEMPTION, RESULT, bound, one_node, only_claim
-from scheduling_cluster import DRIVER, running
+from scheduling_cluster import DRIVER, Cluster, running
 
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.errors import SearchTimeout
@@ -153,3 +155,28 @@ async def test_devices_that_were_given_back_are_found_again():
 
         await cluster.set_claim_status("c0", allocation=None, reservedFor=None)
         await bound(cluster, "p1")
+
+
+@pytest.mark.parametrize(("version", "seconds"), [("1.31", (200, 400)), ("1.32", (0, 30))])
+async def test_whether_slices_wake_pods(version, seconds):
+    """A pod that waits for devices is tried again when a slice comes since 1.32; before, at the flush of what
+    has waited for five minutes.
+    """
+    cluster = Cluster(version, DynamicResourceAllocation=True)
+    await cluster.node("n0")
+    await cluster.device_class()
+    flat = {"name": "r", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    await cluster.claim(requests=[flat])
+    async with running(cluster):
+        await cluster.pod(resourceClaims=CLAIM)
+        await cluster.message()
+        await asyncio.sleep(1)
+        before = asyncio.get_running_loop().time()
+        pool = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
+        device = {"name": "gpu-0", "basic": {}}
+        spec = {"driver": DRIVER, "nodeName": "n0", "pool": pool, "devices": [device]}
+        await cluster.client.create(cluster.refs.slices, {"metadata": {"name": "n0"}, "spec": spec})
+
+        await bound(cluster)
+        least, most = seconds
+        assert least <= asyncio.get_running_loop().time() - before <= most

@@ -273,3 +273,18 @@ async def test_beside_a_drivers_claim_the_scheduler_waits():
 
         assert "selectedNode" not in (await cluster.context())["spec"]  # upstream counts so, odd as it is
         assert await chosen(cluster, "c0") == []
+
+
+async def test_slices_wake_no_pods():
+    """A pod that waits for instances is tried again at the flush of what has waited for five minutes."""
+    cluster = await cluster_of("n0")
+    await cluster.driver_claim()
+    async with running(cluster):
+        await cluster.claiming_pod("c0")
+        await cluster.message()
+        await asyncio.sleep(1)
+        before = asyncio.get_running_loop().time()
+        await cluster.instances("n0", "gpu-0")
+
+        assert await cluster.node_of() == "n0"
+        assert 200 <= asyncio.get_running_loop().time() - before <= 400

@@ -29,7 +29,7 @@ def hints(
     if not with_hints:  # nodes that come with a taint are then not reported as new
         node |= Action.UPDATE_NODE_TAINT
     claim = changed | Action.DELETE if features.deletion_helps else changed
-    return (
+    found = [
         EventHint(ClusterEvent(EventResource.NODE, node)),
         EventHint(
             ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_CLAIM),
@@ -41,8 +41,10 @@ def hints(
             Topics(_topics_of_pod, _topics_of_claim),
         ),
         EventHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
-        EventHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)),
-    )
+    ]
+    if features.slices_help:
+        found.append(EventHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)))
+    return found
 
 
 def _after_pod_change(pod_claims: PodClaims) -> Hint:
