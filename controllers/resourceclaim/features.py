@@ -46,6 +46,7 @@ class ResourceClaimFeatures:
     dashed_names: bool  # since 1.29 a hyphen stands before the random part (pull request 120336)
     finalizer: str  # of claims that the scheduler allocates; empty before structured parameters
     keeps_immediate: bool  # 1.30: an immediate claim stays allocated when its last user is gone
+    frees_unused: bool  # KEP-4381 as drafted: later a claim that the scheduler gave up stays allocated
     releases_done: bool  # since 1.28 pods that are done lose reservations and their own claims (118817)
     asks_to_deallocate: bool  # 1.28 to 1.31: drivers, after the last user of a delayed claim (118936)
     serves_bound: bool  # since 1.28 pods that got a node without the scheduler are helped (118209)
@@ -66,9 +67,7 @@ class ResourceClaimFeatures:
         controllers = minor <= 30 or (minor == 31 and gates.enabled("DRAControlPlaneController"))
         group_claims = minor >= 36 and gates.enabled("DRAWorkloadResourceClaims")
         group_claims = group_claims and gates.enabled("GenericWorkload")
-        finalizer = "resource.kubernetes.io/delete-protection"
-        if minor < 31:
-            finalizer = "dra.k8s.io/delete-protection" if minor == 30 else ""
+        semantic = version.preview == "kep4381"
         return cls(
             inline_templates=drafted,
             tells_of_waiting_claims=drafted,
@@ -76,8 +75,9 @@ class ResourceClaimFeatures:
             nested_source=minor <= 30 and not drafted,
             generated_names=minor >= 28,
             dashed_names=minor >= 29,
-            finalizer=finalizer,
-            keeps_immediate=minor == 30,
+            finalizer=_finalizer(minor, semantic=semantic),
+            keeps_immediate=minor == 30 or semantic,
+            frees_unused=semantic,
             releases_done=minor >= 28,
             asks_to_deallocate=28 <= minor <= 31,
             serves_bound=minor >= 28,
@@ -92,3 +92,12 @@ class ResourceClaimFeatures:
             frees_extended=minor >= 35,
             metrics=MetricFeatures.of(version),
         )
+
+
+def _finalizer(minor: int, *, semantic: bool) -> str:
+    """Returns the finalizer of claims that the scheduler allocates."""
+    if semantic:
+        return "semantic.dra.k8s.io/delete-protection"
+    if minor == 30:
+        return "dra.k8s.io/delete-protection"
+    return "resource.kubernetes.io/delete-protection" if minor > 30 else ""

@@ -33,11 +33,10 @@ class Releaser:
         reserved = reserved_for(claim)
         valid = [consumer for consumer in reserved if await self._users.still_uses(claim, consumer)]
         protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
-        deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if len(valid) < len(reserved):
             await self._release(claim, valid, protected=protected)
-        elif protected and deleting and not valid:
-            await self._deallocate_for_deletion(claim)
+        elif protected and not valid and self._is_over(claim):
+            await self._deallocate_unused(claim)
         if not valid and self._features.releases_done:
             await self._delete_if_unused(claim)
 
@@ -65,7 +64,15 @@ class Releaser:
         elif self._features.asks_to_deallocate and delayed:
             status["deallocationRequested"] = True
 
-    async def _deallocate_for_deletion(self, claim: Object) -> None:
+    def _is_over(self, claim: Object) -> bool:
+        """Returns whether nobody will use the scheduler's allocation: the claim is being deleted, or the
+        scheduler has given up the pod for which it was made."""
+        if claim["metadata"].get("deletionTimestamp"):
+            return True
+        allocated = bool((claim.get("status") or {}).get("allocation"))
+        return self._features.frees_unused and allocated and claims.is_delayed(claim, self._features)
+
+    async def _deallocate_unused(self, claim: Object) -> None:
         if (claim.get("status") or {}).get("allocation"):
             changed = copy.deepcopy(claim)
             del changed["status"]["allocation"]
