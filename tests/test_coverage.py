@@ -10,7 +10,7 @@ from kubeskew.conformance.matrix import bundled, find
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted((ROOT / "docs/coverage").glob("*.md"))
 DESIGNS = [path for path in DOCUMENTS if path.name != "README.md"]
-STATEMENT = re.compile(r"\| ([A-Z]+\d+) \|")
+STATEMENT = re.compile(r"\| ((?:[A-Z]+-)?[A-Z]+\d+) \|")
 
 
 def statements(path: Path) -> list[list[str]]:

@@ -10,6 +10,7 @@ from server_in_process import Caller, close_server, open_server
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.http.request import Peer
 from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
 
 RELEASE = Version(29, "kep4381")
@@ -191,3 +192,55 @@ async def test_what_a_newer_server_stored_is_shown_without_what_is_unknown(api):
         "resources[0].attributes[1]: Required value: exactly one semantic model field must be set"
     ]
     assert removed.status == 200
+
+
+async def test_a_model_that_came_later_cannot_be_written(api):
+    """A writer that is ahead of the server is told of the unknown field, or of the missing model."""
+    resource = {"id": "a", "attributes": [{"name": "f", "fraction": {"parts": 7}}]}
+    strict = await api.post(f"{SLICES}?fieldValidation=Strict", node_slice("s", resources=[resource]))
+    ignoring = await api.post(f"{SLICES}?fieldValidation=Ignore", node_slice("s", resources=[resource]))
+
+    assert strict.status == 400
+    assert 'unknown field "resources[0].attributes[0].fraction"' in strict.body["message"]
+    assert errors(ignoring) == [
+        "resources[0].attributes[0]: Required value: exactly one semantic model field must be set"
+    ]
+
+
+SCHEDULER = ("system:kube-scheduler",)
+CONTROLLER = (
+    "system:serviceaccount:kube-system:resource-claim-controller",
+    "system:serviceaccounts",
+    "system:serviceaccounts:kube-system",
+)
+
+
+@pytest.mark.parametrize(
+    ("peer", "verb", "resource", "allowed"),
+    [
+        (SCHEDULER, "watch", "noderesourceslices", True),
+        (SCHEDULER, "update", "noderesourceslices", False),
+        (SCHEDULER, "watch", "resourceclaimparameters", True),
+        (SCHEDULER, "create", "resourceclaimparameters", False),
+        (SCHEDULER, "update", "resourceclaims", True),  # the finalizer
+        (SCHEDULER, "update", "resourceclaims/status", True),
+        (SCHEDULER, "list", "resourceslices", False),
+        (SCHEDULER, "list", "cardparameters.dra.example.com", False),
+        (CONTROLLER, "update", "resourceclaims", True),
+        (CONTROLLER, "update", "resourceclaims/status", True),
+        (CONTROLLER, "get", "noderesourceslices", False),
+        (("jane",), "get", "noderesourceslices", False),
+        (("jane",), "get", "resourceclaimparameters", False),
+    ],
+)
+async def test_default_roles_of_semantic_parameters(api, peer, verb, resource, allowed):
+    """Scheduler and claim controller may do what the draft has them do; vendors' types are nobody's."""
+    name, _, subresource = resource.partition("/")
+    plural, _, group = name.partition(".")
+    attributes = {"group": group or "resource.k8s.io", "resource": plural, "verb": verb}
+    attributes |= {"subresource": subresource, "namespace": "default", "name": "c"}
+    caller = Caller(api.server, Peer(peer[0], peer[1:]))
+    review = {"spec": {"resourceAttributes": attributes}}
+    answer = await caller.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+
+    assert answer.body["status"]["allowed"] is allowed
