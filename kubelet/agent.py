@@ -103,6 +103,7 @@ class NodeAgent:
             client,
             metrics,
             lambda uids: self._pods.wake(uids),
+            lambda reason, text: self._recorder.event(event_subject(config.name), "Warning", reason, text),
         )
         self._services = NodeServices(
             node_name=config.name,

@@ -84,7 +84,8 @@ class KubeletFeatures:
     dra_lists_skipped: bool  # claims that a driver need not prepare, in answers and checkpoint
     dra_reports_health: bool  # in pods' statuses, of devices of claims
     dra_publishes_slices: bool  # drivers do, through the API; before, their own controllers allocate
-    dra_asks_for_resources: bool  # 1.30: drivers tell the kubelet, which publishes slices
+    dra_asks_for_resources: bool  # 1.30 and 1.29+kep4381: drivers tell the kubelet, which publishes slices
+    semantic_parameters: bool  # KEP-4381 as drafted: what drivers tell has counters and metadata
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
@@ -111,6 +112,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     """Returns the row of the table for `version` with `gates`."""
     minor, gate = version.minor, gates.enabled
     drafted = version.preview == "kep3063"
+    semantic = version.preview == "kep4381"
     extended = gate("DRAExtendedResource")
     return KubeletFeatures(
         version=version,
@@ -132,11 +134,12 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         optional_node_operations=gate("DRAOptionalNodeOperations"),
         tells_failed_preparation=minor >= 28 or drafted,
         drafted_claims=drafted,
-        dra_registers_plugins=gate("DynamicResourceAllocation") and (drafted or not version.preview),
+        dra_registers_plugins=gate("DynamicResourceAllocation"),
         dra_lists_skipped=minor >= 37,
         dra_reports_health=gate("ResourceHealthStatus") and minor >= 34,
         dra_publishes_slices=gate("DynamicResourceAllocation") and minor >= 31,
-        dra_asks_for_resources=gate("DynamicResourceAllocation") and minor == 30,
+        dra_asks_for_resources=gate("DynamicResourceAllocation") and (minor == 30 or semantic),
+        semantic_parameters=semantic,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,

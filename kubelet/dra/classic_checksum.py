@@ -22,6 +22,7 @@ class EntryForm:
 
     handles: bool  # since 1.28 (from memory; 1.29 surely): what drivers' controllers said of the claim
     structured: bool  # 1.30: a handle may hold what the scheduler allocated
+    semantic: bool = False  # 1.29+kep4381: the same, as KEP-4381 had drafted it
 
 
 def checksum(version: str, entries: Sequence[Object], form: EntryForm) -> int:
@@ -62,6 +63,8 @@ def _printed_handle(handle: Object, form: EntryForm) -> Printed:
     }
     if form.structured:
         fields["StructuredData"] = _printed_structured(handle.get("structuredData"))
+    if form.semantic:
+        fields["SemanticData"] = _printed_semantic(handle.get("semanticData"))
     return struct("v1alpha2.ResourceHandle", fields)
 
 
@@ -80,6 +83,38 @@ def _printed_structured(value: Object | None) -> Printed:
             "Results": items("[]v1alpha2.DriverAllocationResult", results or None),
         },
     )
+
+
+def _printed_semantic(value: Object | None) -> Printed:
+    kind = "*v1alpha2.SemanticResourceHandle"
+    if value is None:
+        return Printed(kind, "<nil>")
+    allocations = [_printed_allocation(allocation) for allocation in value.get("allocations") or ()]
+    return struct(
+        kind,
+        {
+            "ClassParameters": _raw(value.get("classParameters")),
+            "ClaimParameters": _raw(value.get("claimParameters")),
+            "NodeName": string(value.get("nodeName") or ""),
+            "ResourceID": string(value.get("resourceID") or ""),
+            "Allocations": items("[]v1alpha2.SemanticAllocationResult", allocations or None),
+        },
+    )
+
+
+def _printed_allocation(allocation: Object) -> Printed:
+    counter = allocation.get("counter")
+    kind = "*v1alpha2.CounterAllocation"
+    shown = Printed(kind, "<nil>")
+    if counter is not None:
+        fields = {
+            "ResourceID": string(counter["resourceID"]),
+            "Name": string(counter["name"]),
+            "Count": Printed("int64", str(counter["count"])),
+        }
+        shown = struct(kind, fields)
+    model = struct("v1alpha2.SemanticAllocationResultModel", {"Counter": shown})
+    return struct("v1alpha2.SemanticAllocationResult", {"SemanticAllocationResultModel": model})
 
 
 def _printed_result(result: Object) -> Printed:

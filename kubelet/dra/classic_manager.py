@@ -84,7 +84,7 @@ class ClassicDRAManager:
             info = ClaimInfo(namespace, claim.claim, claim_uid)
             status = found["status"]
             info.driver, info.class_name = status.get("driverName") or "", found["spec"]["resourceClassName"]
-            info.handles = _handles(status)
+            info.handles = _handles(status, self._features.handle_fields)
             info.devices = {driver: [] for driver in _drivers(info)}
         info.pod_uids.add(uid)
         return info
@@ -248,12 +248,18 @@ def _used_entries(pod: Object) -> frozenset[str]:
     )
 
 
-def _handles(status: Object) -> tuple[Object, ...]:
-    """The handles of an allocation. None means: the claim's driver, without data."""
+def _handles(status: Object, known: frozenset[str]) -> tuple[Object, ...]:
+    """Returns the handles of an allocation, with the fields that this release decodes.
+
+    None means: the claim's driver, without data.
+    """
     allocation = status.get("allocation") or {}
     if allocation.get("resourceHandle") is not None:  # 1.26
         return ({"driverName": status.get("driverName") or "", "data": allocation["resourceHandle"]},)
-    handles = allocation.get("resourceHandles") or ()
+    handles = [
+        {field: value for field, value in handle.items() if field in known}
+        for handle in allocation.get("resourceHandles") or ()
+    ]
     return tuple(handles) or ({"driverName": status.get("driverName") or "", "data": ""},)
 
 

@@ -15,6 +15,7 @@ from kubeskew.kubelet.protocols import dra_classic
 from kubeskew.kubelet.protocols.calling import Unary
 from kubeskew.kubelet.protocols.dra_classic import ClassicService, structured_messages
 from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.semantic_resources import UnknownModelError, handle_messages
 
 _UNIMPLEMENTED = "Unimplemented"
 _CALL_SECONDS = 45.0  # of a batch; the single calls before had no limit
@@ -75,14 +76,7 @@ class ClassicSocketPlugin(PluginConnection):
         if not service.batches:
             return {use.claim.uid: await self._single(service, verb, use) for use in uses}
         method = service.prepare if verb == "prepare" else service.unprepare
-        claims = [
-            {
-                **use.claim._asdict(),
-                "resource_handle": use.handle.get("data") or "",
-                "structured_resource_handle": structured_messages(use.handle),
-            }
-            for use in uses
-        ]
+        claims = [_claim(use, lenient=verb == "unprepare") for use in uses]
         try:
             answer = await self._call(method, method.request(claims=claims), _CALL_SECONDS)
         except RpcError as error:
@@ -135,3 +129,23 @@ class ClassicSocketPlugin(PluginConnection):
             seconds = self._clock.monotonic() - began
             labels = (self.driver, method.path, code)
             self._metrics.dra_grpc_operations_duration.labels(*labels).observe(seconds)
+
+
+def _claim(use: HandleUse, *, lenient: bool) -> dict[str, Any]:
+    """Returns the fields of a claim's message. Raises PluginError for a handle that a newer scheduler made.
+
+    A `lenient` message leaves such a handle out: what is prepared can be given back by the claim's UID.
+    """
+    try:
+        semantic = handle_messages(use.handle)
+    except UnknownModelError as error:
+        where = f"{use.claim.namespace}/{use.claim.name}"
+        if not lenient:
+            raise PluginError(f"the allocation of claim {where} cannot be used: {error}") from error
+        semantic = []
+    return {
+        **use.claim._asdict(),
+        "resource_handle": use.handle.get("data") or "",
+        "structured_resource_handle": structured_messages(use.handle),
+        "semantic_resource_handle": semantic,
+    }

@@ -19,11 +19,16 @@ class ClassicFeatures:
     checks_cached: bool  # since 1.28 a claim is read again for each pod that uses it
     skips_unused: bool  # since 1.28 claims that no container uses are checked, not prepared
     reads_to_unprepare: bool  # 1.27: a claim that is gone from the API cannot be unprepared
+    handle_fields: frozenset[str]  # of a resource handle, which the release decodes; the rest is dropped
 
     @classmethod
     def of(cls, version: Version) -> "ClassicFeatures":
         minor = version.minor
+        scheduled = {"structuredData"} if minor == 30 else set()
+        if version.preview == "kep4381":
+            scheduled = {"semanticData"}
         return cls(
+            handle_fields=frozenset({"driverName", "data", *scheduled}),
             fixed_names=minor <= 27,
             batches=minor >= 28,
             checks_cached=minor >= 28,
@@ -72,7 +77,9 @@ def codec_for(version: Version) -> Codec:
     if version.minor <= 26:
         return NoCodec()
     if version.minor < 31:
-        return ClassicCodec(EntryForm(handles=version.minor >= 28, structured=version.minor == 30))
+        semantic = version.preview == "kep4381"
+        form = EntryForm(handles=version.minor >= 28, structured=version.minor == 30, semantic=semantic)
+        return ClassicCodec(form)
     return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
 
 

@@ -19,6 +19,7 @@ from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
 from kubeskew.kubelet.dra.node_resources import NodeResources
 from kubeskew.kubelet.dra.plugin import PluginRegistry
+from kubeskew.kubelet.dra.resource_forms import NAMED_RESOURCES, SEMANTIC_RESOURCES
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -48,8 +49,10 @@ class NodeDRA:
         client: APIClient,
         metrics: KubeletMetrics,
         health_changed: Callable[[Collection[str]], None] = lambda _pod_uids: None,
+        warn: Callable[[str, str], None] = lambda _reason, _text: None,
     ) -> None:
-        """`health_changed` is called with pods whose devices' health changed."""
+        """`health_changed` is called with pods whose devices' health changed; `warn` makes an event of the
+        node of a reason and a text."""
         self._config = config
         self._clock = environment.clock
         self._client = client
@@ -75,9 +78,7 @@ class NodeDRA:
         health = HealthCache(layout.kubelet / FILE_NAME, environment.clock)
         asks = health_rules_for(environment.version) if features.dra_reports_health else None
         self._asks_health = asks is not None
-        self._resources: NodeResources | None = None
-        if features.dra_asks_for_resources:
-            self._resources = NodeResources(client, environment.clock, self._refs.slices, config.name)
+        self._resources = self._node_resources(features, warn)
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
@@ -107,6 +108,18 @@ class NodeDRA:
                 environment.clock,
                 metrics,
             )
+
+    def _node_resources(
+        self, features: KubeletFeatures, warn: Callable[[str, str], None]
+    ) -> NodeResources | None:
+        """Returns what publishes the resources that drivers tell; None in releases without such a call."""
+        if not features.dra_asks_for_resources:
+            return None
+        return NodeResources(
+            *(self._client, self._clock, self._refs.slices, self._config.name),
+            SEMANTIC_RESOURCES if features.semantic_parameters else NAMED_RESOURCES,
+            lambda text: warn("RefusedNodeResources", text),
+        )
 
     @property
     def devices(self) -> PodDevices:

@@ -1,15 +1,16 @@
-"""Publishes the named resources that drivers tell 1.30's kubelet, as ResourceSlices of its node.
+"""Publishes the resources that drivers tell the kubelet, as slices of its node: in 1.30 and 1.29+kep4381.
 
-Source: pkg/kubelet/cm/dra/plugin/noderesources.go, 1.30. A driver sends all its resources at once, one entry
-per slice; slices that say the same stay, others are updated before new ones are made, and the rest is
-deleted. So are the slices of drivers that are not registered, also those an earlier kubelet left.
+Source: pkg/kubelet/cm/dra/plugin/noderesources.go, 1.30. A driver sends all its resources at once; slices
+that say the same stay, others are updated before new ones are made, and the rest is deleted. So are the
+slices of drivers that are not registered, also those an earlier kubelet left, and those of a driver whose
+resources this kubelet cannot read.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import NODES, Ref
@@ -18,7 +19,7 @@ from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quantity import Quantity, QuantityError
+from kubeskew.kubelet.dra.resource_forms import NAMED_RESOURCES, RefusedResourcesError, ResourceForm
 
 if TYPE_CHECKING:
     from kubeskew.kubelet.protocols.message_sockets import Channel
@@ -41,7 +42,18 @@ class _ActivePlugin:
 class NodeResources:
     """Keeps the slices of a node as its drivers tell: `start`, `add_plugin`, `remove_plugin`, `stop`."""
 
-    def __init__(self, client: APIClient, clock: Clock, slices: Ref, node_name: str) -> None:
+    def __init__(
+        self,
+        client: APIClient,
+        clock: Clock,
+        slices: Ref,
+        node_name: str,
+        form: ResourceForm = NAMED_RESOURCES,
+        refused: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """`refused` is told why the resources of a driver are not published."""
+        self._form = form
+        self._refused = refused
         self._client = client
         self._clock = clock
         self._slices = slices
@@ -100,13 +112,11 @@ class NodeResources:
         other errors."""
         from kubeskew.kubelet.protocols.dra_classic import NODE_RESOURCES
         from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
-        from kubeskew.kubelet.protocols.named_resources import models_of
 
         while True:
             try:
                 async for response in NODE_RESOURCES.call(channel, NODE_RESOURCES.request()):
-                    plugin.resources = models_of(response)
-                    self._queue.add(driver)
+                    self._take(plugin, driver, response)
             except RpcError as error:
                 if error.code is UNIMPLEMENTED:
                     log.info("driver %s does not report node resources", driver)
@@ -116,6 +126,17 @@ class NodeResources:
                 log.info("driver %s closed the stream of its node resources", driver)
                 return
             await self._clock.sleep(_RETRY_SECONDS)
+
+    def _take(self, plugin: _ActivePlugin, driver: str, response: Any) -> None:
+        """Takes all that the driver tells, or nothing: a slice with a gap would lie."""
+        try:
+            plugin.resources = self._form.read(response)
+        except RefusedResourcesError as error:
+            plugin.resources = []
+            text = f"the resources of DRA driver {driver} are not published: {error}"
+            log.error("%s", text)
+            self._refused(text)
+        self._queue.add(driver)
 
     # -- slices
 
@@ -146,7 +167,7 @@ class NodeResources:
         plugin = self._plugins.get(driver)
         wanted = plugin.resources if plugin is not None else []
         stored = [obj for obj in self._informer.list() if obj["driverName"] == driver]
-        missing, obsolete = compare(wanted, stored)
+        missing, obsolete = compare(wanted, stored, self._form.meaning)
         for model in missing:
             if obsolete:
                 old = obsolete.pop()
@@ -184,41 +205,22 @@ class NodeResources:
                 raise
 
 
-def compare(wanted: Sequence[Object], stored: Sequence[Object]) -> tuple[list[Object], list[Object]]:
+def compare(
+    wanted: Sequence[Object],
+    stored: Sequence[Object],
+    meaning_of: Callable[[Object], Object] = NAMED_RESOURCES.meaning,
+) -> tuple[list[Object], list[Object]]:
     """Returns the entries that no slice holds, and the slices that hold none, by name.
 
-    Quantities count by amount, as upstream's semantic equality has it. Two slices that hold the same entry
-    both stay, as upstream.
+    Two slices that hold the same entry both stay, as upstream.
     """
-    meanings = [_meaning(model) for model in wanted]
+    meanings = [meaning_of(model) for model in wanted]
     found: set[int] = set()
     obsolete = []
     for obj in sorted(stored, key=lambda obj: str(obj["metadata"]["name"])):
-        meaning = _meaning({key: value for key, value in obj.items() if key not in _COMMON_FIELDS})
+        meaning = meaning_of({key: value for key, value in obj.items() if key not in _COMMON_FIELDS})
         if meaning in meanings:
             found.add(meanings.index(meaning))
         else:
             obsolete.append(obj)
     return [model for index, model in enumerate(wanted) if index not in found], obsolete
-
-
-def _meaning(model: Object) -> Object:
-    """Returns the entry with amounts in place of their texts, and without what is empty."""
-    resources = model.get("namedResources")
-    if resources is None:
-        return {}
-    return {
-        "instances": [
-            (instance["name"], [_attribute(each) for each in instance.get("attributes") or ()])
-            for instance in resources.get("instances") or ()
-        ]
-    }
-
-
-def _attribute(attribute: Object) -> Object:
-    if "quantity" not in attribute:
-        return attribute
-    try:
-        return {**attribute, "quantity": Quantity.parse(str(attribute["quantity"]))}
-    except QuantityError:  # the server will refuse it
-        return attribute

@@ -15,7 +15,7 @@ prepare it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,8 +73,18 @@ class PreparedClaims:
         self._save()
         return devices
 
-    def prepare_handle(self, ref: ClaimRef, variables: Mapping[str, str]) -> Sequence[str]:
-        """Returns the CDI ids of a claim of classic DRA, whose containers get these variables."""
+    def allocations(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        """Yields the claims' UIDs, and what was said of each when it was prepared."""
+        for uid, entry in self._prepared.items():
+            yield uid, entry.get("allocations") or ()
+
+    def prepare_handle(
+        self, ref: ClaimRef, variables: Mapping[str, str], allocations: Sequence[Any] = ()
+    ) -> Sequence[str]:
+        """Returns the CDI ids of a claim of classic DRA, whose containers get these variables.
+
+        `allocations` are kept with the claim.
+        """
         device = f"{ref.uid}"
         ids = [f"{self._driver}/claim={device}"]
         if variables:
@@ -82,7 +92,8 @@ class PreparedClaims:
         else:
             ids = []
         devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": ids, "shareID": ""}]
-        self._prepared[ref.uid] = {**ref._asdict(), "devices": devices}
+        kept = {"allocations": list(allocations)} if allocations else {}
+        self._prepared[ref.uid] = {**ref._asdict(), "devices": devices, **kept}
         self._save()
         return ids
 

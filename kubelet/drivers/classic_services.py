@@ -15,13 +15,20 @@ import orjson
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.semantic.availability import Amount, unavailable
+from kubeskew.kubelet.drivers.semantic.preparing import amounts_in, resources_in, variables_in
 from kubeskew.kubelet.drivers.switches import Switches
-from kubeskew.kubelet.protocols import dra_classic
+from kubeskew.kubelet.protocols import dra_classic, semantic_resources
 from kubeskew.kubelet.protocols.dra_classic import ClassicService
 from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.named_resources import response_of
+
+
+def has_semantic_parameters(library: Version) -> bool:
+    """Returns whether the library is of KEP-4381 as drafted."""
+    return library.preview == "kep4381"
 
 
 def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
@@ -30,7 +37,8 @@ def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
     if library.minor == 27:
         known = [dra_classic.V1ALPHA2]
     elif library.minor >= 28:
-        newest = dra_classic.V1ALPHA3_OF_1_30 if library.minor >= 30 else dra_classic.V1ALPHA3
+        tells = library.minor >= 30 or has_semantic_parameters(library)
+        newest = dra_classic.V1ALPHA3_OF_1_30 if tells else dra_classic.V1ALPHA3
         known = [dra_classic.V1ALPHA2, newest]
     return [service for service in known if not apis or service.name in apis]
 
@@ -44,8 +52,14 @@ class ClassicServices:
         claims: PreparedClaims,
         calls: CallLog,
         resources: Callable[[], Sequence[Object] | None] = lambda: None,
+        *,
+        semantic: bool = False,
     ) -> None:
-        """`resources` returns the named resources, one entry per slice; None if the driver tells none."""
+        """`resources` returns the named resources, one entry per slice; None if the driver tells none.
+
+        With `semantic` they are resources of semantic models instead.
+        """
+        self._semantic = semantic
         self.switches = Switches()
         self._resources = resources
         self._turned = asyncio.Event()
@@ -81,17 +95,23 @@ class ClassicServices:
             method.serve(server, called)
 
     async def _list_and_watch(self, _: Any) -> AsyncIterator[Any]:
-        """Yields all named resources at once, and again whenever they change."""
+        """Yields all resources at once, and again whenever they change."""
         last = None
         while True:
             turned, resources = self._turned, self._resources()
             if resources is None:
                 text = "method NodeListAndWatchResources not implemented"
                 raise RpcError(UNIMPLEMENTED, text)
-            if resources != last:
-                yield response_of(resources)
-                last = resources
+            response = self._response(resources)
+            if response != last:
+                yield response
+                last = response
             await turned.wait()
+
+    def _response(self, resources: Sequence[Object]) -> Any:
+        if self._semantic:
+            return semantic_resources.response_of(resources, newer_model=self.switches.newer_model)
+        return response_of(resources)
 
     async def _prepare_one(self, request: Any, method: Any) -> Any:
         ref = ClaimRef(request.namespace, request.claim_name, request.claim_uid)
@@ -114,16 +134,33 @@ class ClassicServices:
         response = method.response()
         for ref, claim in zip(refs, request.claims, strict=True):
             entry = response.claims[ref.uid]
-            if self.switches.refuse_prepare:
-                entry.error = self.switches.refuse_prepare
-                self._note(method.name, ref, (), entry.error)
-                continue
-            async with self._serial:
-                variables = self._variables(claim.resource_handle, claim.structured_resource_handle)
-                ids = self._claims.prepare_handle(ref, variables)
+            ids: Sequence[str] = ()
+            try:
+                if self.switches.refuse_prepare:
+                    raise ClaimError(self.switches.refuse_prepare)
+                async with self._serial:
+                    ids = self._prepare(ref, claim)
+            except ClaimError as error:
+                entry.error = str(error)
             entry.cdi_devices.extend(ids)
-            self._note(method.name, ref, ids)
+            self._note(method.name, ref, ids, entry.error)
         return response
+
+    def _prepare(self, ref: ClaimRef, claim: Any) -> Sequence[str]:
+        """Prepares one claim of a message. Raises ClaimError."""
+        handles = claim.semantic_resource_handle
+        if not handles:
+            variables = self._variables(claim.resource_handle, claim.structured_resource_handle)
+            return self._claims.prepare_handle(ref, variables)
+        amounts = amounts_in(handles)
+        held = dict(self._claims.allocations())
+        if ref.uid not in held:  # what is prepared keeps what it has
+            others = [Amount(*entry) for entries in held.values() for entry in entries]
+            lacking = unavailable(self._resources() or (), others, resources_in(handles), amounts)
+            if lacking:
+                raise ClaimError(f"claim {ref.namespace}/{ref.name}: {lacking}")
+        variables = variables_in(self._driver, handles, amounts)
+        return self._claims.prepare_handle(ref, variables, [[*amount] for amount in amounts])
 
     async def _unprepare_all(self, request: Any, method: Any) -> Any:
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]

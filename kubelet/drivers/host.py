@@ -16,8 +16,9 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import server_versions
 from kubeskew.kubelet.drivers.call_log import CallLog
 from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
+from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
 from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
-from kubeskew.kubelet.drivers.named_resources import named_resources_of
+from kubeskew.kubelet.drivers.named_resources import named_resources_of, semantic_resources_of
 from kubeskew.kubelet.drivers.offering import health_of, pools_of
 from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
@@ -41,11 +42,13 @@ class NodeDriver:
         self._host = host
         data = node.data or node.directories.plugins / driver
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi)
+        self._semantic = has_semantic_parameters(ctx.options.emulated_version)
         self.services = DriverServices(
             *(ctx.environment.clock, self.claims, host.get_claim, self._health, node.switches),
             CallLog(data, ctx.environment.clock),
             host.find_claim,
-            self._named_resources,
+            self._node_resources,
+            semantic=self._semantic,
         )
         self._driver, self._library = driver, ctx.options.emulated_version
         self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets
@@ -89,12 +92,13 @@ class NodeDriver:
             "prepared": self.claims.all(),
         }
 
-    def _named_resources(self) -> list[Object] | None:
-        """Returns what 1.30's kubelet publishes; None if a controller allocates, which needs no slices."""
-        if self.node.controller is not None:
+    def _node_resources(self) -> list[Object] | None:
+        """Returns what the kubelet publishes; None if a controller allocates, which needs no slices."""
+        if self.node.controller is not None and self.node.controller.parameters is None:
             return None
+        tell = semantic_resources_of if self._semantic else named_resources_of
         try:
-            return named_resources_of(self._driver, self.node, self._library)
+            return tell(self._driver, self.node, self._library)
         except (ProfileError, KeyError, TypeError) as error:
             raise RpcError(grpc.StatusCode.UNKNOWN, f"cannot make the devices: {error}") from error
 

@@ -59,11 +59,14 @@ class DriverServices:
         calls: CallLog,
         allocated: FindClaim = no_claim,
         resources: Callable[[], Sequence[Object] | None] = lambda: None,
+        *,
+        semantic: bool = False,
     ) -> None:
         """`allocated` finds the claim of a UID, for kubelets that name no more (KEP-3063 as drafted);
-        `resources` returns what 1.30's kubelet is told of named resources."""
+        `resources` returns what 1.30's kubelet is told of named resources, or with `semantic` of resources
+        of semantic models."""
         self.claims = claims
-        self.classic = ClassicServices(claims.driver, claims, calls, resources)
+        self.classic = ClassicServices(claims.driver, claims, calls, resources, semantic=semantic)
         self.drafted = DraftedServices(claims, allocated, calls)
         self.classic.switches = self.drafted.switches = switches
         self._calls = calls

@@ -29,6 +29,7 @@ import yaml
 from kubeskew.apimachinery import yaml_files
 from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, parse_settings
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.switches import Switches, parse
 
 _APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
@@ -133,6 +134,9 @@ def offer(node: str, entry: Mapping[str, Any]) -> Offer:
     capacity, devices = entry.get("capacity") or {}, entry.get("devices")
     if devices is not None and (not isinstance(devices, int) or devices < 0):
         raise ValueError(f"devices: expected a number, found {devices!r}")
+    resources = entry.get("resources")
+    if resources is not None and "nodeResources" in resources:
+        read_resources(resources["nodeResources"])
     return Offer(
         node=node,
         profile=str(entry.get("profile") or ""),
@@ -140,5 +144,5 @@ def offer(node: str, entry: Mapping[str, Any]) -> Offer:
         device_name=str(entry.get("deviceName") or ""),
         attributes=dict(entry.get("attributes") or {}),
         capacity={str(name): str(amount) for name, amount in capacity.items()},
-        resources=entry.get("resources"),
+        resources=resources,
     )

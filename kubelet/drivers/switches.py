@@ -15,6 +15,9 @@ As the driver's file and the scenario operation `driver` write it; every key is 
     generation: 7                   the pool's generation, if it is newer than what is published
     staleGeneration: true           slices of a new generation, beside the old ones
     incompletePool: true            the slices tell of one more than there is
+    nodeResources: [{id: CardA, …}] other resources of semantic models than before
+    counters: {CardA: {RAM: 5Gi}}   other counts of some of their counters
+    newerModel: true                each of them has an attribute of a model that no kubelet knows
     health: {gpu-0: Unhealthy}      or {status: Unhealthy, message: text}
     taints: {gpu-1: [{key: example.com/broken, value: "", effect: NoExecute}]}
 """
@@ -23,6 +26,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from kubeskew.kubelet.drivers.semantic.resources import read_counters, read_resources
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m)")
 _INSTANCE = re.compile(r"[a-z0-9-]{1,12}")  # part of a socket's path
@@ -59,6 +64,9 @@ class Switches:
     generation: int = 0
     stale_generation: bool = False
     incomplete_pool: bool = False
+    node_resources: tuple[dict[str, Any], ...] | None = None
+    counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    newer_model: bool = False
     health: Mapping[str, Health] = field(default_factory=dict)
     taints: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
 
@@ -165,6 +173,9 @@ SWITCHES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "generation": ("generation", _number),
     "staleGeneration": ("stale_generation", _flag),
     "incompletePool": ("incomplete_pool", _flag),
+    "nodeResources": ("node_resources", read_resources),
+    "counters": ("counters", read_counters),
+    "newerModel": ("newer_model", _flag),
     "health": ("health", _health),
     "taints": ("taints", _taints),
 }

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from kubeskew.kubelet.protocols.calling import Streaming, Unary
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
 
@@ -73,23 +75,23 @@ NODE_RESOURCES: Streaming[Any, Any] = Streaming(
     messages.NodeListAndWatchResourcesRequest,
     messages.NodeListAndWatchResourcesResponse,
 )
-V1ALPHA3_OF_1_30 = replace(V1ALPHA3, tells_resources=True)
+V1ALPHA3_OF_1_30 = replace(V1ALPHA3, tells_resources=True)  # and of 1.29+kep4381
+
+
+def raw_extension(parameters: Any) -> Any:
+    """Returns parameters as a message; None for none."""
+    return None if parameters is None else messages.RawExtension(raw=orjson.dumps(parameters))
 
 
 def structured_messages(handle: dict[str, Any]) -> list[Any]:
     """Returns what a handle says of the scheduler's allocation, as messages; none in a driver's handle."""
-    import orjson
-
     value = handle.get("structuredData")
     if value is None:
         return []
 
-    def raw(parameters: Any) -> Any:
-        return None if parameters is None else messages.RawExtension(raw=orjson.dumps(parameters))
-
     results = [
         messages.DriverAllocationResult(
-            vendor_request_parameters=raw(result.get("vendorRequestParameters")),
+            vendor_request_parameters=raw_extension(result.get("vendorRequestParameters")),
             allocation_result_model=messages.AllocationResultModel(
                 named_resources=messages.NamedResourcesAllocationResult(
                     name=(result.get("namedResources") or {}).get("name", "")
@@ -100,8 +102,8 @@ def structured_messages(handle: dict[str, Any]) -> list[Any]:
     ]
     return [
         messages.StructuredResourceHandle(
-            vendor_class_parameters=raw(value.get("vendorClassParameters")),
-            vendor_claim_parameters=raw(value.get("vendorClaimParameters")),
+            vendor_class_parameters=raw_extension(value.get("vendorClassParameters")),
+            vendor_claim_parameters=raw_extension(value.get("vendorClaimParameters")),
             node_name=value.get("nodeName") or "",
             results=results,
         )

@@ -90,19 +90,51 @@ class StructuredResourceHandle(_message.Message):
     results: _containers.RepeatedCompositeFieldContainer[DriverAllocationResult]
     def __init__(self, vendor_class_parameters: _Optional[_Union[RawExtension, _Mapping]] = ..., vendor_claim_parameters: _Optional[_Union[RawExtension, _Mapping]] = ..., node_name: _Optional[str] = ..., results: _Optional[_Iterable[_Union[DriverAllocationResult, _Mapping]]] = ...) -> None: ...
 
+class SemanticResourceHandle(_message.Message):
+    __slots__ = ("class_parameters", "claim_parameters", "node_name", "resource_id", "allocations")
+    CLASS_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    class_parameters: RawExtension
+    claim_parameters: RawExtension
+    node_name: str
+    resource_id: str
+    allocations: _containers.RepeatedCompositeFieldContainer[SemanticAllocationResult]
+    def __init__(self, class_parameters: _Optional[_Union[RawExtension, _Mapping]] = ..., claim_parameters: _Optional[_Union[RawExtension, _Mapping]] = ..., node_name: _Optional[str] = ..., resource_id: _Optional[str] = ..., allocations: _Optional[_Iterable[_Union[SemanticAllocationResult, _Mapping]]] = ...) -> None: ...
+
+class SemanticAllocationResult(_message.Message):
+    __slots__ = ("counter",)
+    COUNTER_FIELD_NUMBER: _ClassVar[int]
+    counter: CounterAllocation
+    def __init__(self, counter: _Optional[_Union[CounterAllocation, _Mapping]] = ...) -> None: ...
+
+class CounterAllocation(_message.Message):
+    __slots__ = ("resource_id", "name", "count")
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    resource_id: str
+    name: str
+    count: int
+    def __init__(self, resource_id: _Optional[str] = ..., name: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
 class Claim(_message.Message):
-    __slots__ = ("namespace", "uid", "name", "resource_handle", "structured_resource_handle")
+    __slots__ = ("namespace", "uid", "name", "resource_handle", "structured_resource_handle", "semantic_resource_handle")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_HANDLE_FIELD_NUMBER: _ClassVar[int]
     STRUCTURED_RESOURCE_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_RESOURCE_HANDLE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     uid: str
     name: str
     resource_handle: str
     structured_resource_handle: _containers.RepeatedCompositeFieldContainer[StructuredResourceHandle]
-    def __init__(self, namespace: _Optional[str] = ..., uid: _Optional[str] = ..., name: _Optional[str] = ..., resource_handle: _Optional[str] = ..., structured_resource_handle: _Optional[_Iterable[_Union[StructuredResourceHandle, _Mapping]]] = ...) -> None: ...
+    semantic_resource_handle: _containers.RepeatedCompositeFieldContainer[SemanticResourceHandle]
+    def __init__(self, namespace: _Optional[str] = ..., uid: _Optional[str] = ..., name: _Optional[str] = ..., resource_handle: _Optional[str] = ..., structured_resource_handle: _Optional[_Iterable[_Union[StructuredResourceHandle, _Mapping]]] = ..., semantic_resource_handle: _Optional[_Iterable[_Union[SemanticResourceHandle, _Mapping]]] = ...) -> None: ...
 
 class NodePrepareResourcesRequest(_message.Message):
     __slots__ = ("claims",)
@@ -161,10 +193,72 @@ class NodeListAndWatchResourcesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeListAndWatchResourcesResponse(_message.Message):
-    __slots__ = ("resources",)
+    __slots__ = ("resources", "node_resources")
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    NODE_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     resources: _containers.RepeatedCompositeFieldContainer[ResourceModel]
-    def __init__(self, resources: _Optional[_Iterable[_Union[ResourceModel, _Mapping]]] = ...) -> None: ...
+    node_resources: _containers.RepeatedCompositeFieldContainer[NodeResource]
+    def __init__(self, resources: _Optional[_Iterable[_Union[ResourceModel, _Mapping]]] = ..., node_resources: _Optional[_Iterable[_Union[NodeResource, _Mapping]]] = ...) -> None: ...
+
+class NodeResource(_message.Message):
+    __slots__ = ("id", "attributes", "name")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    attributes: _containers.RepeatedCompositeFieldContainer[ResourceAttribute]
+    name: str
+    def __init__(self, id: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[ResourceAttribute, _Mapping]]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ResourceAttribute(_message.Message):
+    __slots__ = ("name", "counter", "metadata")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COUNTER_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    counter: CounterAttribute
+    metadata: MetadataAttribute
+    def __init__(self, name: _Optional[str] = ..., counter: _Optional[_Union[CounterAttribute, _Mapping]] = ..., metadata: _Optional[_Union[MetadataAttribute, _Mapping]] = ...) -> None: ...
+
+class CounterAttribute(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
+
+class MetadataAttribute(_message.Message):
+    __slots__ = ("versions", "labels", "values")
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    versions: _containers.RepeatedCompositeFieldContainer[MetadataVersion]
+    labels: _containers.RepeatedCompositeFieldContainer[MetadataLabel]
+    values: _containers.RepeatedCompositeFieldContainer[MetadataValue]
+    def __init__(self, versions: _Optional[_Iterable[_Union[MetadataVersion, _Mapping]]] = ..., labels: _Optional[_Iterable[_Union[MetadataLabel, _Mapping]]] = ..., values: _Optional[_Iterable[_Union[MetadataValue, _Mapping]]] = ...) -> None: ...
+
+class MetadataVersion(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class MetadataLabel(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class MetadataValue(_message.Message):
+    __slots__ = ("name", "quantity")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUANTITY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    quantity: int
+    def __init__(self, name: _Optional[str] = ..., quantity: _Optional[int] = ...) -> None: ...
 
 class ResourceModel(_message.Message):
     __slots__ = ("named_resources",)

@@ -1,0 +1,63 @@
+"""Reads semantic handles that a kubelet hands over: what was allocated, and the parameters of that time."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from kubeskew.kubelet.drivers.claims import ClaimError, variable
+from kubeskew.kubelet.drivers.semantic.availability import Amount
+
+
+def amounts_in(handles: Sequence[Any]) -> list[Amount]:
+    """Returns the allocated amounts. Raises ClaimError for an allocation of a model that is not known."""
+    found = []
+    for handle in handles:
+        for index, allocation in enumerate(handle.allocations):
+            if allocation.WhichOneof("model") is None:
+                raise ClaimError(f"allocation {index} has no semantic model that this driver knows")
+            counter = allocation.counter
+            found.append(Amount(counter.resource_id, counter.name, counter.count))
+    return found
+
+
+def resources_in(handles: Sequence[Any]) -> list[str]:
+    """Returns the chosen resources."""
+    return [handle.resource_id for handle in handles if handle.resource_id]
+
+
+def variables_in(driver: str, handles: Sequence[Any], amounts: Iterable[Amount]) -> dict[str, str]:
+    """Returns the variables of the containers: of the parameters of class and claim, and the allocation.
+
+    The variable named after the driver has the resources, one more per counter the amount. Raises ClaimError.
+    """
+    found: dict[str, str] = {}
+    chosen = resources_in(handles)
+    for handle in handles:
+        found |= _parameters("admin", handle.class_parameters.raw)
+        found |= _parameters("user", handle.claim_parameters.raw)
+    for amount in amounts:
+        found[variable(f"{driver}_{amount.attribute}")] = str(amount.number)
+        chosen.append(amount.resource)
+    found[variable(driver)] = ",".join(dict.fromkeys(chosen))
+    return found
+
+
+def _parameters(kind: str, content: bytes) -> dict[str, str]:
+    """Returns what a snapshot of parameters configures: its `spec`, of a ConfigMap its `data`."""
+    if not content:
+        return {}
+    try:
+        snapshot = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise ClaimError(f"decoding {kind} parameters: {error}") from error
+    configured = snapshot.get("spec", snapshot.get("data")) if isinstance(snapshot, dict) else None
+    return dict(_flat(kind, configured)) if isinstance(configured, dict) else {}
+
+
+def _flat(prefix: str, value: Any) -> Iterable[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _flat(f"{prefix}_{key.lower()}", part)
+    elif value is not None:
+        yield variable(prefix), value if isinstance(value, str) else orjson.dumps(value).decode()
