@@ -2,8 +2,8 @@
 
 Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (GuaranteedUpdate), 1.36: what is at hand is only a
 suggestion; it is read again before an error is believed. As there, nothing bounds the repetitions: each
-follows a write of somebody else. The five of MaxRetryWhenPatchConflicts (endpoints/handlers/patch.go) are
-around it, for conflicts with a resourceVersion that the patch itself names, and end in the same conflict.
+follows a write of somebody else. A patch has no bound of its own around them: the five attempts of
+MaxRetryWhenPatchConflicts were gone from upstream's patch.go before 1.26.
 """
 
 from collections.abc import Awaitable, Callable
