@@ -159,6 +159,10 @@ class SchedulerService:
     async def synced(self) -> None:
         await self._informers.synced()
 
+    async def settled(self) -> None:
+        """Returns when everything has been listed that the server has."""
+        await self._informers.settled()
+
     async def lead(self, ended: asyncio.Event) -> None:
         """Schedules once everything is listed, until `ended` is set; finishes binding cycles."""
         running = asyncio.create_task(self._run(), name="scheduler")

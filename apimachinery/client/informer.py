@@ -395,6 +395,10 @@ class InformerFactory:
     async def synced(self) -> None:
         await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
 
+    async def settled(self) -> None:
+        """Returns when everything has been listed that the server has."""
+        await asyncio.gather(*(informer.settled() for informer in self._informers.values()))
+
     async def stop(self) -> None:
         informers = (*self._informers.values(), *self._followed)
         await asyncio.gather(*(informer.stop() for informer in informers), *self._ending)

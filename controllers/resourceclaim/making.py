@@ -120,7 +120,7 @@ class ClaimMaker:
         asks_admin_access = claims.asks_admin_access(template)
         if asks_admin_access and not self._admin_access:
             raise ClaimError("admin access is requested, but the feature is disabled")
-        claim = self._claim_from(template, owner, entry["name"])
+        claim = claim_from(template, owner, entry["name"], self._refs.claims, self._features)
         try:
             made = await self._client.create(self._refs.claims, claim)
         except StatusError as error:
@@ -130,36 +130,6 @@ class ClaimMaker:
         self._metrics.created(success=True, admin_access=asks_admin_access, owner=owner.ref)
         self._made.setdefault(owner.uid, {})[entry["name"]] = made
         return made
-
-    def _claim_from(self, template: Object, owner: Owner, entry_name: str) -> Object:
-        wanted, metadata = template.get("metadata") or {}, owner.obj["metadata"]
-        annotations: Object = dict(wanted.get("annotations") or {})
-        if self._features.generated_names:
-            annotations[POD_CLAIM_ANNOTATION] = entry_name
-        claim_metadata: Object = {
-            **claims.metadata_name(metadata["name"], entry_name, self._features),
-            "namespace": metadata["namespace"],
-            **({"annotations": annotations} if annotations else {}),
-            "ownerReferences": [
-                {
-                    "apiVersion": owner.ref.api_version,
-                    "kind": owner.ref.kind,
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
-                    "controller": True,
-                    **({"blockOwnerDeletion": True} if self._features.blocks_owner_deletion else {}),
-                }
-            ],
-        }
-        if wanted.get("labels"):
-            claim_metadata["labels"] = wanted["labels"]
-        ref = self._refs.claims
-        return {
-            "apiVersion": ref.api_version,
-            "kind": ref.kind,
-            "metadata": claim_metadata,
-            "spec": template.get("spec") or {},
-        }
 
     async def record(self, owner: Owner, made: dict[str, str]) -> None:
         """Writes the names to the owner's status; former ones too, because applying removes what is left
@@ -178,6 +148,39 @@ class ClaimMaker:
             force=True,
             subresource="status",
         )
+
+
+def claim_from(
+    template: Object, owner: Owner, entry_name: str, ref: Ref, features: ResourceClaimFeatures
+) -> Object:
+    """Returns the claim that an entry of the owner's spec gets, made from metadata and spec of a template."""
+    wanted, metadata = template.get("metadata") or {}, owner.obj["metadata"]
+    annotations: Object = dict(wanted.get("annotations") or {})
+    if features.generated_names:
+        annotations[POD_CLAIM_ANNOTATION] = entry_name
+    claim_metadata: Object = {
+        **claims.metadata_name(metadata["name"], entry_name, features),
+        "namespace": metadata["namespace"],
+        **({"annotations": annotations} if annotations else {}),
+        "ownerReferences": [
+            {
+                "apiVersion": owner.ref.api_version,
+                "kind": owner.ref.kind,
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "controller": True,
+                **({"blockOwnerDeletion": True} if features.blocks_owner_deletion else {}),
+            }
+        ],
+    }
+    if wanted.get("labels"):
+        claim_metadata["labels"] = wanted["labels"]
+    return {
+        "apiVersion": ref.api_version,
+        "kind": ref.kind,
+        "metadata": claim_metadata,
+        "spec": template.get("spec") or {},
+    }
 
 
 def _owner_uids(claim: Object) -> list[str]:

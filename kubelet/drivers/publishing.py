@@ -291,6 +291,20 @@ class SlicePublisher:
         return self._owners[node]
 
 
+def slice_specs(driver: str, node: str, name: str, pool: Pool) -> list[Object]:
+    """Returns the specs of a node's pool as they are when it is published for the first time."""
+    key = PoolKey(node, name)
+    return [
+        {
+            "driver": driver,
+            "pool": _pool(key, pool, max(1, pool.generation)),
+            **({"nodeName": node} if node else {}),
+            **_content(pool, piece),
+        }
+        for piece in pool.slices
+    ]
+
+
 def _generation(pool: Pool, newest: int, matched: int, changed: int) -> int:
     """Returns a new generation, unless a single update brings the pool up to date."""
     if pool.generation > newest:

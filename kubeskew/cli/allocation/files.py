@@ -60,7 +60,7 @@ def load(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> Allo
     files = AllocationFiles()
     reader = _Reader(files, version, DefaultingContext(features_of(gates), SystemClock().now()))
     for path in paths:
-        for where, obj in _documents(path):
+        for where, obj in documents(path):
             try:
                 files.warnings += [f"{where}: {text}" for text in reader.take(obj)]
             except UserError as error:
@@ -74,7 +74,8 @@ def _said(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _documents(path: Path) -> Iterator[tuple[str, Object]]:
+def documents(path: Path) -> Iterator[tuple[str, Object]]:
+    """Yields (place, object) for every object of a file; raises UserError."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
         documents = list(yaml_files.load_all(text))

@@ -1,0 +1,1 @@
+"""Reads what `kubeskew simulate` is given, and asks the scheduler's plugins."""

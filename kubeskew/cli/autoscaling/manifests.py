@@ -1,0 +1,127 @@
+"""Reads manifests as an API server of one release would store them: typed, converted, with defaults."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kubeskew.apimachinery.catalogue.table import catalogue_for
+from kubeskew.apimachinery.client.informer import Key, object_key
+from kubeskew.apimachinery.client.refs import (
+    Ref,
+    dra_refs,
+    parameters_refs,
+    pod_groups_ref,
+    scheduling_context_ref,
+    taint_rules_ref,
+)
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
+from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
+from kubeskew.cli.allocation.files import documents, typed
+from kubeskew.cluster.failures import UserError
+
+_UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
+
+
+class Manifests:
+    """Objects by the path of their collection; of namesakes the last counts."""
+
+    def __init__(self, version: Version, gates: FeatureGates) -> None:
+        self.version = version
+        self.gates = gates
+        self._catalogue = catalogue_for(version, gates, {"api/all": True})
+        self._context = DefaultingContext(features_of(gates), SystemClock().now())
+        self._spoken = {(ref.group, ref.kind): ref.version for ref in _spoken(version)}
+        self._objects: dict[str, dict[Key, Object]] = {}
+
+    def read(self, paths: Sequence[Path]) -> None:
+        """Takes everything in the files. Raises UserError that names file, document and what is wrong."""
+        for path in paths:
+            for where, obj in documents(path):
+                self.take(where, obj)
+
+    def take(self, where: str, obj: Object) -> Object:
+        """Adds an object and returns it as it would be stored. Raises UserError."""
+        try:
+            return self.add(obj)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from error
+        except _UNUSABLE as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise UserError(f"{where}: not a usable {obj.get('kind')}: {what}") from error
+
+    def add(self, obj: Object) -> Object:
+        """Adds an object and returns it as it would be stored. Raises UserError."""
+        resource = self._resource(obj)
+        stored = convert(self._typed(obj), resource.gvk, self._catalogue)
+        metadata = stored.setdefault("metadata", {})
+        if not metadata.get("name"):
+            raise UserError(f"{resource.kind} without metadata.name")
+        if resource.namespaced:
+            metadata.setdefault("namespace", "default")
+        else:
+            metadata.pop("namespace", None)
+        apply_defaults(stored, resource.schema, self._context)
+        drop_disabled(stored, None, resource.schema, self.gates)
+        place = "/".join(filter(None, (resource.kind, metadata.get("namespace"), metadata["name"])))
+        metadata.setdefault("uid", place)
+        metadata.setdefault("resourceVersion", "1")
+        self._objects.setdefault(_path(resource), {})[object_key(stored)] = stored
+        return stored
+
+    def of(self, ref: Ref) -> list[Object]:
+        """Returns the objects of a collection, by namespace and name."""
+        known = self._objects.get(ref.path(), {})
+        return [known[key] for key in sorted(known)]
+
+    def by_path(self) -> Mapping[str, Sequence[Object]]:
+        """Returns all objects by the paths of their collections."""
+        return {path: [known[key] for key in sorted(known)] for path, known in self._objects.items()}
+
+    def _resource(self, obj: Object) -> Resource:
+        """Returns the resource in the version in which the scheduler of the release reads it."""
+        group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+        kind = str(obj.get("kind") or "")
+        if not kind or not version:
+            raise UserError("expected an object with apiVersion and kind")
+        read = self._spoken.get((group, kind), version)
+        resource = self._catalogue.by_kind(group, read, kind)
+        if resource is None:
+            raise UserError(f"there is no {kind} in {obj['apiVersion']} in {self.version}")
+        return resource
+
+    def _typed(self, obj: Object) -> Object:
+        """Returns a copy with the fields of its kind; in a version that the release lacks, of a later one."""
+        group, _, version = str(obj["apiVersion"]).rpartition("/")
+        known = self._catalogue.by_kind(group, version, obj["kind"])
+        value = copy.deepcopy(obj)
+        if known is None:
+            return typed(value)
+        try:
+            return decode_value(Parsed(value), known.gvk, known.schema, "Ignore").object
+        except StatusError as error:
+            text = error.message.partition(f"cannot be handled as a {known.kind}: ")[2]
+            raise UserError(text or error.message) from error
+
+
+def _spoken(version: Version) -> list[Ref]:
+    """Returns the resources that the components of a release speak in a version of its own."""
+    dra = dra_refs(version)
+    found = [dra.claims, dra.claim_templates, dra.device_classes, dra.slices]
+    if not version.preview:
+        found += [scheduling_context_ref(version), *parameters_refs(version)]
+        found += [taint_rules_ref(version), pod_groups_ref(version)]
+    return found
+
+
+def _path(resource: Resource) -> str:
+    return Ref(resource.group, resource.version, resource.plural, resource.namespaced, resource.kind).path()

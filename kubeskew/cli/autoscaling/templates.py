@@ -1,0 +1,169 @@
+"""Reads node templates: cluster files, or manifests of nodes with their slices."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubeskew.apimachinery import yaml_files
+from kubeskew.apimachinery.client.refs import NODES, dra_refs
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.objects import Object
+from kubeskew.cli.autoscaling.manifests import Manifests
+from kubeskew.cluster import config
+from kubeskew.cluster.config import NodeSpec
+from kubeskew.cluster.failures import UserError
+from kubeskew.kubelet.device_managers import PluginCapacity
+from kubeskew.kubelet.drivers.named_resources import named_resources_of
+from kubeskew.kubelet.drivers.profiles.catalogue import resources_of
+from kubeskew.kubelet.drivers.publishing import slice_specs
+from kubeskew.kubelet.drivers.settings import Directories, DriverNode, offer
+from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.node.object import initial_node, node_status
+from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+
+_NAMED_RESOURCES = 30  # the only minor whose kubelets publish slices of named resources
+_FIRST_WITH_DEVICES = 31
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A template as it is read: the node, and the slices that name it."""
+
+    where: str
+    node: Object
+    slices: Sequence[Object]
+
+
+def load(paths: Sequence[Path], into: Manifests) -> list[NodeTemplate]:
+    """Returns the templates of the files, and adds their slices to the manifests. Raises UserError.
+
+    The slices name a node that stands for all nodes of the template.
+    """
+    found: dict[str, _Template] = {}
+    for path in paths:
+        for made in _read(path, into):
+            name = made.node["metadata"]["name"]
+            if name in found:
+                raise UserError(
+                    f"{made.where}: there is a template {name} already, in {found[name].where}: rename one"
+                )
+            found[name] = made
+    return [_template(name, made, into) for name, made in found.items()]
+
+
+def _template(name: str, made: _Template, into: Manifests) -> NodeTemplate:
+    origin = f"template-node-for-{name}"
+    for obj in made.slices:
+        into.add(_moved(obj, origin))
+    return NodeTemplate(name, made.node, slices_of=origin if made.slices else "")
+
+
+def _moved(obj: Object, origin: str) -> Object:
+    """Returns the slice for another node, in a pool of its own."""
+    metadata = {"name": f"{obj['metadata']['name']}-{origin}"}
+    if "spec" not in obj:
+        return {**obj, "metadata": metadata, "nodeName": origin}
+    spec = obj["spec"]
+    pool = {**spec["pool"], "name": f"{spec['pool']['name']}-{origin}"}
+    return {**obj, "metadata": metadata, "spec": {**spec, "nodeName": origin, "pool": pool}}
+
+
+def _read(path: Path, into: Manifests) -> Iterator[_Template]:
+    try:
+        first = next(iter(yaml_files.load_all(path.read_text(encoding="utf-8"))), None)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}") from error
+    if isinstance(first, dict) and "kind" not in first:
+        yield from _of_cluster_file(path, first, into)
+    else:
+        yield from _of_manifests(path, into)
+
+
+# -- cluster files
+
+
+def _of_cluster_file(path: Path, document: dict[str, Any], into: Manifests) -> Iterator[_Template]:
+    entries = document.get("nodes")
+    if not isinstance(entries, list) or not entries:
+        raise UserError(f"{path} has no nodes: a template is an entry of `nodes`, or a manifest of a Node")
+    once = [_without_count(entry) for entry in entries]
+    for node in config.parse({**document, "nodes": once}, str(path)).nodes:
+        yield _Template(str(path), _node(node, into), list(_slices(node, into)))
+
+
+def _without_count(entry: Any) -> Any:
+    """Returns the entry as one node: how many there are now says nothing of how many may come."""
+    if not isinstance(entry, dict):
+        return entry
+    return {"name": "node", **{key: value for key, value in entry.items() if key != "count"}}
+
+
+def _node(spec: NodeSpec, into: Manifests) -> Object:
+    """Returns the node as its kubelet would have registered it, ready."""
+    made = NodeConfig(spec.name, spec.labels, spec.capacity, spec.taints)
+    plugins = {plugin["resource"]: plugin.get("devices", 1) for plugin in spec.device_plugins}
+    status = node_status(
+        made,
+        features_of(into.version, into.gates),
+        {},
+        PluginCapacity(plugins, plugins),
+        not_ready="",
+        port=0,
+        now=SystemClock().now(),
+    )
+    return initial_node(made, status)
+
+
+def _slices(spec: NodeSpec, into: Manifests) -> Iterator[Object]:
+    """Yields the slices that drivers, or the kubelet of 1.30, would publish for the node."""
+    if into.version.preview or into.version.minor < _NAMED_RESOURCES:
+        return
+    refs = dra_refs(into.version)
+    head = {"kind": refs.slices.kind}
+    for entry in spec.drivers:
+        driver = str(entry["name"])
+        offered = offer(spec.name, entry)
+        if into.version.minor < _FIRST_WITH_DEVICES:
+            directories = Directories(*(Path(),) * 3)
+            models = named_resources_of(driver, DriverNode(spec.name, directories, offered), into.version)
+            for number, model in enumerate(models):
+                body = {"nodeName": spec.name, "driverName": driver, **model}
+                metadata = {"name": f"{spec.name}-{driver}-{number}"}
+                yield {**head, "apiVersion": refs.slices.api_version, "metadata": metadata, **body}
+            continue
+        for name, pool in resources_of(driver, [offered], into.version).items():
+            if pool.node_name != spec.name:
+                raise UserError(f"template {spec.name}: devices of {driver} are not for one node alone")
+            for number, body in enumerate(slice_specs(driver, spec.name, name, pool)):
+                metadata = {"name": f"{spec.name}-{driver}-{number}"}
+                yield {**head, "apiVersion": "resource.k8s.io/v1", "metadata": metadata, "spec": body}
+
+
+# -- manifests
+
+
+def _of_manifests(path: Path, into: Manifests) -> Iterator[_Template]:
+    own = Manifests(into.version, into.gates)
+    own.read([path])
+    nodes = {node["metadata"]["name"]: node for node in own.of(NODES)}
+    if not nodes:
+        raise UserError(f"{path} has no nodes: a template is an entry of `nodes`, or a manifest of a Node")
+    slices: dict[str, list[Object]] = {name: [] for name in nodes}
+    for obj in own.of(dra_refs(into.version).slices):
+        name = (obj.get("spec") or obj).get("nodeName") or ""
+        if name not in slices:
+            raise UserError(
+                f"{path}: can't sanitize slice {obj['metadata']['name']} because it isn't node-local: "
+                "give it the nodeName of a template"
+            )
+        slices[name].append(obj)
+    for name, node in nodes.items():
+        if not (node.get("status") or {}).get("allocatable"):
+            raise UserError(f"{path}: node {name} has no status.allocatable: say what fits it")
+        yield _Template(str(path), node, slices[name])

@@ -1,0 +1,262 @@
+"""`kubeskew simulate`: the cluster autoscaler's questions, answered by the scheduler's plugins."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeskew.apimachinery.component import VersionParam
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cli.commands.options import (
+    output_option,
+    print_json,
+    print_table,
+    run_async,
+    show_progress,
+    state_dir_option,
+)
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import StateDir
+
+if TYPE_CHECKING:
+    from kubeskew.cli.autoscaling.run import Source
+    from kubeskew.scheduler.autoscaling.scale_down import Removal
+    from kubeskew.scheduler.autoscaling.scale_up import Placement
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_MOST = 1000  # as the autoscaler's --max-nodes-per-scaleup
+
+files_option = click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=_FILE,
+    multiple=True,
+    help="Manifests that are the cluster; repeatable; - is standard input.  [default: the running cluster]",
+)
+version_option = click.option(
+    "--version",
+    type=VersionParam(),
+    default=None,
+    help="Scheduler version, with -f.  [default: 1.36; else that of the cluster's scheduler]",
+)
+gates_option = click.option(
+    "--feature-gates", "gates", default="", metavar="A=true,…", help="The scheduler's feature gates, with -f."
+)
+
+
+@click.group()
+def simulate() -> None:
+    """Answer the cluster autoscaler's questions with the scheduler's plugins; nothing is changed.
+
+    \b
+    kubeskew simulate scale-up --node-template gpu-nodes.yaml
+    kubeskew simulate scale-up --node-template gpu-nodes.yaml -f pods.yaml --version 1.34 -o json
+    kubeskew simulate scale-down node-3
+    """
+
+
+@simulate.command("scale-up")
+@state_dir_option
+@click.option(
+    "--node-template",
+    "templates",
+    type=_FILE,
+    multiple=True,
+    help="A cluster file, whose nodes are templates, or manifests of a Node with its slices; repeatable.",
+)
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(min=0),
+    default=_MOST,
+    show_default=True,
+    help="Nodes that may be added of each template.",
+)
+@files_option
+@version_option
+@gates_option
+@output_option
+def scale_up(
+    directory: StateDir,
+    templates: tuple[Path, ...],
+    most: int,
+    files: tuple[Path, ...],
+    version: Version | None,
+    gates: str,
+    output: str,
+) -> int:
+    """Show how many nodes of which template make all pending pods fit, and which pod goes where.
+
+    Pods and nodes are those of the running cluster, or of files. With files and no nodes it is a scale-up
+    from zero. Exit status 1: some pods fit nowhere.
+
+    \b
+    kubeskew simulate scale-up --node-template nodes.yaml
+    kubeskew simulate scale-up --node-template small.yaml --node-template large.yaml --max 10 -o json
+    kubeskew simulate scale-up --node-template nodes.yaml -f pods.yaml -f claims.yaml --version 1.35
+    """
+    from kubeskew.cli.autoscaling import run
+    from kubeskew.cli.autoscaling import templates as node_templates
+
+    if not templates:
+        raise UserError("no node to add: give a cluster file or manifests of nodes with --node-template FILE")
+    source = _source(directory, files, version, gates)
+    made = node_templates.load(templates, source.manifests)
+    answer = _simulated(run.scale_up(source, made, most, show_progress))
+    if output == "json":
+        print_json(_placement_json(answer))
+    else:
+        _print_placement(answer)
+    return 1 if answer.rejected else 0
+
+
+@simulate.command("scale-down")
+@state_dir_option
+@files_option
+@version_option
+@gates_option
+@output_option
+@click.argument("node")
+def scale_down(
+    directory: StateDir, files: tuple[Path, ...], version: Version | None, gates: str, output: str, node: str
+) -> int:
+    """Show whether NODE can be removed: for each of its pods where it would go, or why it cannot.
+
+    Exit status 1: the node has to stay.
+
+    \b
+    kubeskew simulate scale-down node-3
+    kubeskew simulate scale-down node-3 -f cluster.yaml --version 1.34 -o json
+    """
+    from kubeskew.cli.autoscaling import run
+    from kubeskew.scheduler.autoscaling.scale_down import UnknownNodeError
+
+    source = _source(directory, files, version, gates)
+    try:
+        answer = _simulated(run.scale_down(source, node))
+    except UnknownNodeError:
+        raise UserError(f"there is no node {node}; `kubectl get nodes` lists them") from None
+    if output == "json":
+        print_json(_removal_json(answer))
+    else:
+        _print_removal(answer)
+    return 0 if answer.possible else 1
+
+
+def _source(directory: StateDir, files: tuple[Path, ...], version: Version | None, gates: str) -> "Source":
+    """Returns the files, or the cluster of the state directory. Raises UserError."""
+    if not files:
+        if version is not None or gates:
+            raise UserError("--version and --feature-gates go with -f: a cluster's scheduler has its own")
+        return _cluster(directory)
+    from kubeskew.cli.autoscaling.manifests import Manifests
+    from kubeskew.cli.autoscaling.run import Source
+    from kubeskew.cli.autoscaling.workloads import complete
+
+    chosen = version or DEFAULT_VERSION
+    try:
+        parsed = FeatureGates.parse(chosen, gates)
+    except ValueError as error:
+        raise UserError(f"feature gates: {error}") from error
+    manifests = Manifests(chosen, parsed)
+    manifests.read(files)
+    complete(manifests)
+    return Source(chosen, parsed, None, manifests)
+
+
+def _cluster(directory: StateDir) -> "Source":
+    from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+    from kubeskew.apimachinery.client.transport import HTTPTransport
+    from kubeskew.cli.autoscaling.manifests import Manifests
+    from kubeskew.cli.autoscaling.run import Source
+
+    if not directory.exists():
+        raise UserError(f"there is no cluster in {directory.path}: `kubeskew up` starts one, -f takes files")
+    scheduler = directory.load().processes["scheduler"]
+    chosen, gates = Version.parse(scheduler.version), scheduler.feature_gates
+    config = load_kubeconfig(directory.kubeconfig, "")
+    transport = HTTPTransport(config.server, config.ssl_context())
+    return Source(chosen, gates, transport, Manifests(chosen, gates))
+
+
+def _simulated(question: Any) -> Any:
+    """Returns the answer to a question; raises UserError if the cluster does not run, ClusterError."""
+    from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+    from kubeskew.scheduler.autoscaling.snapshot import SimulationError
+
+    try:
+        return run_async(question)
+    except CONNECTION_ERRORS as error:
+        raise UserError(f"the cluster does not run ({error}): start it with `kubeskew up`") from error
+    except SimulationError as error:
+        raise ClusterError(f"the simulation failed: {error}") from error
+
+
+# -- output
+
+
+def _placement_json(answer: "Placement") -> dict[str, Any]:
+    fresh = {node for nodes in answer.nodes.values() for node in nodes}
+    placed = [{"pod": pod.key, "node": node} for pod, node in answer.placed.values()]
+    return {
+        "templates": [
+            {
+                "name": template,
+                "nodes": len(nodes),
+                "nodeNames": nodes,
+                "pods": [entry for entry in placed if entry["node"] in set(nodes)],
+            }
+            for template, nodes in answer.nodes.items()
+        ],
+        "existing": [entry for entry in placed if entry["node"] not in fresh],
+        "unschedulable": [{"pod": pod.key, "reasons": reasons} for pod, reasons in answer.rejected],
+    }
+
+
+def _print_placement(answer: "Placement") -> None:
+    found = _placement_json(answer)
+    rows = [
+        {"template": entry["name"], "nodes": entry["nodes"], "pods": len(entry["pods"])}
+        for entry in found["templates"]
+    ]
+    print_table(["TEMPLATE", "NODES", "PODS"], rows)
+    for title, entries in (
+        ("\nPods on new nodes:", [pod for entry in found["templates"] for pod in entry["pods"]]),
+        ("\nPods that fit nodes that are there:", found["existing"]),
+    ):
+        if entries:
+            echo(title)
+            print_table(["POD", "NODE"], entries)
+    if found["unschedulable"]:
+        echo("\nPods that fit nowhere:")
+        for entry in found["unschedulable"]:
+            echo(f"{entry['pod']}:")
+            for reason in entry["reasons"]:
+                echo(f"  {reason}")
+
+
+def _removal_json(answer: "Removal") -> dict[str, Any]:
+    return {
+        "node": answer.node,
+        "removable": answer.possible,
+        "scaleDownDisabled": answer.disabled,
+        "pods": [
+            *({"pod": pod.key, "node": node} for pod, node in answer.moved),
+            *({"pod": pod.key, "reasons": [reason]} for pod, reason in answer.stuck),
+        ],
+        "withNode": [pod.key for pod in answer.with_node],
+    }
+
+
+def _print_removal(answer: "Removal") -> None:
+    echo(f"{answer.node} {'can be removed' if answer.possible else 'has to stay'}.")
+    if answer.disabled:
+        echo("Its annotation cluster-autoscaler.kubernetes.io/scale-down-disabled forbids it.")
+    rows = [{"pod": pod.key, "goes to": node} for pod, node in answer.moved]
+    rows += [{"pod": pod.key, "goes to": f"- {reason}"} for pod, reason in answer.stuck]
+    rows += [{"pod": pod.key, "goes to": "(goes with the node)"} for pod in answer.with_node]
+    if rows:
+        print_table(["POD", "GOES TO"], rows)
