@@ -12,8 +12,8 @@ _RELEASE = re.compile(r"^v?(\d+\.\d+)(?:\.\d+)?(\+kep\d+)?")
 
 @remembered(256)
 def component_of(user_agent: str) -> tuple[str, str]:
-    """Component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`; empty
-    where it does not say.
+    """Returns component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`;
+    empty where it does not say.
     """
     found = _PRODUCT.match(user_agent)
     if found is None:

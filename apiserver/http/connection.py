@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connection(asyncio.Protocol):
-    """The protocol of one connection; it puts itself into `connections` and takes itself out."""
+    """Speaks the protocol of one connection; it puts itself into `connections` and takes itself out."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def deadline(self) -> float:
-        """Loop time at which the connection counts as dead."""
+        """Returns the time of the loop at which the connection counts as dead."""
         return self._line.deadline
 
     # --- the transport's calls -----------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
             self._arrival.set_result(None)
 
     def _upgrade(self, rest: bytes) -> None:
-        """After a request to upgrade nothing more is HTTP, whether it is granted or not."""
+        """Makes a tunnel of the connection: nothing after a request to upgrade is HTTP, granted or not."""
         line = self._line
         self._tunnel = ConnectionTunnel(line.transport, line.hold, line.release, line.drain)
         if rest:
@@ -110,19 +110,19 @@ class Connection(asyncio.Protocol):
     # --- ends ----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Let the answer under way be the last, then close."""
+        """Lets the answer under way be the last, then closes."""
         self._line.finishing = True
         if self._answered is None and not self._asked:
             self._line.transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Closes at once."""
         self._line.transport.abort()
 
     # --- answering -----------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """Answer requests in order until the connection ends; none behind an answer that says so."""
+        """Answers requests in order until the connection ends; none behind an answer that says so."""
         line = self._line
         try:
             while asked := await self._next():

@@ -85,7 +85,7 @@ def _parse(text: str) -> FieldSelector:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split at commas that no backslash escapes."""
+    """Splits at commas that no backslash escapes."""
     start, escaped = 0, False
     for position, char in enumerate(text):
         if escaped:

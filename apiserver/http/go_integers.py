@@ -1,4 +1,4 @@
-"""Lists of 32 bit numbers in a query (conversion.Convert_Slice_string_To_Slice_int32)."""
+"""Reads lists of 32 bit numbers in a query (conversion.Convert_Slice_string_To_Slice_int32)."""
 
 from collections.abc import Sequence
 

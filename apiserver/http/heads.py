@@ -23,7 +23,7 @@ def status_line(status: int) -> bytes:
 
 
 def fields(content_type: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """Header lines; what a client wrote may be in a value (a warning), so line breaks become spaces."""
+    """Returns header lines; line breaks in values become spaces, for a client may have written them."""
     lines = [f"Content-Type: {content_type}\r\n"] if content_type else []
     for name, value in headers:
         if "\n" in value or "\r" in value:

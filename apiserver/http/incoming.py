@@ -21,7 +21,7 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Asked(NamedTuple):
-    """A request and what its answer must know of how it came."""
+    """Holds a request and what its answer must know of how it came."""
 
     request: Request
     body: Body
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The whole answer to what is no request."""
+    """Holds the whole answer to what is no request."""
 
     answer: bytes
 
@@ -68,7 +68,7 @@ class Incoming:
         self._begin()
 
     def feed(self, data: bytes) -> bytes | None:
-        """Parse; what follows a request to upgrade, and is no HTTP any more, is given back."""
+        """Parses bytes; what follows a request to upgrade, and is no HTTP any more, is given back."""
         if self._ended:
             return None
         if self.body is None:
@@ -89,7 +89,7 @@ class Incoming:
         return None
 
     def _end(self, answer: bytes, error: Exception) -> None:
-        """Read no further: the handler of a body that breaks off answers, else `answer` does."""
+        """Reads no further: the handler of a body that breaks off answers, else `answer` does."""
         if self._ended:
             return
         self._ended = True
@@ -156,7 +156,7 @@ class Incoming:
 
 
 def _unheard_of(version: str, encoding: str) -> bytes:
-    """Go's answer to what it does not speak, empty if it does."""
+    """Returns Go's answer to what it does not speak, empty if it does."""
     if not version.startswith("1."):
         return heads.refusal(505, ": unsupported protocol version")
     if encoding and version != "1.0" and encoding.strip().lower() != "chunked":

@@ -14,7 +14,7 @@ from kubeskew.apiserver.options import ServerOptions
 
 
 class Front:
-    """Every connection of one server. `listen`, later `close`."""
+    """Holds every connection of one server, from `listen` to `close`."""
 
     def __init__(self, handler: Handler, clock: Clock) -> None:
         self.limits = Limits()
@@ -29,8 +29,9 @@ class Front:
         self._empty = asyncio.Event()
 
     async def listen(self, options: ServerOptions) -> int:
-        """Accept connections, over TLS if there is a certificate; port 0 is any. Returns the port. Raises
-        OSError."""
+        """Accepts connections, over TLS if there is a certificate; port 0 is any. Returns the port. Raises
+        OSError.
+        """
         context = None
         if options.tls_cert_file:
             context = tls_context(
@@ -42,7 +43,7 @@ class Front:
         return await self.accept(options.bind_address, options.secure_port, context)
 
     async def accept(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Accept connections; port 0 is any. Returns the port. Raises OSError."""
+        """Accepts connections; port 0 is any. Returns the port. Raises OSError."""
         self._date()
         self._listener = await self._accept(address, port, context)
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
@@ -55,7 +56,7 @@ class Front:
         return await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
 
     async def sit_out(self, outage: Awaitable[None]) -> None:
-        """Refuse connections and end all there are, until the outage is over. Raises OSError."""
+        """Refuses connections and ends all there are, until the outage is over. Raises OSError."""
         if self._listener is None or self._again is None:
             return
         self._listener.close()
@@ -76,7 +77,7 @@ class Front:
         self.limits.date = f"Date: {format_datetime(self._clock.now(), usegmt=True)}\r\n".encode()
 
     async def _sweep(self) -> None:
-        """Let go of the silent, and keep the date of answers right to the second."""
+        """Closes connections that have been silent, and keeps the date of answers right to the second."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self.sweep_seconds)
@@ -87,7 +88,7 @@ class Front:
                     connection.abort()
 
     def finish(self) -> None:
-        """Accept nothing more; every connection ends with the answer that is under way."""
+        """Accepts nothing more; every connection ends with the answer that is under way."""
         self._closing = True
         if self._listener is not None:
             self._listener.close()
@@ -95,7 +96,7 @@ class Front:
             connection.finish()
 
     async def close(self, grace_seconds: float) -> None:
-        """`finish`, let answers under way go on for so long, then end every connection."""
+        """Does as `finish`, lets answers under way go on for so long, then ends every connection."""
         self.finish()
         if self._connections:
             try:
@@ -111,7 +112,9 @@ class Front:
 
 
 def tls_context(certificate: str, key: str, *client_authorities: str) -> ssl.SSLContext:
-    """TLS with the server's certificate; client certificates are verified against the authorities' files."""
+    """Returns TLS with the server's certificate; client certificates are verified against the authorities'
+    files.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])

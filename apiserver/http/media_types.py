@@ -37,7 +37,9 @@ NO_CONVERSIONS: frozenset[tuple[str, str, str]] = frozenset()
 
 
 class Accepted(NamedTuple):
-    """The answer's form. `convert` is empty, Table, PartialObjectMetadata or PartialObjectMetadataList."""
+    """Holds the form of an answer. `convert` is empty, Table, PartialObjectMetadata or
+    PartialObjectMetadataList.
+    """
 
     media_type: str
     convert: str = ""
@@ -52,7 +54,9 @@ class _Clause(NamedTuple):
     quality: float
 
     def precedes(self, other: "_Clause") -> bool:
-        """goautoneg's order: whatever its quality, a wildcard comes after what is none."""
+        """Decides whether this clause comes before another, as in goautoneg: whatever its quality, a wildcard
+        comes after what is none.
+        """
         return (
             self.quality > other.quality
             or (self.type != "*" and other.type == "*")
@@ -124,7 +128,7 @@ def takes_json(accept: str) -> bool:
 
 
 def streamed(form: Accepted) -> None:
-    """Raise 406 for a form that a watch cannot have."""
+    """Raises 406 for a form that a watch cannot have."""
     if form.media_type == JSON:
         return
     kinds = ", ".join(f"{media_type};stream=watch" for media_type in (JSON, PROTOBUF))

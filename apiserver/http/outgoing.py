@@ -1,4 +1,4 @@
-"""Answers, as they go out: whole, streamed, or a connection handed over."""
+"""Sends answers: whole ones, streamed ones, or a connection handed over."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ class Outgoing:
         self._line = line
 
     async def whole(self, asked: Asked, response: Response, body: bytes) -> None:
-        """An answer that is there."""
+        """Sends an answer that is there as a whole."""
         line = self._line
         lingers = not asked.body.complete and not await self._skipped(asked)
         if lingers or not asked.keep_alive:
@@ -47,7 +47,7 @@ class Outgoing:
             await _linger(asked.body)
 
     async def refuse(self, refused: Refused) -> None:
-        """Say of what came that it is no request; the last answer of its connection."""
+        """Answers what is no request; it is the last answer of its connection."""
         line = self._line
         line.finishing = True
         line.allow(line.limits.stall_seconds)
@@ -79,7 +79,7 @@ class Outgoing:
         return asked.body.complete
 
     async def stream(self, asked: Asked, response: Response, pieces: AsyncIterator[bytes]) -> None:
-        """Write pieces as they come, until they end or the client is gone; only the head for a HEAD.
+        """Writes pieces as they come, until they end or the client is gone; only the head for a HEAD.
 
         Raises ConnectionError where they cannot go on, so that the client sees that something is missing.
         """
@@ -117,7 +117,7 @@ class Outgoing:
             transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
 
     async def hand_over(self, response: Response, upgrade: Upgrade, tunnel: ConnectionTunnel | None) -> None:
-        """Say yes to an upgrade, and let its handler talk until it ends. Raises BodyBrokenError."""
+        """Grants an upgrade, and lets its handler talk until it ends. Raises BodyBrokenError."""
         if tunnel is None:
             raise BodyBrokenError("an upgrade that was not asked for")
         line = self._line
@@ -130,7 +130,7 @@ class Outgoing:
 
 
 async def _linger(body: Body) -> None:
-    """Take in what a client still sends, so that it does not lose the answer to a reset."""
+    """Takes in what a client still sends, so that it does not lose the answer to a reset."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
             await body.skip()

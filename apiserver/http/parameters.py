@@ -41,7 +41,7 @@ def boolean(request: Request, name: str) -> bool | None:
 
 
 def refuse(kind: str, problems: Sequence[FieldError]) -> None:
-    """Raise 422 for options of `kind` if there are problems."""
+    """Raises 422 for options of `kind` if there are problems."""
     if problems:
         raise errors.invalid(GroupKind(_META, kind), "", problems)
 
@@ -188,14 +188,14 @@ def given_options(request: Request) -> Object:
 
 
 def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
-    """A dry run is asked for by exactly `All`."""
+    """Returns what is wrong with a dry run, which is asked for by exactly `All`."""
     if all(value == "All" for value in values):
         return []
     return [field.not_supported("dryRun", list(values), ("All",))]
 
 
 def _unsafe_problems(options: Object, *, dry_runs: bool) -> list[FieldError]:
-    """Everything else that a deletion of what cannot be read must not ask for."""
+    """Returns the errors of options beside the one to delete what cannot be read, which stands alone."""
     others = ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"]
     if not dry_runs:
         others.insert(0, "dryRun")
@@ -212,7 +212,7 @@ def _preconditions(request: Request) -> Object | None:
 def delete_options(
     request: Request, body: Object | None, *, unsafe: bool = False, unsafe_dry_runs: bool = False
 ) -> Object:
-    """DeleteOptions of the body, or of the query if there is none; checked. Raises 400 and 422.
+    """Returns the checked DeleteOptions of the body, or of the query if there is none. Raises 400 and 422.
 
     The option to delete what cannot be read is only known if `unsafe`, for dry runs if `unsafe_dry_runs`.
     """

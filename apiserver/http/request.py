@@ -36,7 +36,7 @@ class BodyBrokenError(Exception):
 
 
 class Peer(NamedTuple):
-    """The subject of a client certificate that the transport has verified."""
+    """Names the subject of a client certificate that the transport has verified."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -143,20 +143,20 @@ Headers = list[tuple[str, str]]
 
 
 class Tunnel(Protocol):
-    """A connection after its upgrade: bytes both ways, the transport's framing gone."""
+    """Carries bytes both ways over a connection after its upgrade; the transport's framing is gone."""
 
     async def read(self) -> bytes:
         """Returns the next bytes from the client, as they come; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send; waits while the client is slow. Raises ConnectionError when it is gone."""
+        """Sends bytes; waits while the client is slow. Raises ConnectionError when it is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The body of a 101: `talk` has the connection from behind the head to its own end.
+    """Holds the body of a 101: `talk` has the connection from behind the head to its own end.
 
     The response's headers name the protocol (`Upgrade`, `Sec-WebSocket-Accept`, …); `Connection: Upgrade` is
     added. When `talk` returns or raises, the connection is closed.
@@ -167,7 +167,7 @@ class Upgrade:
 
 @dataclass(slots=True)
 class Response:
-    """An answer. `body` is bytes, for a watch an iterator of chunks that the transport must close.
+    """Holds an answer. `body` is bytes, for a watch an iterator of chunks that the transport must close.
 
     `length` is that of an iterator in bytes, if it is known: then it is told, and no chunks are made. An
     iterator that cannot go on raises ConnectionError. A 101 has an `Upgrade` for its body.
@@ -197,7 +197,7 @@ class Lifetime:
     watches: "dict[Watch, None]" = field(default_factory=dict)
 
     def stop(self) -> None:
-        """End every watch, and let readiness fail."""
+        """Ends every watch, and lets readiness fail."""
         self.stopping.set()
         for watch in tuple(self.watches):
             watch.close()

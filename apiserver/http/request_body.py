@@ -10,7 +10,7 @@ _BUFFERED_MAX = 1 << 18  # bytes kept for a handler that has not asked for them 
 
 
 class Body:
-    """Filled by the connection (`feed`, `finish`, `fail`), read by one handler.
+    """Holds a request's body: filled by the connection (`feed`, `finish`, `fail`), read by one handler.
 
     `pause` and `resume` stop and restart the sender; `expected` is called before the first wait for bytes.
     """
@@ -28,7 +28,7 @@ class Body:
         self._waiter: asyncio.Future[None] | None = None
 
     def when_wanted(self, announce: Callable[[], None]) -> None:
-        """Call `announce` once, when the handler first waits for bytes (100 Continue)."""
+        """Calls `announce` once, when the handler first waits for bytes (100 Continue)."""
         self._expected = announce
 
     def feed(self, data: bytes) -> None:
@@ -44,7 +44,7 @@ class Body:
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """The rest will not come: the connection is gone, or its framing wrong."""
+        """Says that the rest will not come: the connection is gone, or its framing wrong."""
         if not self.complete:
             self._error = error
             self._wake()
@@ -71,7 +71,7 @@ class Body:
             yield chunk
 
     async def skip(self) -> None:
-        """Let the rest of it pass by unread; returns when it has ended, one way or the other."""
+        """Lets the rest of it pass by unread; returns when it has ended, one way or the other."""
         self._expected = None
         try:
             while await self._next():

@@ -20,7 +20,8 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
 class RequestInfo(NamedTuple):
-    """`verb` is upstream's (get, list, watch, create, update, patch, delete, deletecollection, proxy).
+    """Tells what a request asks for. `verb` is upstream's: get, list, watch, create, update, patch, delete,
+    deletecollection, proxy.
 
     For a non-resource request `verb` is the method in lower case and all else but `path` is empty.
     """
@@ -103,7 +104,7 @@ def _split(rest: list[str]) -> tuple[str, str, str]:
 
 
 def _is_watch(query: Mapping[str, list[str]]) -> bool:
-    """Go's conversion of a boolean parameter: anything but empty, `false` and `0` is true."""
+    """Converts a boolean parameter as Go does: anything but empty, `false` and `0` is true."""
     if "watch" not in query:
         return False
     return query["watch"][0].lower() not in {"false", "0"}

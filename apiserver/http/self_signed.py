@@ -36,7 +36,7 @@ class CertificateFilesError(Exception):
 
 
 class Pair(NamedTuple):
-    """A certificate, followed by that of its authority, and its private key; PEM."""
+    """Holds a certificate, followed by that of its authority, and its private key; PEM."""
 
     certificate: bytes
     key: bytes
@@ -134,7 +134,7 @@ def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> Pair:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """None for a name."""
+    """Returns the IP address that the text is, None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -70,7 +70,7 @@ async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes
 
 
 def internal_error(request: Request, why: str) -> Response:
-    """500 as text, where upstream does not know yet how to answer."""
+    """Answers 500 as text, where upstream does not know yet how to answer."""
     return text(500, f'Internal Server Error: "{request.path}": {why}\n')
 
 

@@ -29,11 +29,11 @@ class Line:
         self._holds = 0
 
     def allow(self, seconds: float) -> None:
-        """Let what comes next take so long."""
+        """Lets what comes next take so long."""
         self.deadline = self.loop.time() + seconds
 
     def hold(self) -> None:
-        """Let the client wait, until `release` is called as often."""
+        """Lets the client wait, until `release` is called as often."""
         self._holds += 1
         if self._holds == 1:
             self.transport.pause_reading()
@@ -44,7 +44,7 @@ class Line:
             self.transport.resume_reading()
 
     def stop_writing(self) -> None:
-        """The client lags: `drain` waits until `go_on_writing`."""
+        """Notes that the client lags: `drain` waits until `go_on_writing`."""
         self._writable = self.loop.create_future()
 
     def go_on_writing(self) -> None:
@@ -53,7 +53,7 @@ class Line:
         self._writable = None
 
     async def drain(self) -> None:
-        """Wait while the client is slow to take what it gets. Raises ConnectionResetError."""
+        """Waits while the client is slow to take what it gets. Raises ConnectionResetError."""
         if self._writable is not None:
             self.allow(self.limits.stall_seconds)
             await self._writable

@@ -36,7 +36,7 @@ class ConnectionTunnel:
         self._wake()
 
     def end(self) -> None:
-        """The client has ended its side."""
+        """Notes that the client has ended its side."""
         self._ended = True
         self._wake()
 

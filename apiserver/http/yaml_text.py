@@ -28,7 +28,7 @@ _TIME = re.compile(
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """The emitter, with Go's choice of styles; a value that stands in two places is written twice."""
+    """Emits YAML with Go's choice of styles; a value that stands in two places is written twice."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

@@ -28,7 +28,7 @@ _LIST_METADATA = f"Standard list metadata. More info: {_CONVENTIONS}#types-kinds
 
 
 def define_custom(renderer: Renderer, resource: Resource, name: str) -> None:
-    """Define the kind of a custom resource as `name`, and its list."""
+    """Defines the kind of a custom resource as `name`, and its list."""
     structural = structural_of(resource)
     props = structural.props if structural is not None else None
     shape = openapi(props, v2=not renderer.modern)
@@ -70,6 +70,6 @@ def _reference(renderer: Renderer, name: str, description: str) -> Document:
 
 
 def _refer(renderer: Renderer, shape: Document) -> None:
-    """Have what embedded resources refer to in the document."""
+    """Defines in the document what embedded resources refer to."""
     if "x-kubernetes-embedded-resource" in str(shape):
         renderer.reference(renderer.types[OBJECT_META])

@@ -28,7 +28,7 @@ def _list_of(resource: Resource, name: str, list_meta: Schema) -> Schema:
 
 
 def define_kinds(renderer: Renderer, resources: Iterable[Resource], operations: Iterable[Operation]) -> None:
-    """Define every kind that the resources have, and what their operations take and answer."""
+    """Defines every kind that the resources have, and what their operations take and answer."""
     types = renderer.types
     served: set[tuple[str, str]] = set()
     listed = list(resources)

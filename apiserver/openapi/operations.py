@@ -70,12 +70,12 @@ class Operation:
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
-        """`name`, `namespace`: what the path leaves open."""
+        """Returns the parameters that the path leaves open: `name`, `namespace`."""
         return tuple(name for name in ("name", "namespace") if f"{{{name}}}" in self.path)
 
 
 def base_path(group: str, version: str) -> str:
-    """`/api/v1` or `/apis/GROUP/VERSION`."""
+    """Returns `/api/v1` or `/apis/GROUP/VERSION`."""
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
@@ -101,7 +101,7 @@ def _title(text: str) -> str:
 
 
 class _Paths:
-    """The paths of one resource."""
+    """Lists the paths of one resource."""
 
     def __init__(self, resource: Resource, minor: int) -> None:
         self.resource = resource

@@ -90,7 +90,7 @@ def _simple_parameter(parameter: Document) -> bytes:
 
 
 def _parameter(parameter: Document) -> bytes:
-    """ParametersItem.parameter"""
+    """Encodes ParametersItem.parameter."""
     if parameter["in"] == "body":
         return _message(1, _message(1, _body_parameter(parameter)))
     return _message(1, _message(2, _simple_parameter(parameter)))

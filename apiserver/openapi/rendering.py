@@ -34,7 +34,7 @@ class Renderer:
     """Renders schemas of one document and remembers which named definitions they refer to."""
 
     def __init__(self, prefix: str, types: Mapping[str, Schema], with_defaults: bool) -> None:
-        """`prefix` of references, such as `#/definitions/`; defaults belong to v3 only."""
+        """Takes the `prefix` of references, such as `#/definitions/`; defaults belong to v3 only."""
         self.prefix = prefix
         self.types = types
         self.modern = with_defaults
@@ -53,7 +53,7 @@ class Renderer:
         return schema if own is None else own
 
     def define(self, name: str, schema: Schema, kinds: Iterable[GroupVersionKind] = ()) -> None:
-        """Add a definition, with the kinds it is."""
+        """Adds a definition, with the kinds it is."""
         rendered = self.definitions.get(name)
         if rendered is None:
             rendered = self.definitions[name] = self._shape(schema)

@@ -28,7 +28,7 @@ def _data_digest(version: Version) -> bytes:
 
 
 def v3_index(table: ResourceTable, version: Version) -> Document:
-    """`/openapi/v3`: the documents' addresses, each with a hash that changes when the document does."""
+    """Returns `/openapi/v3`: the documents' addresses, each with a hash that changes as the document does."""
     paths = {}
     for group, versions in table.groups():
         for served in versions:
@@ -57,7 +57,9 @@ def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> 
 
 
 def v3(table: ResourceTable, version: Version, group: str, served: str) -> Document:
-    """`/openapi/v3/apis/GROUP/VERSION`, as plain JSON; raises the 404 StatusError if it is not served."""
+    """Returns `/openapi/v3/apis/GROUP/VERSION`, as plain JSON; raises the 404 StatusError if it is not
+    served.
+    """
     resources: list[Resource] = list(table.resources(group, served))
     if not resources:
         raise unknown_path()

@@ -12,7 +12,7 @@ from kubeskew.apiserver.storage.statements import Row, Session, entry_row, event
 
 
 def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:
-    """Decide `changes` inside the transaction of `session` and write what they come to.
+    """Decides `changes` inside the transaction of `session` and writes what they come to.
 
     Revisions count on from the newest event, or from `floor` if that is newer. Raises DamageError if events
     are gone that were `known`, so that no revision is given twice, or if an object is gone that the log has.

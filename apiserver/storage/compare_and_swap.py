@@ -30,7 +30,7 @@ class BatchOutcome:
 
 
 def decide(changes: Sequence[Change], states: dict[Key, State], head: int) -> BatchOutcome:
-    """Decide `changes` over `states`, which is brought up to date; revisions count on from `head`."""
+    """Decides `changes` over `states`, which is brought up to date; revisions count on from `head`."""
     decided = BatchOutcome()
     for change in changes:
         state = states[change.key]
@@ -69,6 +69,6 @@ def after(event: Event) -> Entry | None:
 
 
 def check(change: Change) -> None:
-    """Refuse what no state could make sense of. Raises ValueError."""
+    """Refuses what no state could make sense of. Raises ValueError."""
     if (change.verb is Verb.CREATE) != (change.expected == 0):
         raise ValueError(f"{change.verb} of {change.key} expecting revision {change.expected}")

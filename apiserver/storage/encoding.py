@@ -27,7 +27,7 @@ def encode(obj: Object) -> bytes:
 
 
 def dumps(value: Any) -> bytes:
-    """JSON of any value; keys that are not text become text."""
+    """Returns any value as JSON; keys that are not text become text."""
     try:
         return orjson.dumps(value)
     except TypeError:  # such keys; allowing for them takes twice as long
@@ -35,7 +35,7 @@ def dumps(value: Any) -> bytes:
 
 
 def indented(value: Any) -> bytes:
-    """JSON as upstream writes what is no API object, for people (responsewriters.WriteRawJSON)."""
+    """Returns JSON as upstream writes what is no API object, for people (responsewriters.WriteRawJSON)."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2)
 
 
@@ -54,7 +54,7 @@ def prefix(gvk: GroupVersionKind) -> bytes:
 
 
 def with_revision(value: bytes, revision: int) -> bytes:
-    """`value` with its resourceVersion."""
+    """Returns `value` with its resourceVersion."""
     at = value.index(_METADATA) + _METADATA_LENGTH
     return b'%b"resourceVersion":"%d",%b' % (value[:at], revision, value[at:])
 
@@ -66,7 +66,8 @@ def list_head(resource: Resource, metadata: Object) -> bytes:
 
 
 def list_items(resource: Resource, items: Sequence[tuple[bytes, int]]) -> bytes:
-    """Items of a list as upstream writes them, each behind a comma; `items` are served bytes and revisions.
+    """Returns the items of a list as upstream writes them, each behind a comma; `items` are served bytes and
+    revisions.
 
     Items of built-in kinds come without kind and apiVersion. Slices are not copied before the join.
     """

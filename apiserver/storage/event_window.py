@@ -9,7 +9,7 @@ WINDOW_BYTES_MAX = 32 << 20  # of values, those before the events included
 
 
 class Window:
-    """Every event in (`start`, the newest]."""
+    """Holds every event in (`start`, the newest]."""
 
     def __init__(
         self, start: int, events_max: int = WINDOW_EVENTS_MAX, bytes_max: int = WINDOW_BYTES_MAX
@@ -21,7 +21,9 @@ class Window:
         self._bytes_max = bytes_max
 
     def extend(self, events: Sequence[Event]) -> None:
-        """Add what follows; when that is too much, forget the oldest, in big steps: each copies the rest."""
+        """Adds what follows; when that is too much, forgets the oldest in big steps, for each copies the
+        rest.
+        """
         self._events.extend(events)
         self._bytes += sum(map(size, events))
         if len(self._events) > self._events_max or self._bytes > self._bytes_max:

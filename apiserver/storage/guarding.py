@@ -25,13 +25,13 @@ class FileGuard:
         self._missed = ""  # the file that was missed first
 
     def check_there(self) -> None:
-        """Raise DamageError if there has been a database, and there is none now."""
+        """Raises DamageError if there has been a database, and there is none now."""
         if self._path and not Path(self._path).exists() and (mark := read(self._path)):
             damage = f"{self._path} is gone, though revision {mark} was committed to it"
             raise DamageError(damage, "Put it back, or remove the cluster with `kubeskew down --purge`")
 
     def start(self) -> None:
-        """The database is open: remember which files it has. Raises OSError."""
+        """Remembers which files the database has, which is open. Raises OSError."""
         if not self._path:
             return
         self._mark = HighWaterMark.open(self._path)
@@ -45,7 +45,7 @@ class FileGuard:
         return bool(self._missed)
 
     def check(self) -> None:
-        """Raise StorageError if a file is gone."""
+        """Raises StorageError if a file is gone."""
         if self.gone():
             raise StorageError(
                 f"{self._missed} was removed or replaced while the server ran: nothing is written any more"
@@ -56,13 +56,13 @@ class FileGuard:
         return read(self._path) if self._path else 0
 
     def note(self, revision: int) -> None:
-        """Note that `revision` is committed; what cannot be noted is no failure of the commit."""
+        """Notes that `revision` is committed; what cannot be noted is no failure of the commit."""
         if self._mark is not None:
             with suppress(OSError):
                 self._mark.note(revision)
 
     def close(self) -> None:
-        """Let go of the mark; idempotent."""
+        """Lets go of the mark; idempotent."""
         if self._mark is not None:
             self._mark.close()
 

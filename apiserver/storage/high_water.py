@@ -22,7 +22,7 @@ _SLOT = struct.Struct(">QI")
 
 
 class HighWaterMark:
-    """The mark of the database at `path`, held open; nothing can be noted after `close`."""
+    """Holds the mark of the database at `path` open; nothing can be noted after `close`."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -30,7 +30,7 @@ class HighWaterMark:
 
     @classmethod
     def open(cls, database: str) -> Self:
-        """Open the mark of a database, which is made if there is none. Raises OSError."""
+        """Opens the mark of a database, which is made if there is none. Raises OSError."""
         return cls(os.open(mark_of(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     @property
@@ -39,13 +39,13 @@ class HighWaterMark:
         return self._noted
 
     def note(self, revision: int) -> None:
-        """Note that `revision` is committed. Raises OSError."""
+        """Notes that `revision` is committed. Raises OSError."""
         if revision > self._noted:
             os.pwrite(self._file, _slot(revision), revision % SLOTS * _SLOT.size)
             self._noted = revision
 
     def close(self) -> None:
-        """Let go of the file; idempotent."""
+        """Lets go of the file; idempotent."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)

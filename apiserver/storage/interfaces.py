@@ -10,7 +10,7 @@ from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Ev
 
 
 class Log(Protocol):
-    """The log in SQL. Every method may be called concurrently.
+    """Keeps the log in SQL. Every method may be called concurrently.
 
     `append` groups its callers into transactions. Whatever the database refuses is a StorageError.
     The revision of an empty log is EMPTY_REVISION, as etcd's; the first event is the one after.
@@ -27,14 +27,14 @@ class Log(Protocol):
         ...
 
     def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
-        """Call `listener` with every batch this process commits, in order, before its appenders return.
+        """Calls `listener` with every batch this process commits, in order, before its appenders return.
 
         There is one listener; it runs on the event loop and must neither block nor raise.
         """
         ...
 
     async def append(self, change: Change) -> Event:
-        """Write one event and its projection; returns after the commit. Raises RevisionMismatchError."""
+        """Writes one event and its projection; returns after the commit. Raises RevisionMismatchError."""
         ...
 
     async def revision(self) -> int:
@@ -66,24 +66,24 @@ class Log(Protocol):
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget states that were superseded at or before `revision`."""
+        """Forgets states that were superseded at or before `revision`."""
         ...
 
     async def record(self, event: ComponentEvent) -> None:
-        """Put a component's event on the time line (its `revision` is filled in)."""
+        """Puts a component's event on the time line (its `revision` is filled in)."""
         ...
 
     async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
-        """Component events at or after the revision `since` of the log, oldest first."""
+        """Returns component events at or after the revision `since` of the log, oldest first."""
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, then let go of the database."""
+        """Finishes what was accepted, then lets go of the database."""
         ...
 
 
 class Watch(Protocol):
-    """A cursor over the log. Iterating gives batches of events without gap or reordering.
+    """Reads the log by a cursor. Iterating gives batches of events without gap or reordering.
 
     An empty batch is a progress notification: everything up to `revision` has been delivered. It comes
     after `request_progress`. Iteration ends after `close`, and raises SlowWatcherError, CompactedError or
@@ -92,22 +92,22 @@ class Watch(Protocol):
 
     @property
     def revision(self) -> int:
-        """Everything up to this revision has been delivered."""
+        """Returns the revision up to which everything has been delivered."""
         ...
 
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
 
     def request_progress(self) -> None:
-        """Make the next batch come at once, empty if there is nothing to deliver."""
+        """Makes the next batch come at once, empty if there is nothing to deliver."""
         ...
 
     def close(self) -> None:
-        """End the iteration; idempotent."""
+        """Ends the iteration; idempotent."""
         ...
 
 
 class Store(Protocol):
-    """The objects and their history, as handlers need them.
+    """Holds the objects and their history, as handlers need them.
 
     Reads cost what they answer, not what is stored.
     """
@@ -118,11 +118,11 @@ class Store(Protocol):
         ...
 
     async def refresh(self) -> int:
-        """Apply everything committed by now, by any server; returns the revision (a consistent read's)."""
+        """Applies everything committed by now, by any server; returns the revision (a consistent read's)."""
         ...
 
     async def wait_for(self, revision: int, timeout: float) -> None:
-        """Return once `revision` is applied. Raises FutureRevisionError after `timeout` seconds."""
+        """Returns once `revision` is applied. Raises FutureRevisionError after `timeout` seconds."""
         ...
 
     def get(self, key: Key) -> Entry | None:
@@ -137,7 +137,7 @@ class Store(Protocol):
         limit: int = 0,
         matches: Callable[[Entry], bool] | None = None,
     ) -> Page:
-        """Current objects in key order (etcd's: by `namespace/name`), from memory.
+        """Returns current objects in key order (etcd's: by `namespace/name`), from memory.
 
         `limit` 0 means all. `matches` filters before counting to `limit`.
         """
@@ -158,7 +158,7 @@ class Store(Protocol):
         ...
 
     async def write(self, change: Change) -> Event:
-        """Commit one change, then apply it. Raises RevisionMismatchError."""
+        """Commits one change, then applies it. Raises RevisionMismatchError."""
         ...
 
     def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Watch:
@@ -172,7 +172,8 @@ class Store(Protocol):
         ...
 
     def follow(self, resource: str, listener: Callable[[Key], None]) -> None:
-        """Call `listener` with the key of every object of `resource` that comes, changes or goes from now on.
+        """Calls `listener` with the key of every object of `resource` that comes, changes or goes from now
+        on.
 
         It runs on the event loop, after memory has changed, and must neither block nor raise.
         """
@@ -183,15 +184,15 @@ class Store(Protocol):
         ...
 
     def raise_horizon(self, resource: str, revision: int) -> None:
-        """`resource` came to be at `revision` (a custom resource's): older revisions are compacted for it."""
+        """Compacts for `resource` what is older than `revision`, at which a custom resource came to be."""
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget what was superseded at or before `revision`. Raises FutureRevisionError."""
+        """Forgets what was superseded at or before `revision`. Raises FutureRevisionError."""
         ...
 
     async def close(self) -> None:
-        """End every watch, finish what was accepted, close the log."""
+        """Ends every watch, finishes what was accepted, closes the log."""
         ...
 
     async def __aenter__(self) -> Self: ...

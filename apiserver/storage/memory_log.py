@@ -46,12 +46,12 @@ class MemoryRecords:
 
 
 class MemoryLog:
-    """`interfaces.Log` over records in memory, which several servers may share."""
+    """Implements `interfaces.Log` over records in memory, which several servers may share."""
 
     healthy = True
 
     def __init__(self, records: MemoryRecords | None = None, *, shared: bool = False) -> None:
-        """`shared` says whether others write the same records."""
+        """Takes the records; `shared` says whether others write them too."""
         self.shared = shared
         self._records = records if records is not None else MemoryRecords()
         self._closed = False
@@ -157,4 +157,4 @@ class MemoryReader:
 
 
 def _nobody(events: Sequence[Event]) -> None:
-    """The listener before there is one."""
+    """Hears nothing: the listener before there is one."""

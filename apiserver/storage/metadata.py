@@ -14,7 +14,7 @@ Range = tuple[int, int]  # the first and the last
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The rows of `meta`; a store that was neither compacted nor repaired has none of them."""
+    """Holds the rows of `meta`; a store that was neither compacted nor repaired has none of them."""
 
     compacted: int = 0  # the revision of the last compaction
     retained: int = 0  # events that it has left at or before that revision, `missing` ones included

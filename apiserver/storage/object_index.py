@@ -87,7 +87,7 @@ class ResourceIndex:
             del self._order[bisect_left(self._order, _prefix(key.namespace))]
 
     def load(self, entries: Iterable[Entry]) -> None:
-        """Put many at once into what is empty: sorted once, at the end."""
+        """Puts many at once into what is empty: sorted once, at the end."""
         found: dict[str, dict[str, Entry]] = {}
         for entry in entries:
             found.setdefault(entry.key.namespace, {})[entry.key.name] = entry

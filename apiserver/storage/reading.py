@@ -17,14 +17,14 @@ FOLLOW_SECONDS = 0.1
 
 
 class LogReader:
-    """A view of the log at a database URL, as `kubeskew events`, `history`, `diff` and `replay` need it."""
+    """Reads the log at a database URL, as `kubeskew events`, `history`, `diff` and `replay` need it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @classmethod
     async def open(cls, url: str) -> Self:
-        """Open for reading only. Raises StorageError, also if there is no database."""
+        """Opens the log for reading only. Raises StorageError, also if there is no database."""
         return cls(await Database.open(url, read_only=True))
 
     async def revision(self) -> int:
@@ -113,7 +113,7 @@ class LogReader:
             seen.seq = rows[-1][0] if rows else seen.seq
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Lets go of the database."""
         await self._database.close()
 
     async def __aenter__(self) -> Self:

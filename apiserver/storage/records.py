@@ -44,7 +44,7 @@ class Author(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A write that is asked for. `value` is the object in its storage version *without* resourceVersion.
+    """Asks for a write. `value` is the object in its storage version *without* resourceVersion.
 
     `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
     last state.
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
+    """Holds an immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
 
     `previous_value` is the state before (None for a create): a watch with a selector needs it.
     `created` is the revision of the create event of the same object, so that a compacted log still knows it.
@@ -79,7 +79,7 @@ class Event(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A current object: what the projection holds. `created` is the revision of its create event."""
+    """Holds a current object, as the projection has it. `created` is the revision of its create event."""
 
     key: Key
     uid: str
@@ -90,7 +90,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComponentEvent:
-    """A component's start, stop, kill, version change, gate flip or fault, after `revision` of the log."""
+    """Holds a component's start, stop, kill, change of version or gates, or fault, after `revision`."""
 
     revision: int
     component: str
@@ -103,7 +103,7 @@ class ComponentEvent:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list, in key order, of one `revision`.
+    """Holds a part of a list, in key order, of one `revision`.
 
     `remaining` counts what follows (matching or not), `last` is the last key looked at if anything does.
     """

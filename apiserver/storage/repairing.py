@@ -32,7 +32,7 @@ Row = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Repair:
-    """The outcome of a repair: how much there is, what the log itself had lost, where the old file is."""
+    """Holds the outcome of a repair: how much there is, what the log had lost, where the old file is."""
 
     revision: int
     events: int
@@ -44,7 +44,7 @@ class Repair:
 
 @dataclass(slots=True)
 class _Salvage:
-    """Everything that could be read of a damaged database."""
+    """Holds everything that could be read of a damaged database."""
 
     events: dict[int, Row]
     projection: dict[int, Entry]  # by revision
@@ -53,7 +53,7 @@ class _Salvage:
 
 
 def repair(path: str) -> Repair:
-    """Rebuild the database at `path`, which nobody has open, from its log. Blocking. Raises StorageError."""
+    """Rebuilds the database at `path`, which nobody has open, from its log. Blocks. Raises StorageError."""
     if not Path(path).exists():
         raise StorageError(f"{path} is gone, and with it the log: there is nothing to repair from")
     mark = read(path)
@@ -85,7 +85,7 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _salvage(session: Session, mark: int) -> _Salvage:
-    """Read what can be read, row by row where a page is broken."""
+    """Reads what can be read, row by row where a page is broken."""
     events: dict[int, Row] = {}
     revision = 0
     while True:
@@ -173,7 +173,7 @@ def _mended(row: Row, projection: Mapping[int, Entry], repair: Repair) -> Row:
 
 
 def _digest_mended(events: dict[int, Row], newest: int, digest: int, repair: Repair) -> bool:
-    """Put right the digest of the newest event, if its checksum proves that this alone is damaged."""
+    """Puts right the digest of the newest event, if its checksum proves that this alone is damaged."""
     candidate = (*events[newest][:15], digest, events[newest][16])
     if not is_intact(candidate):
         return False
@@ -205,7 +205,7 @@ def _write(
     objects: Mapping[Key, Entry],
     metadata: Metadata,
 ) -> None:
-    """Make the new database; it is whole and on the disk when this returns."""
+    """Makes the new database; it is whole and on the disk when this returns."""
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         Path(path).chmod(0o600)
         raw.execute("PRAGMA synchronous=FULL")
@@ -221,7 +221,7 @@ def _write(
 
 
 def _exchange(path: Path, fresh: Path) -> str:
-    """Put the new file in the place of the old one, and say where that is now."""
+    """Puts the new file in the place of the old one, and returns where that is now."""
     number = 1
     while (kept := Path(f"{path}.damaged-{number}")).exists():
         number += 1

@@ -36,7 +36,7 @@ def encoded(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def digest(entries: Iterable[Entry]) -> str:
-    """SHA-256 of the projection, in hex: equal if and only if every byte of every object is."""
+    """Returns the SHA-256 of the projection, in hex: equal if and only if every byte of every object is."""
     found = hashlib.sha256()
     for part in encoded(entries):
         found.update(part)

@@ -41,7 +41,7 @@ Waiting = tuple[Change, asyncio.Future[Event]]
 
 
 class SQLLog:
-    """`interfaces.Log` over a SQLite database."""
+    """Implements `interfaces.Log` over a SQLite database."""
 
     def __init__(self, database: Database, guard: FileGuard, floor: int, newest: int) -> None:
         self._database = database
@@ -104,7 +104,7 @@ class SQLLog:
                 self._idle.set()
 
     async def _gather(self) -> None:
-        """Let the requests that are ready come along, as long as each turn of the loop brings more of them.
+        """Lets the requests that are ready come along, as long as each turn of the loop brings more of them.
 
         A transaction costs what ten changes in it cost. A lone change waits for one turn of an idle loop.
         """
@@ -146,7 +146,7 @@ class SQLLog:
             _settle(waiter, outcome)
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
-        """Tell the waiters; but if it was one change that SQL cannot take, spare the others."""
+        """Tells the waiters; but if it was one change that SQL cannot take, spares the others."""
         refused = type(error.__cause__) in (sqlite3.OperationalError, sqlite3.DatabaseError)
         if len(batch) > 1 and not refused:
             for change in batch:
@@ -258,7 +258,7 @@ def entries_at(session: Session, revision: int, resource: str, namespace: str | 
 
 
 def compact_some(session: Session, revision: int) -> int:
-    """Compact a step further towards `revision`; how far it is. Raises FutureRevisionError."""
+    """Compacts a step further towards `revision`; returns how far it is. Raises FutureRevisionError."""
     current, metadata = newest(session), Metadata.read(session)
     if revision > current:
         raise FutureRevisionError(revision, current)
@@ -274,7 +274,7 @@ def compact_some(session: Session, revision: int) -> int:
 
 
 def record(session: Session, event: ComponentEvent) -> None:
-    """Put `event` behind the newest revision on the time line."""
+    """Puts `event` behind the newest revision on the time line."""
     session.run(
         "record",
         revision=newest(session),

@@ -38,7 +38,7 @@ PRAGMAS = (
 
 
 class OneHopConnection(aiosqlite.Connection):
-    """aiosqlite's connection with a thread of its own, which can run a whole function there.
+    """Runs whole functions on the thread of its own that aiosqlite gives a connection.
 
     Two of its private attributes are used: it offers no public way to hand its thread a function, nor one to
     make that thread a daemon.
@@ -98,7 +98,7 @@ def _statements() -> dict[str, Statement]:
 
 
 class Database:
-    """A SQLite database: one connection that writes, some that read, one statement to peek."""
+    """Opens a SQLite database: one connection that writes, some that read, one statement to peek."""
 
     def __init__(self, path: str, *, read_only: bool, guard: FileGuard | None = None) -> None:
         self.path = path
@@ -112,7 +112,7 @@ class Database:
 
     @classmethod
     async def open(cls, url: str, *, read_only: bool = False, guard: FileGuard | None = None) -> Self:
-        """Open the database of `url` (`sqlite+aiosqlite:///FILE`) and give it the newest schema.
+        """Opens the database of `url` (`sqlite+aiosqlite:///FILE`) and gives it the newest schema.
 
         Nothing is written while `guard` misses a file. Raises StorageError.
         """
@@ -187,7 +187,7 @@ class Database:
         return row[0] if row else None
 
     async def write(self, work: Callable[[Session], T]) -> T:
-        """Run `work` in a transaction that holds the write lock, and commit it. Raises StorageError."""
+        """Runs `work` in a transaction that holds the write lock, and commits it. Raises StorageError."""
         if self._writer is None:
             raise StorageError("the store is closed")
         self._guard.check()
@@ -196,7 +196,7 @@ class Database:
         return result
 
     async def read(self, work: Callable[[Session], T]) -> T:
-        """Run `work` on one snapshot. Raises StorageError."""
+        """Runs `work` on one snapshot. Raises StorageError."""
         if self._writer is None:
             raise StorageError("the store is closed")
         if not self.shared:  # what is in memory is there for its connection alone
@@ -216,7 +216,7 @@ class Database:
             raise kind(f"{self.path}: {error}") from error
 
     async def close(self) -> None:
-        """Let go of every connection; idempotent."""
+        """Lets go of every connection; idempotent."""
         writer, self._writer = self._writer, None
         if self._peek is not None:
             self._peek.close()

@@ -29,7 +29,7 @@ _TIMELINE = ("revision", "component", "what", "version", "gates", "time", "detai
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Compiled SQL; `parameters` names its placeholders in order, `constants` are those it came with."""
+    """Holds compiled SQL; `parameters` are its placeholders in order, `constants` those it came with."""
 
     name: str
     sql: str
@@ -64,11 +64,11 @@ class Session:
         return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
 
     def many(self, name: str, rows: Sequence[Row]) -> None:
-        """Run the named statement for each of `rows`, whose values are in the order of its placeholders."""
+        """Runs the named statement for each of `rows`, whose values are in the order of its placeholders."""
         self._connection.executemany(self._statements[name].sql, rows)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert `rows`, whose values are in the order of the named statement's placeholders.
+        """Inserts `rows`, whose values are in the order of the named statement's placeholders.
 
         Many in one step: after each the thread has to get the interpreter back, which others want too.
         """
@@ -78,7 +78,7 @@ class Session:
             self._connection.execute(statement.inserting(len(some)), tuple(chain.from_iterable(some)))
 
     def run(self, name: str, /, **values: object) -> int:
-        """Run the named statement; gives how many rows it changed."""
+        """Runs the named statement; returns how many rows it changed."""
         statement = self._statements[name]
         return self._connection.execute(statement.sql, statement.bind(values)).rowcount
 
@@ -135,7 +135,7 @@ _KEYS = sa.func.json_each(sa.bindparam("keys")).table_valued("key", "value").ali
 
 
 def _states() -> sa.Select[Any]:
-    """Per asked key: its place in the list, the current object, and the last event, even a deletion.
+    """Returns per asked key its place in the list, the current object, and the last event, even a deletion.
 
     An event that is not a deletion comes as a negative number if there is no object: there should be one.
     """
@@ -279,7 +279,7 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def _damaged(row: Sequence[Any]) -> bytes:
-    """Raise ValueError if a row is too damaged to be an event that cannot be read."""
+    """Raises ValueError if a row is too damaged to be an event that cannot be read."""
     texts = (*row[1:6], *row[9:14])
     numbers = (row[0], row[7], row[8])
     if not all(isinstance(text, str) for text in texts) or row[5] not in set(Verb):

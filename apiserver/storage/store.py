@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class CachedStore:
-    """`interfaces.Store` over a `Log`, which it owns."""
+    """Implements `interfaces.Store` over a `Log`, which it owns."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self.commit: Commit | None = None  # appends to the log instead, where a server has faults
@@ -61,7 +61,7 @@ class CachedStore:
         return store
 
     async def _load(self) -> None:
-        """Take the projection as it stands in the log, and nothing from before, in one step."""
+        """Takes the projection as it stands in the log, and nothing from before, in one step."""
         compacted = await self._log.compacted()
         revision, entries = await self._log.entries()
         self._compacted = compacted
@@ -192,13 +192,15 @@ class CachedStore:
                 self._apply(events)
 
     async def _start_over(self, error: CompactedError) -> None:
-        """This server slept through a compaction: what happened cannot be told any more, only what is."""
+        """Loads anew after this server slept through a compaction: only what is can be told, not what
+        happened.
+        """
         await self._load()
         for cursor in self._watches:  # those too that began while the log was read
             cursor.end(error)
 
     def _apply(self, events: Sequence[Event]) -> None:
-        """Bring memory up to date; events that are known already are skipped. Does not yield."""
+        """Brings memory up to date; events that are known already are skipped. Does not yield."""
         fresh = [event for event in events if event.revision > self._revision]
         if not fresh:
             return
@@ -230,7 +232,7 @@ class CachedStore:
                 waiter.set_result(None)
 
     async def _tail(self) -> None:
-        """Notice what other servers write."""
+        """Notices what other servers write."""
         while True:
             await self._clock.sleep(TAIL_SECONDS)
             try:

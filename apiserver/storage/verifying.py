@@ -24,7 +24,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is not as it was written: `what` in a word, and in a sentence."""
+    """Describes something that is not as it was written: `what` in a word, and in a sentence."""
 
     what: str  # event-damaged, events-lost, object-missing, object-differs, object-unknown, digest-differs
     revision: int
@@ -34,7 +34,9 @@ class Difference:
 
 @dataclass(slots=True)
 class Replay:
-    """The outcome of a replay: what the log comes to, what the table of objects holds, where they differ."""
+    """Holds the outcome of a replay: what the log comes to, what the table of objects holds, where they
+    differ.
+    """
 
     revision: int
     events: int
@@ -46,12 +48,12 @@ class Replay:
 
     @property
     def replayed_hash(self) -> str:
-        """SHA-256 of the objects that the log comes to."""
+        """Returns the SHA-256 of the objects that the log comes to."""
         return digest(self.objects.values())
 
     @property
     def projection_hash(self) -> str:
-        """SHA-256 of the table of objects."""
+        """Returns the SHA-256 of the table of objects."""
         return digest(self.projection)
 
 
@@ -90,7 +92,7 @@ def _message(differences: Sequence[Difference]) -> str:
 
 
 def verify(session: Session, mark: int = 0) -> Replay:
-    """Replay the whole log and compare. `mark` is the revision that must have been committed."""
+    """Replays the whole log and compares. `mark` is the revision that must have been committed."""
     metadata = Metadata.read(session)
     newest, kept = _newest(session)
     head = max(newest, metadata.floor)
@@ -121,7 +123,7 @@ def all_events(session: Session) -> Iterator[Row]:
 
 
 def _fold(rows: Iterator[Row], replay: Replay) -> Iterator[Difference]:
-    """Bring the objects of `replay` up to date row by row; gives what is wrong with the events."""
+    """Brings the objects of `replay` up to date row by row; returns what is wrong with the events."""
     last = replay.metadata.base
     for row in rows:
         revision = row[0]
@@ -137,7 +139,7 @@ def _fold(rows: Iterator[Row], replay: Replay) -> Iterator[Difference]:
 
 
 def put(objects: dict[Key, Entry], row: Row) -> None:
-    """Bring `objects` up to date by a row of `events`, as it stands there."""
+    """Brings `objects` up to date by a row of `events`, as it stands there."""
     key = Key(row[1], row[2], row[3])
     if row[5] == Verb.DELETE.value:
         objects.pop(key, None)
@@ -146,14 +148,14 @@ def put(objects: dict[Key, Entry], row: Row) -> None:
 
 
 def _gap(first: int, last: int, known: Sequence[Range]) -> Iterator[Difference]:
-    """The revisions from `first` to `last` are not there; nothing if that is known already."""
+    """Reports that the revisions from `first` to `last` are not there, unless that is known already."""
     if any(start <= first and last <= end for start, end in known):
         return
     yield Difference("events-lost", first, None, f"the log has no {_events(first, last)}")
 
 
 def lost_tail(head: int, mark: int) -> Difference:
-    """The newest events are gone."""
+    """Reports that the newest events are gone."""
     text = f"the log ends at revision {head}, though {mark} was committed: {_events(head + 1, mark)} lost"
     return Difference("events-lost", head + 1, None, text)
 
@@ -163,7 +165,7 @@ def _events(first: int, last: int) -> str:
 
 
 def damaged_event(row: Row) -> Difference:
-    """An event is not as it was written."""
+    """Reports that an event is not as it was written."""
     key = Key(str(row[1]), str(row[2]), str(row[3]))
     text = f"{key.resource} {key.path}: its event at revision {row[0]} is not what was written"
     return Difference("event-damaged", row[0], key, text)

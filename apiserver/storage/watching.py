@@ -59,7 +59,7 @@ class Cursor:
         return self._revision
 
     def _go_live(self) -> None:
-        """Take what the window has and join the live ones, if the window reaches back far enough."""
+        """Takes what the window has and joins the live ones, if the window reaches back far enough."""
         window = self._source.window
         if self._revision < window.start:
             return
@@ -70,7 +70,7 @@ class Cursor:
                 self.offer(event)
 
     def offer(self, event: Event) -> None:
-        """Hand over a new event that the scope covers."""
+        """Hands over a new event that the scope covers."""
         if not self._pending:
             self._revision = event.revision - 1
         self._pending.append(event)
@@ -92,7 +92,7 @@ class Cursor:
         self.end(None)
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration, with `error` if it is not the reader's wish."""
+        """Ends the iteration, with `error` if it is not the reader's wish."""
         if self._closed:
             return
         if self._live and self._error is None:
@@ -152,7 +152,7 @@ class Cursor:
 
 
 class Watches:
-    """The open cursors; the live ones by scope, so that an event costs only those that want it."""
+    """Holds the open cursors; the live ones by scope, so that an event costs only those that want it."""
 
     def __init__(self) -> None:
         self._open: dict[Cursor, None] = {}
@@ -175,7 +175,7 @@ class Watches:
             self._live.pop(cursor.scope, None)
 
     def publish(self, event: Event) -> None:
-        """Hand `event` to every live cursor whose scope covers it."""
+        """Hands `event` to every live cursor whose scope covers it."""
         key = event.key
         for scope in scopes(key):
             cursors = self._live.get(scope)

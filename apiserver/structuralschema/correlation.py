@@ -50,7 +50,7 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
 
 
 def equal(new: Any, old: Any) -> bool:
-    """Deep equality of JSON values with their types: 1 is neither 1.0 nor true."""
+    """Decides whether JSON values are equal with their types: 1 is neither 1.0 nor true."""
     if type(new) is not type(old):
         return False
     if isinstance(new, dict):

@@ -20,13 +20,13 @@ _ADVICE: Final = (
 
 @dataclass
 class Total:
-    """The cost of all rules of a schema; `expensive` are the paths of those that count."""
+    """Holds the cost of all rules of a schema; `expensive` are the paths of those that count."""
 
     cost: int = 0
     expensive: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, path: str, cost: int) -> None:
-        """Count the rule at `path`."""
+        """Counts the rule at `path`."""
         self.cost = min(self.cost + cost, MOST)
         if cost >= DEFINITION_LIMIT // 100:
             self.expensive.append((cost, path))
@@ -35,7 +35,9 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A node of the schema as rules see it. `cardinality`: how many such values may be; None is no limit."""
+    """Holds a node of the schema as rules see it. `cardinality` is how many such values may be; None is no
+    limit.
+    """
 
     props: Object
     total: Total

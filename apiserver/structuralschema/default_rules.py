@@ -57,7 +57,7 @@ class _Checker:
         return errors
 
     def _in_metadata(self, node: Structural, at: str, steps: _Steps) -> list[FieldError]:
-        """The default is judged inside an otherwise empty resource."""
+        """Checks a default of metadata inside an otherwise empty resource."""
         obj = _surrounded(deepcopy(node.default), steps)
         try:
             coerce(obj, self.root, root=True)

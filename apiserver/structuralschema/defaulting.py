@@ -11,7 +11,7 @@ from kubeskew.apiserver.structuralschema.model import Structural
 
 
 def default(obj: Object, structural: Structural) -> None:
-    """Fill defaults in, in place; a null that is not allowed gives way to its default."""
+    """Fills defaults in, in place; a null that is not allowed gives way to its default."""
     if structural.has_defaults:
         _default(obj, structural)
 

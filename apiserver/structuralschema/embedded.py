@@ -27,14 +27,14 @@ class CoercionError(ValueError):
 
 
 def metadata_schema(structural: Structural) -> Schema:
-    """ObjectMeta of the release."""
+    """Returns the ObjectMeta of the release."""
     return types_of(structural.features.version)[OBJECT_META]
 
 
 def coerce(
     obj: Any, structural: Structural, path: str = "", *, drop_invalid: bool = False, root: bool = False
 ) -> list[str]:
-    """Make apiVersion, kind and metadata of embedded resources fit, in place.
+    """Makes apiVersion, kind and metadata of embedded resources fit, in place.
 
     Returns the paths of unknown metadata fields, which go. With `drop_invalid` so does what does not fit
     (objects in storage); otherwise that raises CoercionError. At the root nothing is done unless `root`.

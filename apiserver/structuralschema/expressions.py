@@ -33,7 +33,7 @@ _TYPE_META: Final = frozenset({"apiVersion", "kind"})
 
 
 class Before(NamedTuple):
-    """A value and what it was before."""
+    """Holds a value and what it was before."""
 
     new: Any
     old: Any
@@ -220,7 +220,7 @@ class _Run:
 def _evaluate(
     program: "cel.Program | None", bindings: Mapping[str, Any]
 ) -> "tuple[Any, int, cel.EvaluationError | None]":
-    """Value, cost and error."""
+    """Returns value, cost and error."""
     if program is None:
         return None, 0, None
     try:

@@ -21,7 +21,7 @@ _NAMES: Final = frozenset({"k8sshortname", "k8slongname"})  # since 1.34
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
-    """By RE2, as upstream: what a client sends is matched in one pass, whatever the pattern."""
+    """Returns the check that a text has a pattern, by RE2 as upstream: in one pass, whatever the pattern."""
 
     def matches(text: str) -> bool:
         return regular_expression(pattern).fullmatch(text) is not None
@@ -35,7 +35,7 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=\d)")
 
 
 def _ip(text: str) -> bool:
-    """Go's lenient parser: leading zeros are fine, zones are not."""
+    """Decides whether a text is an IP address, as leniently as Go: leading zeros are fine, zones are not."""
     if "%" in text:
         return False
     if "." in text:

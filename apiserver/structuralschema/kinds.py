@@ -6,7 +6,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def kind_of(value: Any) -> tuple[str, str]:
-    """JSON type and Go format: `integer`, `int64`. Integers beyond 64 bits are float64, as in Go."""
+    """Returns JSON type and Go format: `integer`, `int64`. Integers beyond 64 bits are float64, as in Go."""
     kind = type(value)
     if kind is str:
         return "string", ""

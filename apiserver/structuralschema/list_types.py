@@ -1,4 +1,4 @@
-"""Sets and map lists must not hold anything twice.
+"""Checks that sets and map lists hold nothing twice.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/listtype/validation.go, 1.36.
 """

@@ -31,7 +31,7 @@ _ATOMIC_ITEM: Final = "must be atomic as item of a list with x-kubernetes-list-t
 
 @dataclass
 class Found:
-    """Errors of the schema, and those of its rules, which are told after them."""
+    """Holds errors of the schema, and those of its rules, which are told after them."""
 
     schema: list[FieldError] = field(default_factory=list)
     rules: list[FieldError] = field(default_factory=list)

@@ -13,7 +13,7 @@ NIL = "<nil>"  # how Go shows the path of the root
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of a map, as a step of a path."""
+    """Marks the key of a map, as a step of a path."""
 
     name: str
 
@@ -53,5 +53,5 @@ def key(path: str, name: str) -> str:
 
 
 def shown(path: str) -> str:
-    """`path` as an error shows it."""
+    """Returns `path` as an error shows it."""
     return path or NIL

@@ -13,7 +13,8 @@ _META = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(obj: Object, structural: Structural, root: bool = True) -> list[str]:
-    """Drop unknown fields and nulls, in place; the paths of the unknown fields, `spec.a[0].b`, sorted.
+    """Drops unknown fields and nulls, in place; returns the paths of the unknown fields, `spec.a[0].b`,
+    sorted.
 
     At the root (and in embedded resources) apiVersion, kind and metadata stay whatever the schema says.
     """
@@ -23,7 +24,7 @@ def prune(obj: Object, structural: Structural, root: bool = True) -> list[str]:
 
 
 def prune_unknown(value: Any, node: Structural, resource: bool) -> list[str]:
-    """Drop unknown fields alone."""
+    """Drops unknown fields alone."""
     unknown: list[Path] = []
     _prune(value, node, None, unknown, resource)
     return sorted(map(dotted, unknown)) if unknown else []
@@ -70,7 +71,7 @@ def _prune_fields(
 
 
 def _prune_known(value: Any, node: Structural, path: Path, unknown: list[Path], resource: bool) -> None:
-    """Inside what is preserved, fields that the schema does have are pruned nonetheless."""
+    """Prunes, inside what is preserved, the fields that the schema does have."""
     if isinstance(value, list):
         if node.items is not None:
             for position, item in enumerate(value):
@@ -88,7 +89,7 @@ def _prune_known(value: Any, node: Structural, path: Path, unknown: list[Path], 
 
 
 def prune_nulls(value: Any, node: Structural | None) -> None:
-    """Drop nulls of fields that are not nullable and have no default, in place; items of lists stay."""
+    """Drops nulls of fields that are not nullable and have no default, in place; items of lists stay."""
     if isinstance(value, dict):
         if None in value.values():
             for name in [name for name, item in value.items() if item is None and _drops(_field(node, name))]:

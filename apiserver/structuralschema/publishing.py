@@ -112,7 +112,7 @@ def _first(schemas: list[Object] | None) -> Object:
 
 
 def _embed(shape: Object, v2: bool) -> None:
-    """apiVersion, kind and metadata of an embedded resource."""
+    """Adds apiVersion, kind and metadata of an embedded resource."""
     shape["properties"] = shape.get("properties", {}) | {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},

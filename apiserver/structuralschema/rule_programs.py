@@ -47,7 +47,7 @@ class RuleProgram:
 
 @dataclass(slots=True)
 class RuleNode:
-    """The rules at a node, and the nodes below that have some."""
+    """Holds the rules at a node, and the nodes below that have some."""
 
     props: Object  # of the schema at the node
     type: str

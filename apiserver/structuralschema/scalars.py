@@ -77,7 +77,7 @@ def type_check(props: Object, features: SchemaFeatures) -> Check | None:
 
 
 def text_check(props: Object) -> Check | None:
-    """Length and pattern of a string; the first error only."""
+    """Returns the check of a string's length and pattern, which tells the first error only."""
     most, least, pattern = props.get("maxLength"), props.get("minLength"), props.get("pattern") or ""
     if most is None and least is None and not pattern:
         return None
@@ -117,7 +117,9 @@ def format_check(props: Object, features: SchemaFeatures) -> Check | None:
 
 
 def enum_check(props: Object) -> Check | None:
-    """Membership; numbers are converted to the type of the allowed value first, as Go does."""
+    """Returns the check of membership; numbers are converted to the type of the allowed value first, as Go
+    does.
+    """
     allowed = props.get("enum") or []
     if not allowed:
         return None
@@ -145,7 +147,7 @@ def _is(value: Any, allowed: Any) -> bool:
 
 
 def number_check(props: Object, features: SchemaFeatures) -> Check | None:
-    """Range of the format, multipleOf, minimum, maximum: in this order."""
+    """Returns the check of a number: range of the format, multipleOf, minimum, maximum, in this order."""
     types, form = types_of(props), format_of(props, features)
     kind = types[0] if len(types) == 1 else ""
     ranged = form if kind else ""

@@ -110,7 +110,7 @@ def _type(props: Object, level: Level, path: str) -> Iterator[FieldError]:
 
 
 def _meta_fields(props: Object, level: Level, path: str) -> Iterator[FieldError]:
-    """apiVersion, kind and metadata may be restricted, not defined."""
+    """Checks kind, apiVersion and metadata, which a schema may restrict and not define."""
     properties = props.get("properties") or {}
     embedded = bool(props.get("x-kubernetes-embedded-resource"))
     checked = level is Level.ROOT or embedded
@@ -185,7 +185,9 @@ def _nested(props: Object, path: str, *, skip_any_of: bool = False) -> Iterator[
 
 
 def _completeness(validation: Object, spine: Any, at: str, path: str) -> Iterator[FieldError]:
-    """`at` is the place in the schema proper, `path` that of the value validation."""
+    """Checks that what a value validation names is in the schema proper; `at` is the place there, `path` that
+    of the validation.
+    """
     if not isinstance(spine, dict):
         yield required(at, f"because it is defined in {path}")
         return

@@ -10,7 +10,7 @@ _USER = re.compile(r"(?:[A-Za-z0-9\-._:~!$&'()*+,;=%@])*")
 
 
 def is_request_uri(text: str) -> bool:
-    """An absolute URI or an absolute path."""
+    """Decides whether the text is an absolute URI or an absolute path."""
     if not text or _CONTROL.search(text) or text.startswith(":"):
         return False
     if text == "*":

@@ -81,7 +81,7 @@ def _only_type(props: Object, features: SchemaFeatures) -> type | None:
 
 
 def _shortened(check: NodeCheck, only: type, matches: int) -> NodeCheck:
-    """`check` for values that are mostly of the type `only`, of which then nothing else is asked."""
+    """Returns `check` for values that are mostly of the type `only`, of which then nothing else is asked."""
 
     def shortened(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
         return matches if type(value) is only else check(value, old, path, errors)

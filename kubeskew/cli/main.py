@@ -72,7 +72,7 @@ SUMMARIES = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is called, so that `kubeskew` starts fast."""
+    """Imports a command's module when the command is called, so that `kubeskew` starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Here and not in `main`, because click makes a failure of a reader that leaves."""
+        """Calls the command; not in `main`, because click makes a failure of a reader that leaves."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -125,7 +125,7 @@ def cli(ctx: click.Context, state_dir: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
+    """Runs the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
     gc.set_threshold(50_000, 20, 50)  # importing makes many objects and frees few
     code = _run(arguments)
     try:
@@ -161,5 +161,5 @@ def _failed(text: str, code: int) -> int:
 
 
 def _discard_output() -> None:
-    """Nobody reads standard output any more: what is left of it must not fail again at exit."""
+    """Discards what is left of standard output, which nobody reads: it must not fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

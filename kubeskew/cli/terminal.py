@@ -1,4 +1,4 @@
-"""Printing to a terminal what a cluster says: its texts must not steer the terminal."""
+"""Prints to a terminal what a cluster says: its texts must not steer the terminal."""
 
 import click
 
@@ -6,7 +6,8 @@ _LINES = "\n\t"
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """`text` with control characters, marks of direction and the like as escapes, but for those to `keep`.
+    """Returns `text` with control characters, marks of direction and the like as escapes, but for those to
+    `keep`.
 
     Names, messages and logs come from whoever may write to the cluster: an escape sequence among them could
     hide lines, or have the terminal type.
@@ -20,5 +21,5 @@ def escaped(text: str, keep: str = "") -> str:
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print lines, all but line ends and tabs escaped."""
+    """Prints lines, all but line ends and tabs escaped."""
     click.echo(escaped(text, _LINES), err=err, nl=nl)

@@ -1,1 +1,1 @@
-"""The local cluster: its processes, their versions and gates, planning and readiness."""
+"""Holds the local cluster: its processes, their versions and gates, planning and readiness."""

@@ -1,4 +1,4 @@
-"""The local cluster: start it, change it component by component, end it.
+"""Starts the local cluster, changes it component by component, ends it.
 
 There is no supervising daemon. Every command reads the record, does its work under the directory's lock and
 writes the record before and after each process it starts, so that a crash leaves nothing unknown.
@@ -37,7 +37,7 @@ from kubeskew.cluster.timeline import announce
 
 
 class Cluster:
-    """The cluster of one state directory. `progress` is told what happens, one short line at a time."""
+    """Manages the cluster of one state directory. `progress` hears what happens, a short line at a time."""
 
     def __init__(self, directory: StateDir, platform: Platform, progress: Callable[[str], None]) -> None:
         self.directory = directory
@@ -49,7 +49,7 @@ class Cluster:
     # -- start and end -------------------------------------------------------------------------------------
 
     async def up(self, spec: ClusterSpec) -> None:
-        """Start the cluster; one that exists is picked up as it is recorded. Returns when it is ready."""
+        """Starts the cluster; one that exists is picked up as it is recorded. Returns when it is ready."""
         if not self.directory.exists():
             with self._ports:
                 creation.plan(spec, self._ports)  # what is wrong with it is said before anything is written
@@ -80,14 +80,14 @@ class Cluster:
                     raise ClusterError(f"{error}\n{hint}") from None
 
     def _revive_nodes(self, state: State) -> None:
-        """Killed kubelets whose process runs on for others come back with the cluster."""
+        """Brings back killed kubelets whose process runs on for others."""
         killed, state.killed_nodes = set(state.killed_nodes), []
         for process in state.of_kind("kubelet"):
             if killed & set(process.nodes):
                 self._reload_nodes(state, process)
 
     async def down(self, *, purge: bool = False) -> None:
-        """Stop everything, API servers last; `purge` removes what is in the state directory too."""
+        """Stops everything, API servers last; `purge` removes what is in the state directory too."""
         if not (purge and self.directory.half_made()):
             with self.changing() as state:
                 servers = state.of_kind("apiserver")
@@ -112,7 +112,7 @@ class Cluster:
 
     @contextmanager
     def changing(self) -> Iterator[State]:
-        """The record, to be changed while nobody else does. Raises UserError if there is no cluster."""
+        """Gives the record, to be changed while nobody else does. Raises UserError if there is no cluster."""
         self.directory.load()
         with self.directory.locked(), self._ports:
             yield self.directory.load()
@@ -120,7 +120,7 @@ class Cluster:
     # -- change --------------------------------------------------------------------------------------------
 
     async def move(self, to: Version, names: Sequence[str], *, downgrade: bool, force: bool) -> None:
-        """Upgrade or downgrade the named components (all if none), in upstream's order.
+        """Upgrades or downgrades the named components (all if none), in upstream's order.
 
         Those that are at the version already stay as they are.
         """
@@ -138,7 +138,7 @@ class Cluster:
             await self._change(state, targets, force=force)
 
     async def set_gates(self, gates: Mapping[str, bool | None], names: Sequence[str]) -> None:
-        """Set gates of the named components (all if none), or unset them (None); they restart with them."""
+        """Sets gates of the named components (all if none), or unsets them (None); they restart with them."""
         with self.changing() as state:
             targets = {}
             for name in skew.upgrade_order(versioned(state, names)):
@@ -153,7 +153,7 @@ class Cluster:
             await self._change(state, targets, force=True)
 
     async def restart(self, name: str) -> None:
-        """Stop a component gracefully, if it runs, and start it again as it was."""
+        """Stops a component gracefully, if it runs, and starts it again as it was."""
         with self.changing() as state:
             targets = {}
             for each in select(state, [name]):
@@ -162,7 +162,7 @@ class Cluster:
             await self._change(state, targets, force=True)
 
     async def kill(self, name: str) -> None:
-        """End a component with SIGKILL; it stays down until it is restarted."""
+        """Ends a component with SIGKILL; it stays down until it is restarted."""
         with self.changing() as state:
             chosen = select(state, [name])
             running = [each for each in chosen if each in self._up(state)]
@@ -175,7 +175,7 @@ class Cluster:
                 self.progress(f"{name} does not run")
 
     async def switch(self, driver: str, nodes: Sequence[str], changes: Mapping[str, Any]) -> None:
-        """Change what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
+        """Changes what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
         with self.changing() as state:
             (name,) = select(state, [drivers.component(driver)])
             drivers.switch(state, driver, nodes, changes)
@@ -186,13 +186,13 @@ class Cluster:
                     await wait_ready(self.directory, probes, state, running, self.progress)
 
     def _up(self, state: State) -> set[str]:
-        """The components that run."""
+        """Returns the components that run."""
         alive = {p.name for p in state.processes.values() if self.runs(p)}
         killed = {f"kubelet/{node}" for node in state.killed_nodes}
         return {n for n, p in state.components().items() if p.name in alive and n not in killed}
 
     async def _kill(self, state: State, process: Process, nodes: Sequence[str]) -> None:
-        """Kill a process; of a kubelet process, only `nodes`, as long as it has others."""
+        """Kills a process; of a kubelet process, only `nodes`, as long as it has others."""
         leaving = [node for node in process.nodes if node in nodes]
         state.killed_nodes = sorted({*state.killed_nodes, *leaving})
         if set(process.nodes) - set(state.killed_nodes):
@@ -204,7 +204,7 @@ class Cluster:
         await self.processes.stop(process.pid, process.birth, kill=True)
 
     async def _change(self, state: State, targets: Mapping[str, Target], *, force: bool) -> None:
-        """Bring components to their targets in the given order; all steps are checked before the first."""
+        """Brings components to their targets in the given order; all steps are checked before the first."""
         for name, target in targets.items():
             check_gates(name, target)
         if not force:
@@ -221,7 +221,7 @@ class Cluster:
             await wait_cluster(self.directory, probes, state, self.progress)
 
     async def _replace(self, state: State, process: Process, target: Target, probes: Probes) -> None:
-        """Stop one process and start it as `target`."""
+        """Stops one process and starts it as `target`."""
         self.progress(f"{process.name}: {describe(process, target)}")
         await self._stop(state, process)
         self._ports.keep(process.port)
@@ -230,7 +230,7 @@ class Cluster:
         await wait_ready(self.directory, probes, state, [process], self.progress)
 
     async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
-        """Take nodes out of their kubelet processes, then host each in one at its target."""
+        """Takes nodes out of their kubelet processes, then hosts each in one at its target."""
         for process in [p for p in state.of_kind("kubelet") if set(p.nodes) & set(targets)]:
             leaving = [node for node in process.nodes if node in targets]
             self.progress(f"kubelet {', '.join(leaving)}: {describe(process, targets[leaving[0]])}")
@@ -250,7 +250,7 @@ class Cluster:
         await wait_ready(self.directory, probes, state, moved, self.progress)
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
-        """Take nodes out of a kubelet process that goes on with others."""
+        """Takes nodes out of a kubelet process that goes on with others."""
         unheard = [f"kubelet/{n}" for n in leaving] if not self.runs(state.of_kind("apiserver")[0]) else []
         for name in [each for each in unheard if each in self._up(state)]:
             await self.announce(state, name, "stopped")
@@ -288,7 +288,9 @@ class Cluster:
         self.directory.save(state)
 
     def _find_port(self, state: State, process: Process) -> None:
-        """Only the API server's port is known to others; the rest may move."""
+        """Gives a process another port, for its own is taken. Raises ClusterError for an API server, whose
+        port others know.
+        """
         if process.kind == "apiserver":
             raise ClusterError(
                 f"{process.name} cannot start: another process listens on its port {process.port}. "
@@ -297,7 +299,7 @@ class Cluster:
         process.port = creation.free_port(state, self._ports)
 
     async def _stop(self, state: State, *stopping: Process) -> None:
-        """Stop gracefully, and put on the time line what the processes cannot say there themselves."""
+        """Stops processes gracefully, and puts on the time line what they cannot say there themselves."""
         running = [process for process in stopping if self.runs(process)]
         components = [(n, p) for n, p in state.components().items() if p in running]
         unheard = [n for n, p in components if not self._is_heard(state, p) and n in self._up(state)]

@@ -1,4 +1,4 @@
-"""The cluster file of `up --config`, and the cluster that flags describe.
+"""Reads the cluster file of `up --config`, and makes the cluster that flags describe.
 
 version: "1.35"
 featureGates: {DRAExtendedResource: true}
@@ -56,7 +56,7 @@ _DRIVER_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A node to fake. `drivers` and `device_plugins` are as in the cluster file."""
+    """Describes a node to fake. `drivers` and `device_plugins` are as in the cluster file."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class NodeSpec:
     device_plugins: tuple[Mapping[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of the kubelet's nodes file."""
+        """Returns the entry of the kubelet's nodes file."""
         return {
             "name": self.name,
             "labels": dict(self.labels),
@@ -90,7 +90,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A cluster to start. `overrides` gives single components another version or other gates."""
+    """Describes a cluster to start. `overrides` gives single components another version or other gates."""
 
     version: Version = DEFAULT_VERSION
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -102,7 +102,9 @@ class ClusterSpec:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """The names of the components that have a version: API servers, control plane, kubelets by node."""
+        """Returns the names of the components that have a version: API servers, control plane, kubelets by
+        node.
+        """
         one = self.servers == 1
         servers = ["apiserver"] if one else [f"apiserver-{number}" for number in range(1, self.servers + 1)]
         kubelets = [f"kubelet/{node.name}" for node in self.nodes]
@@ -116,7 +118,7 @@ class ClusterSpec:
         servers: int | None,
         port: int,
     ) -> "ClusterSpec":
-        """This spec, changed by what the command line said."""
+        """Returns this spec, changed by what the command line said."""
         spec = replace(self, servers=servers or self.servers, port=port, gates={**self.gates, **gates})
         if version is not None:
             spec = replace(spec, version=version)
@@ -126,12 +128,12 @@ class ClusterSpec:
 
 
 def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
-    """`node-1` … `node-COUNT`, all alike."""
+    """Returns `node-1` … `node-COUNT`, all alike."""
     return tuple(NodeSpec(f"node-{number}") for number in range(1, count + 1))
 
 
 def load(path: Path) -> ClusterSpec:
-    """The spec in a cluster file. Raises UserError with the place and what is wrong there."""
+    """Returns the spec in a cluster file. Raises UserError with the place and what is wrong there."""
     try:
         documents = yaml_files.load_checked(path.read_text())
     except OSError as error:
@@ -146,7 +148,7 @@ def load(path: Path) -> ClusterSpec:
 
 
 def parse(value: Any, source: str) -> ClusterSpec:
-    """The spec in a cluster file's value; `source` names it in errors."""
+    """Returns the spec in a cluster file's value; `source` names it in errors."""
     cluster = _mapping({} if value is None else value, source, _CLUSTER_KEYS)
     version = _version(cluster["version"], source) if "version" in cluster else DEFAULT_VERSION
     nodes = cluster.get("nodes")

@@ -1,4 +1,4 @@
-"""A new cluster: its record, its ports and its credentials; nothing is started."""
+"""Makes a new cluster's record, ports and credentials; nothing is started."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -17,7 +17,7 @@ Credentials = Callable[[StateDir, State, datetime], None]
 def create(
     directory: StateDir, spec: ClusterSpec, ports: Ports, now: datetime, credentials: Credentials
 ) -> State:
-    """The record, the ports and the credentials of a new cluster, written into its directory."""
+    """Writes the record, the ports and the credentials of a new cluster into its directory."""
     state = plan(spec, ports)
     credentials(directory, state, now)
     directory.database.parent.mkdir(mode=0o700, exist_ok=True)
@@ -26,7 +26,9 @@ def create(
 
 
 def plan(spec: ClusterSpec, ports: Ports) -> State:
-    """The record of a cluster as `spec` describes it. Raises UserError if there cannot be such a cluster."""
+    """Returns the record of a cluster as `spec` describes it. Raises UserError if there cannot be such a
+    cluster.
+    """
     state = State(runtime_config=dict(spec.runtime_config))
     servers = ["apiserver"] if spec.servers == 1 else [f"apiserver-{n}" for n in range(1, spec.servers + 1)]
     if spec.port:
@@ -71,7 +73,7 @@ def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> Non
 
 
 def host(state: State, ports: Ports, node: str, target: Target) -> Process:
-    """Put a node into the kubelet process of its version and gates, recorded anew if there is none."""
+    """Puts a node into the kubelet process of its version and gates, recorded anew if there is none."""
     for process in state.of_kind("kubelet"):
         if process.version == str(target.version) and process.gates == dict(target.gates):
             process.nodes = in_order(state, [*process.nodes, node])
@@ -87,11 +89,11 @@ def host(state: State, ports: Ports, node: str, target: Target) -> Process:
 
 
 def in_order(state: State, nodes: Iterable[str]) -> list[str]:
-    """The nodes as the cluster was described, whatever has been done to them since."""
+    """Returns the nodes as the cluster was described, whatever has been done to them since."""
     wanted = set(nodes)
     return [node for node in state.nodes if node in wanted]
 
 
 def free_port(state: State, ports: Ports) -> int:
-    """A port that neither this cluster nor anybody else has."""
+    """Returns a port that neither this cluster nor anybody else has."""
     return ports.choose(process.port for process in state.processes.values())

@@ -16,7 +16,7 @@ _CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler")
 
 
 def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
-    """The authority, the serving certificate, and what each component and the administrator identify with."""
+    """Writes the authority, the serving certificate, and the credentials of components and administrator."""
     from kubeskew.cluster.pki import (  # cryptography is slow to import
         Authority,
         kubeconfig,
@@ -59,7 +59,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
 
 
 def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:
-    """`path.crt` and `path.key`."""
+    """Returns `path.crt` and `path.key`."""
     return {
         path.with_name(f"{path.name}.crt"): pair.certificate,
         path.with_name(f"{path.name}.key"): pair.key,

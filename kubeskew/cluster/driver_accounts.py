@@ -1,5 +1,6 @@
-"""The drivers' service accounts, with the rights of upstream's examples: of a driver's kubelet plugin, and of
-a driver's controller."""
+"""Gives the drivers service accounts with the rights of upstream's examples: of a driver's kubelet plugin,
+and of a driver's controller.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -73,7 +74,7 @@ _CONTROLLER_RULES = [
 
 
 async def introduce(probes: Probes, state: State) -> None:
-    """Have the API server know the drivers' accounts and what they may do, as soon as it lets us."""
+    """Tells the API server the drivers' accounts and what they may do, as soon as it lets us."""
     server = state.of_kind("apiserver")[0]
     found = [name_of(process) for process in state.of_kind(KIND)]
     names = [name for name in found if not is_device_plugin(name)]  # these need nothing of the API server

@@ -1,4 +1,5 @@
-"""The drivers of the local cluster: one process per driver, on all nodes that have it; device plugins too.
+"""Runs the drivers of the local cluster: one process per driver, on all nodes that have it; device plugins
+too.
 
 A device plugin goes by its resource, which has a slash, as no driver's name has. The controller of a driver
 that has one is a process of its own, with an account of its own.
@@ -25,7 +26,7 @@ KIND, CONTROLLER = "driver", "driver-controller"
 
 
 def component(driver: str) -> str:
-    """The component of a driver."""
+    """Returns the component of a driver."""
     return f"{KIND}/{driver}"
 
 
@@ -35,7 +36,7 @@ def controller_component(driver: str) -> str:
 
 
 def name_of(process: Process) -> str:
-    """The driver of a process; a name may have slashes itself."""
+    """Returns the driver of a process; a name may have slashes itself."""
     return process.name.partition("/")[2]
 
 
@@ -51,7 +52,7 @@ def is_device_plugin(name: str) -> bool:
 
 
 def all_of(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The drivers and device plugins that nodes of the record have."""
+    """Returns the drivers and device plugins that nodes of the record have."""
     return [*dict.fromkeys(name for node in nodes.values() for name in entries(node))]
 
 
@@ -93,7 +94,7 @@ def groups() -> tuple[str, str]:
 
 
 def write_file(directory: StateDir, state: State, process: Process) -> None:
-    """Tell a driver's process on which nodes it is, with which devices and switches."""
+    """Tells a driver's process on which nodes it is, with which devices and switches."""
     driver = name_of(process)
     nodes = [
         _entry(directory, state, node, driver, entry)
@@ -105,7 +106,7 @@ def write_file(directory: StateDir, state: State, process: Process) -> None:
 
 
 def tell(directory: StateDir, state: State, processes: Processes) -> None:
-    """Have all drivers read their files again, which share a revision; the record is saved."""
+    """Has all drivers read their files again, which share a revision; the record is saved."""
     for process in [*state.of_kind(KIND), *state.of_kind(CONTROLLER)]:
         write_file(directory, state, process)
         processes.send(process.pid, process.birth, signal.SIGHUP)
@@ -130,7 +131,7 @@ def _entry(
 
 
 def switch(state: State, driver: str, nodes: Iterable[str], changes: Mapping[str, Any]) -> None:
-    """Change what goes wrong in a driver, on some of its nodes or on all. Raises UserError."""
+    """Changes what goes wrong in a driver, on some of its nodes or on all. Raises UserError."""
     having = [node for node, spec in state.nodes.items() if driver in entries(spec)]
     chosen = [*nodes] or having
     for node in chosen:

@@ -1,4 +1,4 @@
-"""The environment of components."""
+"""Makes the environment variables of components."""
 
 import os
 from collections.abc import Mapping

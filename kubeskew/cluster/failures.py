@@ -1,4 +1,4 @@
-"""The errors for the user of the command line, each with what to do next."""
+"""Defines the errors for the user of the command line, each with what to do next."""
 
 
 class UserError(Exception):

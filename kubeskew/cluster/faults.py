@@ -1,4 +1,4 @@
-"""The faults of the local cluster: their plan in the state directory, and what the components say of them.
+"""Plans the faults of the local cluster in its state directory, and reads what the components say of them.
 
 Components read the plan when they start and on SIGHUP, and answer in their journals; so a fault can be set,
 cleared and looked at while no API server answers, and of a component that is dead.
@@ -37,7 +37,7 @@ class ClusterFaults:
         self._directory = cluster.directory
 
     async def set(self, body: Mapping[str, Any]) -> str:
-        """Put a fault into a component, whose id is returned; it is in effect then. Raises UserError."""
+        """Puts a fault into a component, whose id is returned; it is in effect then. Raises UserError."""
         with self._cluster.changing() as state:
             plan, entry = added(state, load(self._directory), body)
             fault = entry.fault
@@ -47,7 +47,7 @@ class ClusterFaults:
             return fault.id
 
     async def clear(self, name: str) -> list[FaultReport]:
-        """Take a fault away, or `all`; returns how far they had come. Raises UserError."""
+        """Takes a fault away, or `all`; returns how far they had come. Raises UserError."""
         with self._cluster.changing() as state:
             plan, gone = without(load(self._directory), name)
             components = [entry.fault.component for entry in gone]
@@ -137,7 +137,7 @@ def without(plan: FaultPlan, name: str) -> tuple[FaultPlan, Sequence[PlannedFaul
 async def publish(
     directory: StateDir, state: State, processes: Processes, plan: FaultPlan, components: Sequence[str]
 ) -> None:
-    """Write the plan, and return when it is in effect in those components that run. Raises ClusterError."""
+    """Writes the plan, and returns when it is in effect in those components that run. Raises ClusterError."""
     path = directory.faults
     known = state.components()
     hosting = {known[name].name: known[name] for name in components if name in known}
@@ -155,7 +155,7 @@ async def publish(
 async def _applied(
     directory: StateDir, process: Process, processes: Processes, component: str, revision: int
 ) -> None:
-    """Return once a component has a plan in effect, or does not run. Raises ClusterError."""
+    """Returns once a component has a plan in effect, or does not run. Raises ClusterError."""
     journal = journal_path(directory.faults, component)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _APPLIED_SECONDS

@@ -1,4 +1,4 @@
-"""Processes that are forked from interpreters which have imported their modules already.
+"""Forks processes from interpreters which have imported their modules already.
 
 Importing is most of a component's start. A fork server (`kubeskew/cli/fork_server.py`) imports once, for all
 the processes that a command or a matrix starts; it ends with the command, its children live on. There are two
@@ -90,7 +90,7 @@ class ForkedProcesses(KernelProcesses):
 
 
 class _ForkServer:
-    """One fork server, and the socket over which it is asked."""
+    """Asks one fork server over its socket."""
 
     def __init__(self, kinds: Collection[str], environment: Mapping[str, str], *, often: bool) -> None:
         self._environment = {**os.environ, **environment}

@@ -30,12 +30,12 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
 
 
 def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
-    """The command line of a process, without the program."""
+    """Returns the command line of a process, without the program."""
     return _ARGUMENTS[process.kind](directory, state, process)
 
 
 def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
-    """Tell a kubelet process which nodes it hosts."""
+    """Tells a kubelet process which nodes it hosts."""
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()

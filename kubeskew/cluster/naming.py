@@ -1,4 +1,4 @@
-"""Lists of names in messages."""
+"""Lists names in messages."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,6 @@ _NAMED = 5
 
 
 def named(names: Sequence[str]) -> str:
-    """The names, or of many a few and how many more there are; empty for none."""
+    """Returns the names, or of many a few and how many more there are; empty for none."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"

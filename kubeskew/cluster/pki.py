@@ -1,4 +1,4 @@
-"""The cluster's certificate authority, serving certificates, client credentials and kubeconfigs."""
+"""Makes the cluster's certificate authority, serving certificates, client credentials and kubeconfigs."""
 
 import base64
 import ipaddress
@@ -19,14 +19,14 @@ SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`, the first of launc
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its private key, PEM."""
+    """Holds a certificate and its private key, PEM."""
 
     certificate: bytes
     key: bytes
 
 
 class Authority:
-    """A certificate authority. `now` is the time its certificates start at."""
+    """Signs as a certificate authority. `now` is the time its certificates start at."""
 
     def __init__(self, pair: KeyPair, now: datetime) -> None:
         self.pair = pair
@@ -39,7 +39,7 @@ class Authority:
 
     @classmethod
     def create(cls, now: datetime, common_name: str = "kubeskew") -> "Authority":
-        """A new authority."""
+        """Makes a new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(common_name)
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
@@ -53,7 +53,7 @@ class Authority:
         return cls(_pair(certificate, key), now)
 
     def serving(self) -> KeyPair:
-        """A certificate for the API server on loopback and by its service's names."""
+        """Makes a certificate for the API server on loopback and by its service's names."""
         names = [
             "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
@@ -65,7 +65,7 @@ class Authority:
         return self._issue(_name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def node_serving(self, addresses: Iterable[str]) -> KeyPair:
-        """A certificate for the kubelets' servers, one for all: each listens on an address of its own."""
+        """Makes a certificate for the kubelets' servers, one for all: each has an address of its own."""
         alternatives = x509.SubjectAlternativeName(
             [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         )
@@ -73,7 +73,7 @@ class Authority:
         return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, *groups: str) -> KeyPair:
-        """A certificate that authenticates `user` as a member of `groups`."""
+        """Makes a certificate that authenticates `user` as a member of `groups`."""
         return self._issue(_name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _issue(
@@ -127,17 +127,17 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def new_key() -> bytes:
-    """A private key that is nobody's certificate, PEM."""
+    """Makes a private key that is nobody's certificate, PEM."""
     return _pem(ec.generate_private_key(ec.SECP256R1()))
 
 
 def new_token() -> str:
-    """A bearer token with 192 bits of randomness."""
+    """Makes a bearer token with 192 bits of randomness."""
     return secrets.token_urlsafe(24)
 
 
 def kubeconfig(server: str, ca: bytes, user: str, pair: KeyPair) -> str:
-    """A kubeconfig in block YAML, credentials embedded, current context set."""
+    """Returns a kubeconfig in block YAML, credentials embedded, current context set."""
     encoded = [base64.b64encode(part).decode() for part in (ca, pair.certificate, pair.key)]
     return f"""apiVersion: v1
 kind: Config

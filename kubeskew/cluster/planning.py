@@ -1,4 +1,4 @@
-"""Deciding a change before it is made: which components, to what, and whether upstream supports each step."""
+"""Decides a change before it is made: which components, to what, and whether upstream supports each step."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kubeskew.cluster.state import Process, State
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The version and gates that a component is to have."""
+    """Holds the version and gates that a component is to have."""
 
     version: Version
     gates: Mapping[str, bool]
@@ -34,7 +34,7 @@ def check_gates(name: str, target: Target) -> None:
 
 
 def changed_gates(gates: Mapping[str, bool], changes: Mapping[str, bool | None]) -> dict[str, bool]:
-    """The gates set by hand after a change; None unsets one."""
+    """Returns the gates set by hand after a change; None unsets one."""
     merged = {**gates, **changes}
     return {gate: on for gate, on in merged.items() if on is not None}
 
@@ -75,14 +75,16 @@ def check_steps(state: State, targets: Mapping[str, Target]) -> None:
 
 
 def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
-    """The last of the components that change together with `name`: nodes move at once, others one by one."""
+    """Returns the last of the components that change with `name`: nodes move at once, others one by one."""
     if skew.kind_of(name) != "kubelet":
         return name
     return [other for other in targets if skew.kind_of(other) == "kubelet"][-1]
 
 
 def select(state: State, names: Iterable[str]) -> list[str]:
-    """The components that `names` mean: a component, a kind (all of it), or everything if there are none."""
+    """Returns the components that `names` mean: a component, a kind (all of it), or everything if there are
+    none.
+    """
     components = state.components()
     wanted = list(names)
     if not wanted:
@@ -119,7 +121,7 @@ def movable(state: State, names: Iterable[str]) -> list[str]:
 
 
 def describe(process: Process, target: Target) -> str:
-    """`1.35 → 1.36`, or what else changes."""
+    """Returns `1.35 → 1.36`, or what else changes."""
     if process.version != str(target.version):
         return f"{process.version} → {target.version}"
     changed = {gate: on for gate, on in target.gates.items() if process.gates.get(gate) != on}

@@ -17,8 +17,9 @@ from kubeskew.cluster.state import StateDir
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The parts of one machine. Its components are run by `processes` and asked over what `connect` gives;
-    without more they are this machine's own."""
+    """Holds the parts of one machine. Its components are run by `processes` and asked over what `connect`
+    gives; without more they are this machine's own.
+    """
 
     clock: Clock
     processes: Processes

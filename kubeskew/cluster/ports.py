@@ -1,4 +1,4 @@
-"""Loopback ports for servers that are not there yet.
+"""Chooses loopback ports for servers that are not there yet.
 
 A port is chosen before the server that is meant for it can listen: kubeconfigs name it. Until then a socket
 that is bound, but does not listen, keeps it from everybody else who chooses. Linux lets a server that sets
@@ -15,14 +15,14 @@ PORTS = range(16443, 32000)
 
 
 class Ports(Protocol):
-    """Ports that nobody else chooses as long as this context lasts."""
+    """Holds ports that nobody else chooses as long as this context lasts."""
 
     def choose(self, taken: Iterable[int]) -> int:
         """Returns a port that nobody listens on or holds, and that is not in `taken`; it is held now."""
         ...
 
     def keep(self, port: int) -> None:
-        """Hold a port whose server has just stopped and will be back."""
+        """Holds a port whose server has just stopped and will be back."""
         ...
 
     def is_free(self, port: int) -> bool:

@@ -79,7 +79,7 @@ class Probes:
         return await self._transport.request(method, url, body)
 
     async def json(self, url: str) -> Any:
-        """The JSON answer to a GET; None if there is none."""
+        """Returns the JSON answer to a GET; None if there is none."""
         status, text = await self.request("GET", url)
         if status != 200:
             return None
@@ -100,7 +100,7 @@ class Probes:
         return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""
 
     async def answers(self, process: Process) -> Missing:
-        """Empty once the process answers at all."""
+        """Returns an empty text once the process answers at all."""
         status, _ = await self.request("GET", f"http://127.0.0.1:{process.port}/livez")
         return "" if status else "no answer"
 
@@ -114,7 +114,7 @@ class Probes:
         return "" if answered == expected else f"it answers as {answered}"
 
     async def hosted(self, process: Process) -> dict[str, Any] | None:
-        """The kubelet process' nodes; None if it does not answer."""
+        """Returns the kubelet process' nodes; None if it does not answer."""
         found = await self.json(f"http://127.0.0.1:{process.port}/nodes")
         return found if isinstance(found, dict) else None
 
@@ -123,7 +123,7 @@ class Probes:
         return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
 
     async def plugins(self, process: Process) -> dict[str, list[str] | None]:
-        """The drivers that registered with a kubelet process: by node; None for one that takes none."""
+        """Returns the drivers registered with a kubelet process, by node; None for one that takes none."""
         return await self.json(process.url("/plugins")) or {}
 
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:

@@ -1,4 +1,4 @@
-"""Processes of the cluster: the interface to them, and those that have an interpreter of their own.
+"""Defines the interface to a cluster's processes, and runs those that have an interpreter of their own.
 
 They outlive the command that started them, so all that is known of one is its pid and its birth (the kernel's
 start time), which tells it from a later process with the same pid.
@@ -122,7 +122,7 @@ def _birth_without_proc(pid: int) -> str:
 
 
 def _reap(pid: int) -> None:
-    """Collect the exit status if the process is a child of this one."""
+    """Collects the exit status if the process is a child of this one."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -162,7 +162,7 @@ async def _exit_or_a_while(pid: int) -> None:
 
 
 def tail(log: Path, lines: int = 8) -> str:
-    """The last lines of a log, for an error message."""
+    """Returns the last lines of a log, for an error message."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:

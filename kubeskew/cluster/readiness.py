@@ -33,7 +33,7 @@ async def wait_ready(
     starting: Iterable[Process],
     progress: Progress = silent,
 ) -> None:
-    """Return when all are ready. Raises ClusterError if one ends, or takes too long."""
+    """Returns when all are ready. Raises ClusterError if one ends, or takes too long."""
     try:
         async with asyncio.TaskGroup() as group:
             for process in starting:
@@ -113,7 +113,7 @@ async def _kubelets_missing(probes: Probes, state: State) -> Missing:
 async def wait_cluster(
     directory: StateDir, probes: Probes, state: State, progress: Progress = silent
 ) -> None:
-    """Return when everything that runs is ready, and namespace `default` can take pods."""
+    """Returns when everything that runs is ready, and namespace `default` can take pods."""
     wanted = [process for process in state.processes.values() if process.wanted]
     running = [process for process in wanted if probes.alive(process)]
     for process in wanted:
@@ -133,7 +133,7 @@ async def wait_until(
     check: Callable[[], None] = lambda: None,
     tell: Progress = silent,
 ) -> None:
-    """Ask until nothing is missing; `tell` hears what is, if it takes long. Raises what `check` raises.
+    """Asks until nothing is missing; `tell` hears what is, if it takes long. Raises what `check` raises.
 
     Raises ClusterError where nothing happens any more: what is missing is the same for START_SECONDS, or it
     takes ten times as long in all.

@@ -1,4 +1,4 @@
-"""The cluster's directory for Unix sockets: a short one, for their paths end at 108 bytes.
+"""Makes the cluster's directory for Unix sockets: a short one, for their paths end at 108 bytes.
 
 Its name is in the record. `up` makes it, and again if the machine lost it; `down` removes it.
 """
@@ -15,8 +15,9 @@ _PREFIX = "ks-"
 
 
 def ensure(state: State, make: Callable[[], str]) -> None:
-    """Have the directory, for this user alone; `make` makes one if there is none. The caller saves the
-    record."""
+    """Makes sure of the directory, for this user alone; `make` makes one if there is none. The caller saves
+    the record.
+    """
     if state.runtime_dir and _take(Path(state.runtime_dir)):
         return
     state.runtime_dir = make()
@@ -28,7 +29,7 @@ def new() -> str:
 
 
 def remove(state: State) -> None:
-    """Remove it with all sockets in it. The caller saves the record."""
+    """Removes it with all sockets in it. The caller saves the record."""
     if state.runtime_dir:
         shutil.rmtree(state.runtime_dir, ignore_errors=True)
         state.runtime_dir = ""
@@ -45,7 +46,7 @@ def _take(path: Path) -> bool:
 
 
 def _base() -> str:
-    """Of the places for such directories, the one with the shortest path."""
+    """Returns the place for such directories that has the shortest path."""
     candidates = ["/tmp", tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR") or ""]  # noqa: S108 - short
     usable = [base for base in candidates if base and os.access(base, os.W_OK | os.X_OK)]
     return min(usable, key=len, default=tempfile.gettempdir())

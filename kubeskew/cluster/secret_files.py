@@ -1,4 +1,4 @@
-"""Files that hold secrets: mode 0600, in directories of mode 0700."""
+"""Writes files that hold secrets: mode 0600, in directories of mode 0700."""
 
 import os
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ _FLUSHES_MAX = 32  # at a time: the disk does many as fast as one (3 to 7 ms)
 
 
 def write_secret(path: Path, content: bytes | str) -> None:
-    """Write a file that only its owner may read; never readable by others, not even for a moment."""
+    """Writes a file that only its owner may read; never readable by others, not even for a moment."""
     partial = _write(path, content)
     _flush(partial)
     partial.replace(path)
 
 
 def write_secrets(contents: Mapping[Path, bytes | str]) -> None:
-    """Write many files, in the time of few."""
+    """Writes many files, in the time of few."""
     partials = {path: _write(path, content) for path, content in contents.items()}
     with ThreadPoolExecutor(_FLUSHES_MAX) as pool:
         for path, _ in zip(partials, pool.map(_flush, partials.values()), strict=True):
@@ -24,7 +24,7 @@ def write_secrets(contents: Mapping[Path, bytes | str]) -> None:
 
 
 def _write(path: Path, content: bytes | str) -> Path:
-    """Write what becomes `path`, beside it."""
+    """Writes what becomes `path`, beside it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_name(path.name + ".partial")
     data = content.encode() if isinstance(content, str) else content
@@ -35,7 +35,7 @@ def _write(path: Path, content: bytes | str) -> Path:
 
 
 def _flush(path: Path) -> None:
-    """Have the file on the disk before anything refers to it."""
+    """Waits until the file is on the disk, before anything refers to it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The skew policy: which versions may run beside which, and in which order components change.
+"""Holds the skew policy: which versions may run beside which, and in which order components change.
 
 Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-skew-policy/).
 """
@@ -13,18 +13,18 @@ KUBELET_MINORS_OLDER = 3
 
 
 def kind_of(component: str) -> str:
-    """`apiserver-1` → `apiserver`, `kubelet/node-1` → `kubelet`."""
+    """Returns the kind of a component: `apiserver-1` → `apiserver`, `kubelet/node-1` → `kubelet`."""
     name = component.partition("/")[0]
     return "apiserver" if name.startswith("apiserver") else name
 
 
 def upgrade_order(components: Iterable[str]) -> list[str]:
-    """API servers, controller manager, scheduler, kubelets."""
+    """Sorts for an upgrade: API servers, controller manager, scheduler, kubelets."""
     return sorted(components, key=lambda component: UPGRADE_ORDER.index(kind_of(component)))
 
 
 def downgrade_order(components: Iterable[str]) -> list[str]:
-    """The reverse: kubelets first, API servers last."""
+    """Sorts for a downgrade, the reverse: kubelets first, API servers last."""
     return upgrade_order(components)[::-1]
 
 

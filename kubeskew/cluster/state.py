@@ -1,4 +1,4 @@
-"""The state directory: paths, the record of the cluster and its processes, the lock."""
+"""Reads and writes the state directory: paths, the record of the cluster and its processes, the lock."""
 
 import fcntl
 import json
@@ -23,7 +23,8 @@ _TREES = ("faults", "kubeconfigs", "logs", "nodes", "kubelet")
 
 @dataclass(slots=True)
 class Process:
-    """A process of the cluster: one API server, the controller manager, a kubelet that hosts `nodes`, …
+    """Records a process of the cluster: one API server, the controller manager, a kubelet that hosts `nodes`,
+    …
 
     `pid` 0 means that none runs; `birth` tells a recycled pid from ours. `wanted` is False after a `kill`.
     """
@@ -50,7 +51,7 @@ class Process:
 
 @dataclass(slots=True)
 class State:
-    """The whole record, as `state.json` has it."""
+    """Holds the whole record, as `state.json` has it."""
 
     runtime_config: dict[str, bool]
     processes: dict[str, Process] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class State:
         return [process for process in self.processes.values() if process.kind == kind]
 
     def components(self) -> dict[str, Process]:
-        """Every component by its name on the command line, and the process that it lives in."""
+        """Returns every component by its name on the command line, and the process that it lives in."""
         alone = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
         found = {name: process for name, process in alone.items() if process.kind not in DRIVERS}
         hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
@@ -77,7 +78,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """The paths below a state directory, and how the record is read and written."""
+    """Knows the paths below a state directory, and reads and writes the record."""
 
     path: Path
 
@@ -140,7 +141,7 @@ class StateDir:
         return self.pki.exists() and not self.exists()
 
     def purge(self) -> None:
-        """Remove what is the cluster's; whatever else somebody keeps in the directory stays."""
+        """Removes what is the cluster's; whatever else somebody keeps in the directory stays."""
         for tree in (self.pki, self.database.parent, *map(self.path.joinpath, _TREES)):
             shutil.rmtree(tree, ignore_errors=True)
         for file in (self.kubeconfig, self.ca, self.token, self.record, self.path / "lock"):
@@ -150,7 +151,7 @@ class StateDir:
             self.path.rmdir()
 
     def load(self) -> State:
-        """The record. Raises UserError if there is none, ClusterError if it cannot be read."""
+        """Returns the record. Raises UserError if there is none, ClusterError if it cannot be read."""
         try:
             value = json.loads(self.record.read_text())
         except (FileNotFoundError, NotADirectoryError):
@@ -196,7 +197,7 @@ class StateDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory for one changing command. Raises ClusterError if another has it."""
+        """Holds the directory for one changing command. Raises ClusterError if another has it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path.chmod(0o700)
         lock = self.path / "lock"

@@ -1,4 +1,4 @@
-"""Putting on the log's time line what a component cannot say itself: that it was killed."""
+"""Puts on the log's time line what a component cannot say itself: that it was killed."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ async def announce(
 
 
 async def record(url: str, clock: Clock, event: Mapping[str, str], storage: "Storage") -> None:
-    """Append one component event to the log at `url`. Raises ClusterError if the log cannot be written."""
+    """Appends one component event to the log at `url`. Raises ClusterError if the log cannot be written."""
     from kubeskew.apiserver.storage.failures import StorageError
     from kubeskew.apiserver.storage.records import ComponentEvent
 

@@ -13,7 +13,7 @@ from kubeskew.apiserver.apply.patching.values import show
 
 
 class Shape(Enum):
-    """The three forms of values."""
+    """Names the three forms of values."""
 
     MAP = auto()
     LIST = auto()
@@ -21,7 +21,7 @@ class Shape(Enum):
 
 
 class _Absent:
-    """No value at all, as opposed to null."""
+    """Stands for no value at all, as opposed to null."""
 
     def __bool__(self) -> bool:
         return False
@@ -76,7 +76,7 @@ def is_atomic(schema: Schema) -> bool:
 
 
 def is_atomic_list(schema: Schema) -> bool:
-    """The same for what turned out to be a list: free-form lists are atomic."""
+    """Decides whether what turned out to be a list is owned as a whole: free-form lists are."""
     return schema.kind is not Kind.LIST or schema.list_type == "atomic"
 
 

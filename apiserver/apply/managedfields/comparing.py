@@ -119,7 +119,7 @@ def _by_element(items: list[Any], schema: Schema) -> dict[str, list[Any]]:
 
 
 def _compare_items(before: list[Any], after: list[Any], schema: Schema, into: Comparison) -> None:
-    """Items of the same key are compared; several of one key count as one, all or nothing."""
+    """Compares items of the same key; several of one key count as one, all or nothing."""
     ours, theirs = _by_element(before, schema), _by_element(after, schema)
     item_schema = atoms.item_schema(schema)
     for element in ours | theirs:
@@ -142,7 +142,7 @@ def _compare_items(before: list[Any], after: list[Any], schema: Schema, into: Co
 
 
 def _mark(value: Any, schema: Schema, element: str, into: FieldSet) -> None:
-    """Put `element`, and all that `value` sets below it, into a set."""
+    """Puts `element`, and all that `value` sets below it, into a set."""
     into.members.add(element)
     if not value or not isinstance(value, dict | list):
         return

@@ -40,7 +40,7 @@ class ManagerId(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The fields of one manager, in terms of one version."""
+    """Holds the fields of one manager, in terms of one version."""
 
     fields: FieldSet
     api_version: str
@@ -52,7 +52,7 @@ Managers = dict[ManagerId, Owned]
 
 @dataclass(slots=True)
 class Managed:
-    """All entries; times are RFC 3339 texts, absent where an entry has none."""
+    """Holds all entries; times are RFC 3339 texts, absent where an entry has none."""
 
     managers: Managers = field(default_factory=dict)
     times: dict[ManagerId, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Sets of fields: what one manager owns.
+"""Holds sets of fields, as each manager owns one.
 
 A set is a tree. `members` are the elements owned at this level, `children` the sets below an element; an
 element may be either or both. Sets are not changed once they are in use; operations give new ones and may
@@ -15,7 +15,7 @@ from kubeskew.apiserver.apply.managedfields.path_elements import Path
 
 
 class FieldSet:
-    """A set of field paths."""
+    """Holds a set of field paths."""
 
     __slots__ = ("children", "members")
 
@@ -59,7 +59,7 @@ class FieldSet:
         return fields
 
     def insert(self, path: Path) -> None:
-        """Add a path while the set is being built."""
+        """Adds a path while the set is being built."""
         here = self
         for element in path[:-1]:
             here = here.children.setdefault(element, FieldSet())
@@ -67,7 +67,7 @@ class FieldSet:
             here.members.add(path[-1])
 
     def attach(self, element: str, child: "FieldSet") -> None:
-        """Put `child` below `element` while the set is being built, unless it is empty."""
+        """Puts `child` below `element` while the set is being built, unless it is empty."""
         if not child.is_empty():
             there = self.children.get(element)
             self.children[element] = child if there is None else there.union(child)

@@ -190,7 +190,9 @@ class _Write:
         self._now = now
 
     def update(self, live: Object, new: Object, managed: Managed) -> Managed:
-        """Objects that exist and whose managers were forgotten stay without."""
+        """Works out the managers after a write; objects that exist and whose managers were forgotten stay
+        without.
+        """
         if not managed.managers and (live.get("metadata") or {}).get("uid"):
             return managed
         return self._tracked(live, new, managed, self._manager)

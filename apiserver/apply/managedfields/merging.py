@@ -112,7 +112,7 @@ class _ListMerge:
         return self._out or ABSENT
 
     def _must_wait(self, element: str) -> bool:
-        """A common item that is not the next common one in the configuration's order."""
+        """Decides whether an item is common, but not the next common one in the configuration's order."""
         return element in self._their_items and bool(self._shared) and self._shared[0] != element
 
     def _take_theirs(self, element: str) -> None:

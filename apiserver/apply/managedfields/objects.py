@@ -46,7 +46,7 @@ def managed(obj: Object, found: list[dict[str, Any]] | None) -> Object:
 
 
 def check_kind(live: Object, config: Object, kind: str = "", api_version: str = "") -> None:
-    """Raise 400 unless the config is of the kind and version that are wanted, which `live` has."""
+    """Raises 400 unless the config is of the kind and version that are wanted, which `live` has."""
     wanted = (api_version or live.get("apiVersion"), kind or live.get("kind"))
     if (config.get("apiVersion"), config.get("kind")) != wanted:
         raise bad_request(f"invalid object type: {gvk(config)}")

@@ -42,7 +42,7 @@ _LONG = 1024  # characters: what is longer is not kept
 
 
 def _keyed(*parts: Any) -> str:
-    """Of names and values in turn."""
+    """Returns the element of names and values, which come in turn."""
     return "k:" + _json(dict(zip(parts[::2], parts[1::2], strict=True)))
 
 

@@ -35,7 +35,7 @@ class ScalePaths:
 
 
 def replicas_path(dotted: str) -> Path:
-    """`spec.replicas`, also `.spec.replicas`, as a path of elements."""
+    """Returns `spec.replicas`, also `.spec.replicas`, as a path of elements."""
     return tuple(path_elements.field(name) for name in dotted.removeprefix(".").split("."))
 
 

@@ -17,7 +17,7 @@ Problems = list[tuple[str, str]]
 
 
 def validate(value: Any, schema: Schema, *, allow_duplicates: bool = False) -> None:
-    """Raise TypedError if `value` does not fit."""
+    """Raises TypedError if `value` does not fit."""
     problems: Problems = []
     _validate(value, schema, "", problems, allow_duplicates)
     if problems:

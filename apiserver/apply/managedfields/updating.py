@@ -24,7 +24,7 @@ class MissingVersionError(Exception):
 
 
 class Versioned:
-    """An object, its version and schema; converted on demand."""
+    """Holds an object, its version and schema; it is converted on demand."""
 
     __slots__ = ("api_version", "schema", "value")
 
@@ -116,7 +116,7 @@ class Updater:
     def _settle(
         self, live: Versioned, new: Versioned, managers: Managers, acting: ManagerId, *, force: bool
     ) -> tuple[Managers, Comparison]:
-        """Take from the others what changed; raises ConflictsError unless `force`."""
+        """Takes from the others what changed; raises ConflictsError unless `force`."""
         changes = comparing.compare(live.value, new.value, live.schema)
         by_version = {new.api_version: changes.excluding(self.reset_of(new.api_version))}
         kept: Managers = {}

@@ -237,7 +237,7 @@ def _move(doc: Any, operation: Operation) -> Any:
 
 
 class _Copier:
-    """`copy`, in one patch: all together may add so much and no more."""
+    """Does the `copy` operations of one patch, which all together may add only so many bytes."""
 
     def __init__(self) -> None:
         self._copied = 0
@@ -281,7 +281,7 @@ def _test(doc: Any, operation: Operation) -> Any:
 
 
 def _within(failing: str, change: Callable[..., Any], *arguments: Any) -> Any:
-    """`change(*arguments)`, its error told as part of `failing`."""
+    """Calls `change(*arguments)`; its error is told as part of `failing`."""
     try:
         return change(*arguments)
     except _StepError as error:

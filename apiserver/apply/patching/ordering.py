@@ -24,7 +24,7 @@ def in_order(items: Items, order: Items, key: str | None) -> Items:
 
 
 def _sorted_partly(items: Items, places: list[int | None]) -> Items:
-    """Upstream's insertion sort, in which what has no place counts as less than its neighbour."""
+    """Sorts as upstream's insertion sort, in which what has no place counts as less than its neighbour."""
     done: list[tuple[int | None, Any]] = []
     for place, item in zip(places, items, strict=True):
         at = len(done)

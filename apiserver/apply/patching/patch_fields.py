@@ -32,11 +32,11 @@ def list_field(schema: Schema, name: str) -> Field:
 
 
 def strategy(field: Field) -> str:
-    """`merge`, `replace` or none; retainKeys concerns clients alone."""
+    """Returns `merge`, `replace` or none; retainKeys concerns clients alone."""
     return next((name for name in field.patch_strategy if name != "retainKeys"), "")
 
 
 def go_kind(schema: Schema) -> str:
-    """Go's name for the kind of type."""
+    """Returns Go's name for the kind of type."""
     kinds = {Kind.MAP: "map", Kind.LIST: "slice", Kind.STRING: "string", Kind.BOOLEAN: "bool"}
     return kinds.get(schema.kind, schema.format if schema.kind is Kind.INTEGER else "struct")

@@ -16,7 +16,7 @@ _OPERATION = ("op", "path", "from", "value")
 
 
 class Patch(NamedTuple):
-    """A patch as a JSON value, and the strict errors that reading it gave."""
+    """Holds a patch as a JSON value, and the strict errors that reading it gave."""
 
     value: Any
     strict: list[str]

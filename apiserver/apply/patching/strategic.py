@@ -101,7 +101,7 @@ def _whole_map(patch: Object) -> Object:
 
 
 def _retain_keys(merged: Object, patch: Object) -> None:
-    """Drop from `merged` what `$retainKeys` does not name; all that the patch sets must be named."""
+    """Drops from `merged` what `$retainKeys` does not name; all that the patch sets must be named."""
     if RETAIN_KEYS not in patch:
         return
     names = patch.pop(RETAIN_KEYS)
@@ -188,7 +188,7 @@ def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool
 
 
 def _set_element_orders(merged: Object, patch: Object, schema: Schema) -> None:
-    """Merge and order the lists that `$setElementOrder` names; they are done with then."""
+    """Merges and orders the lists that `$setElementOrder` names; they are done with then."""
     for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(directive)
         if not isinstance(order, list):

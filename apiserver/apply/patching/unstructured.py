@@ -16,7 +16,7 @@ _OWN_READERS: Final = frozenset({"date-time", "micro-time"})
 
 
 def fitted(value: Any, schema: Schema) -> Any:
-    """`value` with the numbers that its type holds; raises ShapeError with the converter's text."""
+    """Returns `value` with the numbers that its type holds; raises ShapeError with the converter's text."""
     if value is None:
         return None
     match schema.kind:
@@ -105,5 +105,5 @@ def _number(value: Any) -> Any:
 
 
 def unknown_fields(value: Any, schema: Schema) -> list[str]:
-    """`unknown field "a.b"` for what the type does not have, in the order of these texts."""
+    """Returns `unknown field "a.b"` for what the type does not have, in the order of these texts."""
     return sorted(go_decode_errors.strict_errors(value, schema))

@@ -63,7 +63,7 @@ def identity(value: Any) -> Any:
 
 
 def type_name(value: Any) -> str:
-    """Go's name of the type that a decoded JSON value has; `%!s(<nil>)` for null, as in upstream's texts."""
+    """Returns Go's name of the type of a decoded JSON value; `%!s(<nil>)` for null, as upstream's texts."""
     return "%!s(<nil>)" if value is None else _TYPES[type(value)]
 
 
@@ -92,7 +92,7 @@ def show_as_text(value: Any) -> str:
 
 
 def _show_float(value: float) -> str:
-    """`%v` of a float64: the shortest digits, with an exponent below 1e-04 and from 1e+06 on."""
+    """Shows a float64 as `%v` does: the shortest digits, with an exponent below 1e-04 and from 1e+06 on."""
     if value == 0 or not math.isfinite(value):
         return repr(value).removesuffix(".0")
     shortest = format(Decimal(repr(value)).normalize(), "e")

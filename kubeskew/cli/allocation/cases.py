@@ -13,7 +13,7 @@ _DEVICES = ("allocatedDevices", "allocatedShares", "consumedCapacity")
 
 
 def check_case(case: Any) -> None:
-    """Raise UserError that says where a case is none."""
+    """Raises UserError that says where a case is none."""
     if not isinstance(case, dict):
         raise UserError("expected an object")
     _check_choice(case)

@@ -35,7 +35,7 @@ _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
 
 @dataclass(slots=True)
 class AllocationFiles:
-    """Objects by kind and `namespace/name`, in v1 and with defaults; of namesakes the last counts."""
+    """Holds objects by kind and `namespace/name`, in v1 and with defaults; of namesakes the last counts."""
 
     classes: dict[str, Object] = field(default_factory=dict)
     slices: dict[str, Object] = field(default_factory=dict)
@@ -45,7 +45,9 @@ class AllocationFiles:
     warnings: list[str] = field(default_factory=list)  # what a server would refuse
 
     def node_labels(self) -> dict[str, Mapping[str, str]]:
-        """Every node that the files know: of nodes that only slices name, the host name is the one label."""
+        """Returns every node that the files know, with its labels: those that only slices name have the host
+        name.
+        """
         found = {name: (node["metadata"].get("labels") or {}) for name, node in self.nodes.items()}
         for obj in self.slices.values():
             for part in (obj["spec"], *(obj["spec"].get("devices") or ())):
@@ -56,7 +58,7 @@ class AllocationFiles:
 
 
 def load(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> AllocationFiles:
-    """Everything in the files; raises UserError that names file, document and what is wrong."""
+    """Reads everything in the files; raises UserError that names file, document and what is wrong."""
     files = AllocationFiles()
     reader = _Reader(files, version, DefaultingContext(features_of(gates), SystemClock().now()))
     for path in paths:
@@ -89,7 +91,7 @@ def documents(path: Path) -> Iterator[tuple[str, Object]]:
 
 
 def _items(where: str, document: Any) -> Iterator[tuple[str, Object]]:
-    """The document itself, or what is in it if it is a list."""
+    """Returns the document itself, or what is in it if it is a list."""
     if document is None:
         return
     if not isinstance(document, dict):
@@ -163,7 +165,7 @@ class _Reader:
 
 
 def typed(obj: Object) -> Object:
-    """The object as an API server reads it; raises UserError if a field has the wrong type."""
+    """Returns the object as an API server reads it; raises UserError if a field has the wrong type."""
     (group, _, version), kind = obj["apiVersion"].rpartition("/"), obj["kind"]
     schemas = (
         types_of(Version(minor)).of_kind(group, version, kind) for minor in range(NEWEST_MINOR, 30, -1)
@@ -180,7 +182,7 @@ def typed(obj: Object) -> Object:
 
 
 def _from_template(template: Object) -> Object:
-    """The claim that a pod would get, named after the template."""
+    """Returns the claim that a pod would get, named after the template."""
     metadata = {key: value for key, value in template["metadata"].items() if key in ("name", "namespace")}
     return {"metadata": metadata, "spec": template["spec"]["spec"]}
 

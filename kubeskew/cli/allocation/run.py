@@ -1,4 +1,4 @@
-"""Claims from files, allocated on the nodes of the files."""
+"""Allocates claims from files on the nodes of the files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class _Node:
 
 
 class AllocationRun:
-    """The books of a scheduler, filled from files."""
+    """Keeps the books of a scheduler, filled from files."""
 
     def __init__(self, files: AllocationFiles, version: Version, gates: FeatureGates) -> None:
         self._files = files
@@ -65,7 +65,7 @@ class AllocationRun:
         return book
 
     def on_nodes(self, only: str | None, *, explained: bool) -> list[Object]:
-        """`{"name", "allocations": […] | None, "error"?, "explanation"?}` per node."""
+        """Returns `{"name", "allocations": […] | None, "error"?, "explanation"?}` per node."""
         labels = self._files.node_labels()
         if only is not None and labels and only not in labels:
             raise UserError(f"no node {only} in the files; there are {', '.join(sorted(labels))}")

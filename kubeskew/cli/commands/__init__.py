@@ -1,1 +1,1 @@
-"""One module per group of commands; each parses, builds a value and calls one function."""
+"""Holds the commands, one module per group; each parses, builds a value and calls one function."""

@@ -81,7 +81,7 @@ def _answer_all(lines: BinaryIO) -> None:
 
 
 def _answer(line: bytes) -> dict[str, Any]:
-    """The answer to one case; what is wrong with the line, if it is none."""
+    """Returns the answer to one case; what is wrong with the line, if it is none."""
     from kubeskew.cli.allocation.cases import check_case
     from kubeskew.scheduler.allocator.cases import run_case
     from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS

@@ -1,4 +1,4 @@
-"""The commands that change a running cluster: versions, gates, restarts, kills."""
+"""Defines the commands that change a running cluster: versions, gates, restarts, kills."""
 
 import click
 

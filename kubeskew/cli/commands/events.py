@@ -78,5 +78,5 @@ async def _follow(directory: StateDir, since: int, resource: str | None, output:
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:
-    """Times of day are enough for people."""
+    """Shortens a row's time to that of the day, which is enough for people."""
     return {**row, "time": row["time"][11:23]}

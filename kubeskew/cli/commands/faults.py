@@ -79,7 +79,7 @@ def _selecting(command: Command) -> Command:
 
 
 def _effects(command: Command) -> Command:
-    """Add the options that say what goes wrong."""
+    """Adds the options that say what goes wrong."""
     options: dict[str, dict[str, Any]] = {
         "--answer": {"type": int, "help": f"The call is answered with {', '.join(map(str, CODES))}."},
         "--message": {"help": "In the place of the answer's usual message."},

@@ -1,4 +1,4 @@
-"""The options that several commands share: the state directory, gates, versions, output."""
+"""Defines the options that several commands share: the state directory, gates, versions, output."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ component_option = click.option(
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as a mapping. Raises UserError. Versions are asked later, per component."""
+    """Returns `A=true,B=false` as a mapping. Raises UserError. Versions are asked later, per component."""
     try:
         return parse_overrides(text)
     except ValueError as error:
@@ -87,7 +87,7 @@ def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, 
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine; of several failures at once, the first is the command's.
+    """Runs a command's coroutine; of several failures at once, the first is the command's.
 
     SIGTERM interrupts it as Ctrl-C does, so that what was started for it is ended.
     """
@@ -117,7 +117,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows as aligned columns, in kubectl's manner; a column's key is its title in lower case."""
+    """Prints rows as aligned columns, as kubectl does; a column's key is its title in lower case."""
     cells = [[escaped(str(row.get(column.lower(), ""))) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for line in [list(columns), *cells]:

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class ShardType(click.ParamType[tuple[int, int]]):
-    """`I/N`: the I-th of N parts."""
+    """Reads `I/N`: the I-th of N parts."""
 
     name = "I/N"
 
@@ -55,7 +55,7 @@ class ShardType(click.ParamType[tuple[int, int]]):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The flags that `run` and `matrix` share."""
+    """Holds the flags that `run` and `matrix` share."""
 
     only: tuple[str, ...]
     shard: tuple[int, int] | None
@@ -244,7 +244,7 @@ def _cells(selection: Selection, asked: Asked) -> list[Cell]:
 
 
 def _list(cells: Sequence[Cell], asked: Asked) -> int:
-    """Print the cells, with the numbers of their steps and of those that are to fail or not to be run."""
+    """Prints the cells, with the numbers of their steps and of those that are to fail or not to be run."""
     rows = [
         {
             "cell": cell.name,
@@ -278,7 +278,7 @@ def _run(
     kubeconfig: Path | None,
     processes: Processes,
 ) -> Run:
-    """Run the cells and write the report, of an interrupted run as far as it came."""
+    """Runs the cells and writes the report, of an interrupted run as far as it came."""
     clock = SystemClock()
 
     started = clock.now()
@@ -313,7 +313,7 @@ def _run(
 
 
 def _finish(selection: Selection, started: datetime, results: Sequence[CellResult], asked: Asked) -> Run:
-    """Write the report of these results."""
+    """Writes the report of these results."""
     finished = Run(selection.title, started, results, failing_sets(selection.scenarios, results))
     if asked.report:
         try:
@@ -324,7 +324,7 @@ def _finish(selection: Selection, started: datetime, results: Sequence[CellResul
 
 
 def _show(run: Run, asked: Asked, differences: Sequence[str] | None) -> int:
-    """Print the results; 1 if a cell failed or an outcome differs from the recorded one."""
+    """Prints the results; returns 1 if a cell failed or an outcome differs from the recorded one."""
     if asked.output == "json":
         compared = {} if differences is None else {"differences": list(differences)}
         print_json({**as_json(run), **compared})

@@ -1,4 +1,4 @@
-"""The commands that only look: `status`, `kubeconfig`, `logs`."""
+"""Defines the commands that only look: `status`, `kubeconfig`, `logs`."""
 
 import asyncio
 from collections.abc import Collection
@@ -68,7 +68,7 @@ async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
 
 
 async def _ready(probes: Probes, process: Process) -> set[str]:
-    """The components in a process that are ready."""
+    """Returns the components in a process that are ready."""
     if process.kind == "kubelet":
         hosted = await probes.hosted(process) or {}
         return {f"kubelet/{node}" for node, state in hosted.items() if state["ready"]}
@@ -154,7 +154,7 @@ def logs(directory: StateDir, component: str, follow: bool) -> None:
 
 
 async def _follow(path: Path, clock: Clock) -> None:
-    """Print what the log holds, and whatever it grows by; does not end."""
+    """Prints what the log holds, and whatever it grows by; does not end."""
     with path.open(errors="replace") as file:
         while True:
             if text := file.read():
