@@ -48,6 +48,18 @@ def served(local: Local, plural: str) -> bool:
     return plural in {resource["name"] for resource in local.get(DRA)["resources"]}
 
 
+def owned_slice_goes_with_its_node(local: Local) -> None:
+    """Deletes a node that owns a slice and returns when the slice is gone."""
+    node = local.create("/api/v1/nodes", {"metadata": {"name": "leaving"}})
+    uid = node["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "leaving", "uid": uid, "controller": True}
+    metadata = {"name": "leaving-a", "ownerReferences": [owner]}
+    slice_ = {"metadata": metadata, "nodeName": "leaving", "driverName": "a.example.com"}
+    local.create(f"{DRA}/noderesourceslices", slice_)
+    local.ask("DELETE", "/api/v1/nodes/leaving")
+    eventually(lambda: local.ask("GET", f"{DRA}/noderesourceslices/leaving-a")[0] == 404)
+
+
 def test_the_drafts_manifests_through_kubectl(local: Local, find_kubectl: Callable[[str], Path]) -> None:
     """Old and new kubectl apply, show, describe and explain each kind; other releases lose what is theirs."""
 
@@ -74,6 +86,7 @@ def test_the_drafts_manifests_through_kubectl(local: Local, find_kubectl: Callab
                            "nodeName=worker-1,driverName=pool.dra.example.com")  # fmt: skip
         assert selected.strip() == "noderesourceslice.resource.k8s.io/worker-1-pool.dra.example.com"
     cards = local.get(SLICE)["resources"]
+    owned_slice_goes_with_its_node(local)
 
     local.run("upgrade", "--to", "1.30")
 

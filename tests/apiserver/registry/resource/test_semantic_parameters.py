@@ -170,41 +170,87 @@ async def test_a_class_names_types_of_parameters_and_may_change(api):
     assert (changed.status, "parameterTypes" in changed.body) == (200, False)
 
 
-async def test_what_a_newer_server_stored_is_shown_without_what_is_unknown(api):
-    """A model that came later is an entry without a model to this server, which cannot be written again."""
-    await api.post(SLICES, node_slice("s"))
+FRACTION = {"fraction": {"parts": 7}}
+NO_MODEL = "Required value: exactly one semantic model field must be set"
+
+
+async def store_newer(api, resource, name, change, namespace=""):
+    """Has a newer server change the object in the store."""
     store = api.server.services.store
-    entry = store.get(Key("noderesourceslices.resource.k8s.io", "", "s"))
-    future = orjson.loads(entry.value)
-    future["resources"][0]["attributes"].append({"name": "Fraction", "fraction": {"parts": 7}})
-    author = Author("admin", "kube-apiserver", "v1.31.0", "v1.31.0", "")
-    change = Change(
-        Verb.UPDATE, entry.key, entry.uid, orjson.dumps(future), entry.revision, author, datetime.now(UTC)
+    entry = store.get(Key(f"{resource}.resource.k8s.io", namespace, name))
+    obj = orjson.loads(entry.value)
+    change(obj)
+    author, now = Author("admin", "kube-apiserver", "v1.31.0", "v1.31.0", ""), datetime.now(UTC)
+    value = orjson.dumps(obj)
+    await store.write(Change(Verb.UPDATE, entry.key, entry.uid, value, entry.revision, author, now))
+
+
+async def test_a_slice_with_a_model_that_came_later_is_shown_and_not_written(api):
+    """The attribute has no model to this server, which refuses every write of the slice but its deletion."""
+    await api.post(SLICES, node_slice("s"))
+    later = {"name": "Fraction", **FRACTION}
+    await store_newer(
+        api, "noderesourceslices", "s", lambda obj: obj["resources"][0]["attributes"].append(later)
     )
-    await store.write(change)
 
     shown = (await api.get(f"{SLICES}/s")).body["resources"][0]["attributes"]
     refused = await api.patch(f"{SLICES}/s", {"metadata": {"labels": {"a": "b"}}})
     removed = await api.delete(f"{SLICES}/s")
 
     assert shown == [*CARD["attributes"], {"name": "Fraction"}]
-    assert errors(refused) == [
-        "resources[0].attributes[1]: Required value: exactly one semantic model field must be set"
-    ]
+    assert errors(refused) == [f"resources[0].attributes[1]: {NO_MODEL}"]
     assert removed.status == 200
+
+
+async def test_parameters_with_a_model_that_came_later_are_shown_and_not_written(api):
+    """The parameter has no model to this server; what is generated anew may take its place."""
+    parameters = [{"name": "RAM", "counter": {"required": 5}}]
+    await api.post(PARAMETERS, {"metadata": {"name": "p"}, "parameters": parameters})
+    later = {"name": "Fraction", **FRACTION}
+    await store_newer(
+        api, "resourceclaimparameters", "p", lambda obj: obj["parameters"].append(later), "default"
+    )
+
+    shown = (await api.get(f"{PARAMETERS}/p")).body["parameters"]
+    refused = await api.patch(f"{PARAMETERS}/p", {"shareable": True})
+    anew = await api.patch(f"{PARAMETERS}/p", {"parameters": parameters})
+
+    assert shown == [*parameters, {"name": "Fraction"}]
+    assert errors(refused) == [f"parameters[1]: {NO_MODEL}"]
+    assert anew.status == 200
+
+
+async def test_a_claim_that_was_allocated_by_a_later_model_can_only_be_freed(api):
+    """Its status is refused as long as it holds what this server cannot read, and may be emptied at once."""
+    await api.post(CLAIMS, {"metadata": {"name": "c"}, "spec": {"resourceClassName": "cards"}})
+    counted = {"counter": {"resourceID": "CardA", "name": "RAM", "count": 5}}
+    handle = {"driverName": DRIVER, "semanticData": {"nodeName": "n", "allocations": [counted]}}
+    allocation = {"resourceHandles": [handle]}
+    user = {"resource": "pods", "name": "p", "uid": "1"}
+    await write_status(api, driverName=DRIVER, allocation=allocation, reservedFor=[user])
+
+    def allocate(claim):
+        handles = claim["status"]["allocation"]["resourceHandles"]
+        handles[0]["semanticData"]["allocations"].append(FRACTION)
+
+    await store_newer(api, "resourceclaims", "c", allocate, "default")
+    released = await api.patch(f"{CLAIMS}/c/status", {"status": {"reservedFor": None}})
+    freed = await api.patch(f"{CLAIMS}/c/status", {"status": None})
+
+    at = "status.allocation.resourceHandles[0].semanticData.allocations[1]"
+    assert errors(released) == [f"{at}: {NO_MODEL}"]
+    assert (freed.status, freed.body["status"]) == (200, {})
 
 
 async def test_a_model_that_came_later_cannot_be_written(api):
     """A writer that is ahead of the server is told of the unknown field, or of the missing model."""
-    resource = {"id": "a", "attributes": [{"name": "f", "fraction": {"parts": 7}}]}
+    resource = {"id": "a", "attributes": [{"name": "f", **FRACTION}]}
     strict = await api.post(f"{SLICES}?fieldValidation=Strict", node_slice("s", resources=[resource]))
     ignoring = await api.post(f"{SLICES}?fieldValidation=Ignore", node_slice("s", resources=[resource]))
 
     assert strict.status == 400
     assert 'unknown field "resources[0].attributes[0].fraction"' in strict.body["message"]
-    assert errors(ignoring) == [
-        "resources[0].attributes[0]: Required value: exactly one semantic model field must be set"
-    ]
+    assert errors(ignoring) == [f"resources[0].attributes[0]: {NO_MODEL}"]
 
 
 SCHEDULER = ("system:kube-scheduler",)
