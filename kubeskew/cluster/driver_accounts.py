@@ -5,6 +5,7 @@ and of a driver's controller.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kubeskew.cluster import drivers
 from kubeskew.cluster.drivers import (
     CONTROLLER,
     KIND,
@@ -16,6 +17,7 @@ from kubeskew.cluster.drivers import (
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.readiness import wait_until
 from kubeskew.cluster.state import State
+from kubeskew.kubelet.drivers.semantic.parameters import plural_of
 
 _THERE = frozenset({201, 409})
 _ROLE = "kubeskew:driver"
@@ -56,6 +58,12 @@ _CONTROLLER_RULES = [
     },
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+    # As KEP-4381 had drafted it: what the controller makes of the driver's own parameters.
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["resourceclaimparameters"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
     # As KEP-3063 had drafted it; the group of a driver's own objects is given to that driver alone.
     {
         "apiGroups": ["cdi.k8s.io"],
@@ -79,7 +87,9 @@ async def introduce(probes: Probes, state: State) -> None:
     found = [name_of(process) for process in state.of_kind(KIND)]
     names = [name for name in found if not is_device_plugin(name)]  # these need nothing of the API server
     controlled = [name_of(process) for process in state.of_kind(CONTROLLER)]
+    vendors = {name: vendor for name in controlled if (vendor := drivers.parameters(state.nodes, name))}
     accounts = [*_accounts(names), *_controllers(controlled)] if names else []
+    accounts += [entry for name, vendor in vendors.items() for entry in _parameters(name, *vendor)]
     for path, body in accounts:
 
         async def refused(path: str = path, body: dict[str, Any] = body) -> str:
@@ -107,6 +117,22 @@ def _controllers(names: Sequence[str]) -> Iterable[tuple[str, dict[str, Any]]]:
         rule = {"apiGroups": [name], "resources": ["nodecapacities"], "verbs": ["*"]}
         yield f"{_RBAC}/clusterroles", {"metadata": {"name": own}, "rules": [rule]}
         yield f"{_RBAC}/clusterrolebindings", _binding(own, name, account)
+
+
+def _parameters(driver: str, group: str, kind: str) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yields what lets a driver's controller and the scheduler read the driver's own parameters.
+
+    The draft of KEP-4381 has it that who deploys a driver grants the scheduler that.
+    """
+    name = f"kubeskew:driver-parameters:{driver}"
+    rule = {"apiGroups": [group], "resources": [plural_of(kind)], "verbs": ["get", "list", "watch"]}
+    yield f"{_RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [rule]}
+    binding = _binding("kubeskew:driver-parameters", driver, controller_account(driver))
+    binding["roleRef"]["name"] = name
+    binding["subjects"].append(
+        {"kind": "User", "name": "system:kube-scheduler", "apiGroup": "rbac.authorization.k8s.io"}
+    )
+    yield f"{_RBAC}/clusterrolebindings", binding
 
 
 def _account(name: str) -> tuple[str, dict[str, Any]]:

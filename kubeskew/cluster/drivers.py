@@ -19,6 +19,7 @@ from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.kubelet.drivers import switches
+from kubeskew.kubelet.drivers.controller.settings import parse_settings
 from kubeskew.kubelet.node.layout import NodeLayout
 
 NAMESPACE = "kube-system"
@@ -66,6 +67,15 @@ def controlled(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns the drivers whose entry on some node of the record asks for a controller."""
     having = [[*entries(node).items()] for node in nodes.values()]
     return [*dict.fromkeys(name for node in having for name, entry in node if entry.get("controller"))]
+
+
+def parameters(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> tuple[str, str] | None:
+    """Returns group and kind of the parameters that a driver's controller makes semantic parameters of."""
+    for node in nodes.values():
+        settings = parse_settings((entries(node).get(driver) or {}).get("controller"))
+        if settings is not None:
+            return settings.parameters
+    return None
 
 
 def controller_account(driver: str) -> str:

@@ -1,10 +1,11 @@
 """The drivers of the local cluster: their processes, files, accounts and switches."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from kubeskew.cluster import config, creation, driver_accounts, drivers, launching, planning
+from kubeskew.cluster import config, creation, driver_accounts, drivers, launching, planning, skew
 from kubeskew.cluster.driver_accounts import introduce
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
@@ -202,3 +203,35 @@ def test_a_controller_goes_to_another_release_only_by_name(controlled):
         planning.movable(controlled, [f"driver/{DRIVER}"])
     with pytest.raises(UserError, match="has no Kubernetes version"):
         planning.versioned(controlled, [name])
+
+
+async def test_deploying_a_driver_lets_the_scheduler_read_its_parameters():
+    """Controller and scheduler may read the vendor's kind where the driver has semantic parameters."""
+    made = []
+
+    class Probes:
+        async def request(self, method, url, body=None):
+            made.append(body)
+            return 201, ""
+
+    def state(controller):
+        server = SimpleNamespace(url=lambda path: path)
+        kinds = {kind: [SimpleNamespace(kind=kind, name=f"{kind}/{DRIVER}")] for kind in skew.DRIVERS}
+        nodes = {"a": {"drivers": [{"name": DRIVER, "controller": controller}]}}
+        return SimpleNamespace(of_kind={"apiserver": [server], **kinds}.__getitem__, nodes=nodes)
+
+    await introduce(Probes(), state(True))
+    before = [body["metadata"]["name"] for body in made]
+    made.clear()
+    await introduce(Probes(), state({"semanticParameters": True}))
+    role, binding = [b for b in made if b["metadata"]["name"] == f"kubeskew:driver-parameters:{DRIVER}"]
+
+    assert not any("parameters" in name for name in before)
+    assert role["rules"] == [
+        {"apiGroups": ["dra.example.com"], "resources": ["cardparameters"], "verbs": ["get", "list", "watch"]}
+    ]
+    assert [subject["name"] for subject in binding["subjects"]] == [
+        f"driver-controller.{DRIVER}",
+        "system:kube-scheduler",
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]

@@ -182,6 +182,8 @@ class DriverController:
         resource_class = self._class_of(claim)
         if resource_class["driverName"] != self.name:
             return Outcome.REQUEUE  # the class may be replaced by one of this driver
+        if resource_class.get("parameterTypes"):
+            return Outcome.DONE  # KEP-4381 as drafted: the scheduler allocates such claims
         allocation = ClaimAllocation("", claim, resource_class)
         await self._fetch_parameters(allocation, [])
         await self._allocator.allocate([allocation], "", None)

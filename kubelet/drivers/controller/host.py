@@ -10,6 +10,8 @@ from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
 from kubeskew.kubelet.drivers.reloading import follow
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
 
+ReadyCheck = Callable[[], bool | str]
+
 
 class ControllerHost:
     """The controller's process. `read` returns the driver's nodes; it is called again on SIGHUP."""
@@ -21,11 +23,12 @@ class ControllerHost:
         self._nodes: dict[str, DriverNode] = {}
         self._revision = 0
         self._reload = asyncio.Event()
+        self._ready: ReadyCheck = lambda: "the controller has not begun"
 
     async def run(self) -> None:
         """Runs until the process has to stop; claims and their allocations stay."""
         health = self._ctx.health
-        health.add_check("file", lambda: True)  # the API server may be down; the page /driver shows the file
+        health.add_check("controller", lambda: self._ready())
         health.add_page("/driver", self.state)
         self._ctx.reloads.append(self._reload.set)
         await self.apply(self._read())
@@ -54,13 +57,20 @@ class ControllerHost:
         """Runs the controller of the driver's release; the first entry's settings count."""
         chosen = [node.controller for node in self._nodes.values() if node.controller is not None]
         settings = chosen[0] if chosen else ControllerSettings()
+        self._ready = lambda: True  # the API server may be down, or may not serve what drivers allocate
         if self._ctx.options.emulated_version.preview == "kep3063":
             from kubeskew.kubelet.drivers.drafted.running import run_drafted_controller
 
             await run_drafted_controller(self._ctx, self._driver, settings, self.hardware)
             return
-        from kubeskew.kubelet.drivers.controller.running import run_controller
+        from kubeskew.kubelet.drivers.controller.running import generator_of, run_controller
 
+        if settings.parameters is not None:
+            generator = generator_of(self._ctx, self._driver, settings.parameters)
+            if generator is not None:
+                self._ready = generator.ready
+                await generator.run(asyncio.Event())
+            return
         await run_controller(self._ctx, self._driver, settings, self.capacity)
 
     def capacity(self) -> dict[str, int]:

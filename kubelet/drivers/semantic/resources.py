@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
 METADATA = "meta"  # the attribute that has all metadata, as in the draft's examples
 _NUMBER = "Number"
@@ -43,7 +43,10 @@ def amount(value: Any, where: str) -> int:
     """Returns a whole number, also of a quantity such as 10Gi, which is rounded up. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{where}: expected a quantity, found {value!r}")
-    number = value if isinstance(value, int) else Quantity.parse(value).value()
+    try:
+        number = value if isinstance(value, int) else Quantity.parse(value).value()
+    except QuantityError as error:
+        raise ValueError(f"{where}: {error}") from error
     if not 0 <= number <= _LARGEST:
         raise ValueError(f"{where}: {value} is not between 0 and {_LARGEST}")
     return number

@@ -1,0 +1,102 @@
+"""Turns the example vendor's parameters into ResourceClaimParameters, which scheduler and autoscaler read.
+
+Source: KEP-4381 as drafted, "Using semantic parameters as claim parameters".
+"""
+
+import hashlib
+import json
+
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.semantic.resources import METADATA, amount
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+_LONGEST_NAME = 253
+_DIGITS = 10
+_VERSION = r"^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$"
+_AMOUNT = r"^[0-9]+(\.[0-9]+)?([kMGTPE]|[KMGTPE]i)?$"
+_SPEC = {
+    "type": "object",
+    "properties": {
+        "minimumAPI": {"type": "string", "maxLength": 64, "pattern": _VERSION},
+        "supportsPowerSaving": {"type": "boolean"},
+        "requirements": {
+            "type": "object",
+            "additionalProperties": {
+                "x-kubernetes-int-or-string": True,
+                "pattern": _AMOUNT,
+            },
+        },
+        "shareable": {"type": "boolean"},
+        "config": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+
+
+class ParameterError(ValueError):
+    """Says which parameter means nothing to the driver, for people."""
+
+
+def parameters_ref(group: str, kind: str) -> Ref:
+    """Returns where the vendor's parameters are kept."""
+    return Ref(group, "v1alpha1", plural_of(kind), True, kind)
+
+
+def plural_of(kind: str) -> str:
+    """Returns the name of the kind's resource."""
+    name = kind.lower()
+    return name if name.endswith("s") else f"{name}s"
+
+
+def definition(ref: Ref) -> Object:
+    """Returns the definition of the vendor's parameters, all of whose fields can be validated."""
+    names = {"plural": ref.plural, "singular": ref.kind.lower(), "kind": ref.kind}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": _SPEC}}}
+    version = {"name": ref.version, "served": True, "storage": True, "schema": schema}
+    return {
+        "metadata": {"name": f"{ref.plural}.{ref.group}"},
+        "spec": {"group": ref.group, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+def generated(driver: str, ref: Ref, target: Ref, vendor: Object) -> Object:
+    """Returns the object of kind `target` that says what the vendor's object asks for.
+
+    It has the vendor's object as its owner, and a name that depends on that alone. Raises ParameterError.
+    """
+    metadata = vendor["metadata"]
+    digest = hashlib.sha256(f"{driver}/{metadata['uid']}".encode()).hexdigest()[:_DIGITS]
+    origin = {"name": metadata["name"], "kind": ref.kind, "uid": metadata["uid"]}
+    spec = vendor.get("spec") or {}
+    body: Object = {
+        "apiVersion": target.api_version,
+        "kind": target.kind,
+        "metadata": {
+            "name": f"{metadata['name'][: _LONGEST_NAME - _DIGITS - 1]}-{digest}",
+            "namespace": metadata["namespace"],
+            "labels": {MANAGED_BY: driver},
+            "ownerReferences": [{"apiVersion": ref.api_version, **origin, "controller": True}],
+        },
+        "generatedFrom": {**origin, "apiGroup": ref.group, "generation": metadata["generation"]},
+        "parameters": parameters_of(spec),
+    }
+    return {**body, "shareable": True} if spec.get("shareable") else body
+
+
+def parameters_of(spec: Object) -> list[Object]:
+    """Returns the parameters of semantic models; `10Gi` is 10 x 2^30. Raises ParameterError."""
+    conditions = []
+    if spec.get("minimumAPI"):
+        conditions.append(f'versions["API"] >= {json.dumps(spec["minimumAPI"])}')
+    if spec.get("supportsPowerSaving"):
+        conditions.append('labels.has("SupportsPowerSaving")')
+    found: list[Object] = []
+    if conditions:
+        found.append({"name": METADATA, "metadata": {"selector": " && ".join(conditions)}})
+    for name, required in sorted((spec.get("requirements") or {}).items()):
+        try:
+            number = amount(required, f"requirements.{name}")
+        except ValueError as error:
+            raise ParameterError(str(error)) from error
+        found.append({"name": name, "counter": {"required": number}})
+    return found
