@@ -247,5 +247,8 @@ async def test_slices_with_the_node_at_the_top(release, kind, resources):
     own = await kubelet.get(f"{slices}?fieldSelector=nodeName%3Dn1")
     assert [obj["metadata"]["name"] for obj in own.body["items"]] == ["n1"]
     assert (await kubelet.delete(f"{slices}/n2")).status == 403
-    assert (await kubelet.delete(f"{slices}/n1")).status == 200
+    assert (await kubelet.delete(slices)).status == 403
+    assert (await api.get(f"{slices}/n2")).status == 200
+    assert (await kubelet.delete(f"{slices}?fieldSelector=nodeName%3Dn1")).status == 200
+    assert [obj["metadata"]["name"] for obj in (await api.get(slices)).body["items"]] == ["n2"]
     await close_server(server)
