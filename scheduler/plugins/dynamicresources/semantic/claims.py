@@ -22,7 +22,7 @@ from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import (
 )
 
 # Choices that are tried on one node until the claims of a pod count as not fitting together.
-_MAX_CHOICES = 10_000
+_MAX_CHOICES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,14 @@ class NodeSearch:
     def _taken(self, part: Part) -> Hashable:
         return self._more[part] if part in self._more else self.resources.taken(part)
 
+    def _are_alike(self, place: Place, one: Resource, other: Resource) -> bool:
+        """Returns whether it makes no difference which of two resources a claim gets."""
+        return one.attributes == other.attributes and all(
+            self._taken(Part(place, one.id, name, attribute.model.name))
+            == self._taken(Part(place, other.id, name, attribute.model.name))
+            for name, attribute in one.attributes.items()
+        )
+
     def _choose(
         self, claims: Sequence[SemanticClaim], offers: Sequence[Sequence[Resource]], index: int
     ) -> list[Resource] | None:
@@ -181,15 +189,18 @@ class NodeSearch:
         state = index, frozenset(self._more.items())
         if state in self._dead_ends:
             return None
-        claim = claims[index]
+        claim, place, tried = claims[index], self.place(claims[index]), list[Resource]()
         for resource in offers[index]:
+            if any(self._are_alike(place, resource, other) for other in tried):
+                continue
+            tried.append(resource)
             self._choices += 1
             if self._choices > _MAX_CHOICES:
                 raise SemanticError(f"too many ways to give {len(claims)} claims the resources of a node")
             if self._more and not self._suits(claim, resource):
                 continue
             before = dict(self._more)
-            for part, model, result in claim.parts(self.place(claim), resource):
+            for part, model, result in claim.parts(place, resource):
                 self._more[part] = model.take(self._taken(part), result)
             rest = self._choose(claims, offers, index + 1)
             if rest is not None:
