@@ -93,9 +93,18 @@ def used_resources(pod: ObjectView) -> set[str]:
 
 
 def claim_names(pod: ObjectView) -> set[str]:
-    """Returns the claims a pod uses: named in its spec, made from templates, or for extended resources."""
+    """Returns the claims a pod uses: named in its spec, made from templates, or for extended resources.
+
+    Up to 1.27 the name of a claim from a template follows from pod and entry; later the status has it.
+    Up to 1.30 an entry has its claim or template in `source`.
+    """
     status = pod.get("status") or {}
-    names = {entry.get("resourceClaimName") for entry in (pod.get("spec") or {}).get("resourceClaims") or []}
-    names |= {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or []}
-    names.add((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    told = {
+        entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or []
+    }
+    names = {*told.values(), (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")}
+    for entry in (pod.get("spec") or {}).get("resourceClaims") or []:
+        source = entry.get("source") or entry
+        made = told.get(entry["name"], f"{pod['metadata']['name']}-{entry['name']}")
+        names.add(source.get("resourceClaimName") or made)
     return {name for name in names if name}

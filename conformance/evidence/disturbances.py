@@ -16,7 +16,7 @@ from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence import aspects
 from kubeskew.conformance.evidence.aspects import Aspects
 from kubeskew.conformance.evidence.log import Logged, Write
-from kubeskew.conformance.evidence.nodes import UNPREPARE, NodeRecords, PreparedClaim
+from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 _CLAIMS = "resourceclaims.resource.k8s.io"
 
@@ -205,7 +205,7 @@ def _unprepared(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
 
 def _calls(noted: Noted, seen: Seen, uids: set[str]) -> Iterator[Incident]:
     for call in seen.records.calls:
-        if call.call == UNPREPARE and call.uid in uids and call.time > noted.time:
+        if call.unprepares and call.uid in uids and call.time > noted.time:
             revision = seen.revision_at(call.time)
             failed = f", which failed: {call.error}" if call.error else ""
             yield Incident(

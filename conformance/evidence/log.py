@@ -18,6 +18,7 @@ class Write:
     by: str  # component and its version
     value: Mapping[str, Any]
     server: str = ""  # the version of the API server that stored it
+    user: str = ""  # authenticated
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-UNPREPARE = "NodeUnprepareResources"
+_UNPREPARE = "NodeUnprepareResource"  # and with an s where one call is for several claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,16 @@ class DriverCall:
     time: str  # RFC 3339 with microseconds
     node: str
     driver: str
-    call: str  # NodePrepareResources or NodeUnprepareResources
+    call: str  # as the protocol's version spells it: NodePrepareResource, NodeUnprepareResources, …
     namespace: str
     name: str
     uid: str
     error: str = ""
+
+    @property
+    def unprepares(self) -> bool:
+        """Returns whether the devices were to be given back."""
+        return self.call.startswith(_UNPREPARE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def _logged(moment: Moment) -> Logged:
     return Write(
         *(moment.revision, _time(moment.time), moment.verb.value),
         *(key.resource, key.namespace, key.name, _writer(moment)),
-        *(_value(moment), moment.author.server_version),
+        *(_value(moment), moment.author.server_version, moment.author.user),
     )
 
 

@@ -1,0 +1,125 @@
+"""Keeps the state of a cluster as its log tells it, one write after the other."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
+
+STARTED = "started"
+
+Place = tuple[str, str]  # namespace, name
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write with the object before it; None where it was created."""
+
+    write: Write
+    before: ObjectView | None
+
+    @property
+    def now(self) -> ObjectView | None:
+        """Returns the object after the write; None where it was deleted."""
+        return None if self.write.verb == "delete" else self.write.value
+
+    @property
+    def text(self) -> str:
+        """Names object, writer and revision, for messages."""
+        by = self.write.by or "an unknown client"
+        return f"{named(self.write.value)} (written by {by} at revision {self.write.revision})"
+
+
+class Cluster:
+    """Holds every object as it was last written, and the components as they were last said to be."""
+
+    def __init__(self) -> None:
+        self.objects: defaultdict[str, dict[Place, ObjectView]] = defaultdict(dict)
+        self.last_writes: dict[tuple[str, Place], Write] = {}
+        self.components: dict[str, ComponentChange] = {}
+        self.revision = 0
+        self.time = ""
+
+    def apply(self, entry: Logged) -> Change | None:
+        """Takes the next entry of the log; returns the change of an object, None for a component's."""
+        self.revision, self.time = max(entry.revision, self.revision), entry.time
+        if isinstance(entry, ComponentChange):
+            if not entry.what.startswith(FAULT):
+                self.components[entry.component] = entry
+            return None
+        place = (entry.namespace, entry.name)
+        objects = self.objects[entry.resource]
+        before = objects.pop(place, None)
+        if entry.verb != "delete":
+            objects[place] = entry.value
+        self.last_writes[entry.resource, place] = entry
+        return Change(entry, before)
+
+    def all(self, resource: str) -> Iterator[ObjectView]:
+        """Yields the objects of a resource in the order of their names."""
+        found = self.objects.get(resource) or {}
+        for place in sorted(found):
+            yield found[place]
+
+    def get(self, resource: str, namespace: str, name: str) -> ObjectView | None:
+        return (self.objects.get(resource) or {}).get((namespace, name))
+
+    def running(self, *kinds: str) -> bool:
+        """Returns whether of each kind of component (`scheduler`, `kubelet`) at least one runs and none is
+        down. Of a kind that the log never named, nothing is known, and it counts as not running."""
+        for kind in kinds:
+            found = [each for name, each in sorted(self.components.items()) if kind_of(name) == kind]
+            if not found or any(each.what != STARTED for each in found):
+                return False
+        return True
+
+    def up(self, component: str) -> bool:
+        change = self.components.get(component)
+        return change is not None and change.what == STARTED
+
+    def last_write(self, resource: str, obj: ObjectView) -> Write | None:
+        return self.last_writes.get((resource, place_of(obj)))
+
+
+def kind_of(component: str) -> str:
+    """Returns `kubelet` of `kubelet/node-1`, `apiserver` of `apiserver-2`."""
+    kind = component.partition("/")[0]
+    head, dash, tail = kind.rpartition("-")
+    return head if dash and tail.isdigit() else kind
+
+
+def place_of(obj: ObjectView) -> Place:
+    metadata = obj["metadata"]
+    return (metadata.get("namespace") or "", metadata["name"])
+
+
+def named(obj: Mapping[str, Any]) -> str:
+    """Returns `Pod default/web` for messages."""
+    namespace, name = place_of(obj)
+    return f"{obj.get('kind') or 'object'} {namespace}/{name}" if namespace else f"{obj.get('kind')} {name}"
+
+
+def uid_of(obj: ObjectView) -> str:
+    return str(obj["metadata"].get("uid") or "")
+
+
+def is_terminal(pod: ObjectView) -> bool:
+    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def is_deleting(obj: ObjectView) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def controller(obj: ObjectView) -> Mapping[str, Any]:
+    """Returns the owner reference of the controller; empty if there is none."""
+    references = obj["metadata"].get("ownerReferences") or []
+    return next((reference for reference in references if reference.get("controller")), {})
+
+
+def condition(obj: ObjectView, kind: str) -> Mapping[str, Any]:
+    """Returns the condition of a type; empty if there is none."""
+    found = (obj.get("status") or {}).get("conditions") or []
+    return next((each for each in found if each.get("type") == kind), {})

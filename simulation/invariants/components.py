@@ -1,0 +1,79 @@
+"""Judges components: I11 component-starts, I14 no-crash, I17 authorised-as-meant, I19 one-leader."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from kubeskew.simulation.invariants.cluster import Change, Cluster, named
+from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant
+
+LEASES = "leases.coordination.k8s.io"
+# The leases of components, and what holds them.
+_ELECTIONS = {"kube-scheduler": "scheduler", "kube-controller-manager": "controller-manager"}
+
+
+class ComponentStarts(LivenessInvariant):
+    """I11: a component starts on what any version inside the supported skew left behind."""
+
+    code = "I11"
+    name = "component-starts"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        for failure in evidence.failures:
+            if failure.at_start:
+                yield f"{failure.component} does not start: {failure.message}"
+
+
+class NoCrash(LivenessInvariant):
+    """I14: no component ends or hangs by itself."""
+
+    code = "I14"
+    name = "no-crash"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        for failure in evidence.failures:
+            if not failure.at_start:
+                yield f"{failure.component} ended by itself: {failure.message}"
+
+
+class AuthorisedAsMeant(LivenessInvariant):
+    """I17: no component is refused what it needs."""
+
+    code = "I17"
+    name = "authorised-as-meant"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        for component, refused in sorted(evidence.refusals.items()):
+            if refused:
+                yield f"{component} was refused {refused} requests (403)"
+
+
+class OneLeader:
+    """I19: a lease passes on only when it has ended or was given back, and somebody holds it."""
+
+    code = "I19"
+    name = "one-leader"
+
+    def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
+        if change.write.resource != LEASES or change.before is None or change.now is None:
+            return
+        old, new = change.before.get("spec") or {}, change.now.get("spec") or {}
+        holder, other = old.get("holderIdentity"), new.get("holderIdentity")
+        if not holder or not other or holder == other or not old.get("renewTime"):
+            return
+        ends = datetime.fromisoformat(old["renewTime"]) + timedelta(
+            seconds=int(old.get("leaseDurationSeconds") or 0)
+        )
+        if ends > datetime.fromisoformat(change.write.time):
+            yield f"{change.text} passed from {holder} to {other} before it ended at {ends.isoformat()}"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        if not at_rest:
+            return
+        for name, component in sorted(_ELECTIONS.items()):
+            lease = cluster.get(LEASES, "kube-system", name)
+            if (
+                lease is not None
+                and cluster.running(component)
+                and not (lease.get("spec") or {}).get("holderIdentity")
+            ):
+                yield f"{named(lease)} is held by nobody although the {component} runs"

@@ -1,0 +1,157 @@
+"""Judges running pods: I06 running-undisturbed."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.conformance.evidence.nodes import ContainerEvent
+from kubeskew.simulation.invariants.cluster import (
+    Change,
+    Cluster,
+    condition,
+    controller,
+    is_deleting,
+    is_terminal,
+    named,
+    uid_of,
+)
+from kubeskew.simulation.invariants.invariant import Evidence
+
+_WORKLOADS = {"ReplicaSet": "replicasets.apps", "StatefulSet": "statefulsets.apps"}
+_PROBES = ("livenessProbe", "startupProbe", "lifecycle")
+
+
+@dataclass(slots=True)
+class _Life:
+    """What is known of a pod that was seen; times are RFC 3339."""
+
+    name: str
+    spec: Mapping[str, object]
+    owner_generation: object = None
+    may_stop_since: str = ""  # deleted, finished or changed from then on
+    probed: set[str] = field(default_factory=set)
+
+
+class RunningUndisturbed:
+    """I06: no running pod is restarted, replaced or failed unless somebody asked for it.
+
+    Asked for it have: a deletion or an eviction by somebody, a change of the pod or of the workload that owns
+    it, the loss of its node, a probe, or the container itself by its exit.
+    """
+
+    code = "I06"
+    name = "running-undisturbed"
+
+    def __init__(self) -> None:
+        self._lives: dict[str, _Life] = {}
+
+    def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
+        write, before = change.write, change.before
+        if write.resource != "pods":
+            return
+        pod = write.value
+        life = self._lives.get(uid_of(pod))
+        if life is None:
+            life = self._lives[uid_of(pod)] = _life(pod, cluster)
+        spec = pod.get("spec") or {}
+        if not life.may_stop_since and (
+            change.now is None or is_deleting(pod) or is_terminal(pod) or _meant(spec) != life.spec
+        ):
+            life.may_stop_since = write.time
+        if before is None:
+            return
+        if is_deleting(pod) and not is_deleting(before):
+            yield from self._replaced(change, before, life, cluster)
+        if _running(before) and _failed_by_kubelet(pod) and not is_deleting(before):
+            status = pod.get("status") or {}
+            why = f"{status['reason']}: {status.get('message')}"
+            yield f"{change.text} ran and was failed by its kubelet: {why}"
+
+    def _replaced(self, change: Change, before: ObjectView, life: _Life, cluster: Cluster) -> Iterator[str]:
+        """Yields a running pod that its workload deletes without a change of the workload."""
+        if not change.write.by.startswith("kube-controller-manager") or not _running(before):
+            return
+        if condition(before, "DisruptionTarget") or condition(change.write.value, "DisruptionTarget"):
+            return
+        owner = _owner(before, cluster)
+        if (
+            owner is None
+            or is_deleting(owner)
+            or life.owner_generation != owner["metadata"].get("generation")
+        ):
+            return
+        if change.write.user.rpartition(":")[2] not in {"replicaset-controller", "statefulset-controller"}:
+            return
+        node = cluster.get("nodes", "", (before.get("spec") or {}).get("nodeName") or "")
+        wanted = int((owner.get("spec") or {}).get("replicas") or 0)
+        if node is not None and _siblings(owner, cluster) + 1 <= wanted:
+            yield f"{change.text} ran and is deleted, although its {named(owner)} was not changed"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        """Yields containers that a kubelet stopped although nothing asked for it."""
+        begun: defaultdict[tuple[str, str], int] = defaultdict(int)
+        for event in evidence.records.containers:
+            life = self._lives.get(event.pod_uid)
+            if event.what == "started":
+                begun[event.pod_uid, event.container] += 1
+            if event.what != "stopped" or life is None or event.container in life.probed:
+                continue
+            if not life.may_stop_since or event.time < life.may_stop_since:
+                yield _stopped(life, event)
+
+
+def _stopped(life: _Life, event: ContainerEvent) -> str:
+    what = f"container {event.container} of {life.name} was stopped on node {event.node} at {event.time}"
+    return f"{what}; nothing asked for it"
+
+
+def _life(pod: ObjectView, cluster: Cluster) -> _Life:
+    owner = _owner(pod, cluster)
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    return _Life(
+        named(pod),
+        _meant(spec),
+        None if owner is None else owner["metadata"].get("generation"),
+        probed={each["name"] for each in containers if any(each.get(probe) for probe in _PROBES)},
+    )
+
+
+def _meant(spec: Mapping[str, object]) -> Mapping[str, object]:
+    """Returns what of a pod's specification makes containers start anew where it changes."""
+    containers = spec.get("containers")
+    listed = containers if isinstance(containers, list) else []
+    return {each["name"]: (each.get("image"), each.get("resources")) for each in listed}
+
+
+def _owner(pod: ObjectView, cluster: Cluster) -> ObjectView | None:
+    reference = controller(pod)
+    resource = _WORKLOADS.get(str(reference.get("kind")))
+    if resource is None:
+        return None
+    found = cluster.get(resource, pod["metadata"].get("namespace") or "", str(reference.get("name")))
+    return found if found is not None and uid_of(found) == reference.get("uid") else None
+
+
+def _siblings(owner: ObjectView, cluster: Cluster) -> int:
+    """Returns how many pods the workload has that are not being deleted."""
+    uid = uid_of(owner)
+    pods = cluster.all("pods")
+    return sum(
+        controller(pod).get("uid") == uid and not is_deleting(pod) and not is_terminal(pod) for pod in pods
+    )
+
+
+def _running(pod: ObjectView) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _failed_by_kubelet(pod: ObjectView) -> bool:
+    """Returns whether a pod failed for a reason of its own; containers that fail give none."""
+    status = pod.get("status") or {}
+    return (
+        status.get("phase") == "Failed"
+        and bool(status.get("reason"))
+        and status["reason"] not in {"Evicted", "DeadlineExceeded", "NodeLost", "Terminated", "NodeShutdown"}
+    )

@@ -1,0 +1,68 @@
+"""Judges whether controllers settle: I15 controllers-settle."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from kubeskew.conformance.evidence.log import Write
+from kubeskew.simulation.invariants.cluster import Change, Cluster, Place
+from kubeskew.simulation.invariants.invariant import Evidence
+
+# Renewed for ever, whatever happens.
+_HEARTBEATS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+_COMPONENTS = ("kube-", "kubelet/", "kubelet ")
+# So often an object may come back to a state that it had, or be written without anything from outside.
+_RETURNS = 5
+_WRITES = 200
+
+
+class ControllersSettle:
+    """I15: with no new input from outside every controller reaches a fixed point."""
+
+    code = "I15"
+    name = "controllers-settle"
+
+    def __init__(self) -> None:
+        self._writes: defaultdict[tuple[str, Place], int] = defaultdict(int)
+        self._states: defaultdict[tuple[str, Place], dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+
+    def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
+        write = change.write
+        if is_heartbeat(write):
+            return
+        key = (write.resource, (write.namespace, write.name))
+        if not write.by.startswith(_COMPONENTS):
+            self._writes.clear()
+            self._states.clear()
+            return
+        self._writes[key] += 1
+        state = sha256(orjson.dumps(_settled(write.value), option=orjson.OPT_SORT_KEYS)).digest()
+        self._states[key][state] += 1
+        if self._states[key][state] == _RETURNS + 1 and len(self._states[key]) > 1:
+            yield f"{change.text} has come back to the same state {_RETURNS} times without input"
+        elif self._writes[key] == _WRITES:
+            yield f"{change.text} was written {_WRITES} times, with no input from outside"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        yield from ()
+
+
+def is_heartbeat(write: Write) -> bool:
+    """Returns whether a write is one of those that go on for ever: leases, events, the status of nodes."""
+    by_kubelet = write.resource == "nodes" and write.by.startswith("kubelet")
+    return by_kubelet or write.resource in _HEARTBEATS
+
+
+def _settled(obj: Any) -> Any:
+    """Returns an object without what grows with every write: times, versions, managed fields."""
+    if isinstance(obj, Mapping):
+        return {
+            key: _settled(value)
+            for key, value in obj.items()
+            if key not in {"managedFields", "resourceVersion", "generation", "observedGeneration"}
+            and not key.endswith(("Time", "Timestamp"))
+        }
+    return [_settled(each) for each in obj] if isinstance(obj, list) else obj

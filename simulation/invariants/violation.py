@@ -1,0 +1,16 @@
+"""Defines what a broken invariant is reported as."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Tells that an invariant did not hold, from which revision on; the message names objects and writers."""
+
+    code: str  # I01 … I22
+    message: str
+    revision: int
+    time: str = ""  # RFC 3339 with microseconds
+
+    def __str__(self) -> str:
+        return f"{self.code} at revision {self.revision}: {self.message}"

@@ -1,0 +1,179 @@
+"""Judges workload controllers: I07 replica-bounds and I08 counted-once."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.simulation.invariants.cluster import (
+    Change,
+    Cluster,
+    condition,
+    controller,
+    is_deleting,
+    is_terminal,
+    named,
+    uid_of,
+)
+from kubeskew.simulation.invariants.invariant import Evidence
+
+REPLICA_SETS = "replicasets.apps"
+STATEFUL_SETS = "statefulsets.apps"
+DAEMON_SETS = "daemonsets.apps"
+JOBS = "jobs.batch"
+
+
+class ReplicaBounds:
+    """I07: a workload has not more pods than it may, one per identity, and none once it is finished."""
+
+    code = "I07"
+    name = "replica-bounds"
+
+    def __init__(self) -> None:
+        # by uid, by generation: the replicas that were asked for
+        self._wanted: defaultdict[str, dict[int, int]] = defaultdict(dict)
+
+    def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
+        write = change.write
+        if write.resource == REPLICA_SETS and change.now is not None:
+            generation = int(write.value["metadata"].get("generation") or 0)
+            self._wanted[uid_of(write.value)][generation] = _replicas(write.value)
+        if write.resource != "pods" or write.verb != "create" or change.now is None:
+            return
+        owner = controller(change.now)
+        namespace, name = write.namespace, str(owner.get("name"))
+        match owner.get("kind"):
+            case "ReplicaSet":
+                yield from self._too_many(change, cluster.get(REPLICA_SETS, namespace, name), cluster)
+            case "Job":
+                yield from _for_finished(change, cluster.get(JOBS, namespace, name), cluster)
+            case "DaemonSet":
+                yield from _twice_on_node(change, cluster.get(DAEMON_SETS, namespace, name), cluster)
+
+    def _too_many(self, change: Change, owner: ObjectView | None, cluster: Cluster) -> Iterator[str]:
+        """Yields a pod beyond what was asked for since the generation that the controller has seen."""
+        if owner is None or uid_of(owner) != controller(change.write.value).get("uid"):
+            return
+        seen = int((owner.get("status") or {}).get("observedGeneration") or 0)
+        asked = [
+            replicas for generation, replicas in self._wanted[uid_of(owner)].items() if generation >= seen
+        ]
+        pods = _active(owner, cluster)
+        if len(pods) > max([_replicas(owner), *asked]):
+            yield f"{change.text} is pod {len(pods)} of {named(owner)}, which asks for {_replicas(owner)}"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        if not at_rest or not cluster.running("controller-manager"):
+            return
+        for owner in [*cluster.all(REPLICA_SETS), *cluster.all(STATEFUL_SETS)]:
+            if is_deleting(owner) or condition(owner, "ReplicaFailure").get("status") == "True":
+                continue
+            pods = _active(owner, cluster)
+            if owner.get("kind") == "StatefulSet" and (
+                _ordered_wait(owner, pods) or len(pods) == _replicas(owner)
+            ):
+                continue
+            if len(pods) != _replicas(owner):
+                yield f"{named(owner)} has {len(pods)} pods, and asks for {_replicas(owner)}"
+
+
+def _replicas(owner: ObjectView) -> int:
+    replicas = (owner.get("spec") or {}).get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
+    uid = uid_of(owner)
+    return [
+        pod
+        for pod in cluster.all("pods")
+        if controller(pod).get("uid") == uid and not is_deleting(pod) and not is_terminal(pod)
+    ]
+
+
+def _ordered_wait(owner: ObjectView, pods: list[ObjectView]) -> bool:
+    """Returns whether an ordered set waits for a pod that is not ready, or for a volume claim."""
+    parallel = (owner.get("spec") or {}).get("podManagementPolicy") == "Parallel"
+    return not parallel and any(condition(pod, "Ready").get("status") != "True" for pod in pods)
+
+
+def _for_finished(change: Change, job: ObjectView | None, cluster: Cluster) -> Iterator[str]:
+    if job is None or uid_of(job) != controller(change.write.value).get("uid"):
+        return
+    for kind in ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"):
+        if condition(job, kind).get("status") == "True":
+            yield f"{change.text} was made for {named(job)}, which is {kind} already"
+            return
+    parallelism = (job.get("spec") or {}).get("parallelism")
+    pods = _active(job, cluster)
+    generation, seen = job["metadata"].get("generation"), (job.get("status") or {}).get("observedGeneration")
+    if parallelism is not None and len(pods) > int(parallelism) and seen in {None, generation}:
+        yield f"{change.text} is pod {len(pods)} of {named(job)} at once, which allows {parallelism}"
+
+
+def _twice_on_node(change: Change, owner: ObjectView | None, cluster: Cluster) -> Iterator[str]:
+    if owner is None:
+        return
+    update = ((owner.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
+    if str(update.get("maxSurge") or "0").strip("%") != "0":
+        return
+    node = _daemon_node(change.write.value)
+    same = [pod for pod in _active(owner, cluster) if _daemon_node(pod) == node]
+    if node and len(same) > 1:
+        yield f"{change.text} is pod {len(same)} of {named(owner)} for node {node}"
+
+
+def _daemon_node(pod: ObjectView) -> str:
+    """Returns the node that a daemon set's pod is for, bound or not."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    for term in affinity.get("nodeSelectorTerms") or []:
+        for entry in term.get("matchFields") or []:
+            if entry.get("key") == "metadata.name" and entry.get("values"):
+                return str(entry["values"][0])
+    return ""
+
+
+class CountedOnce:
+    """I08: what a status counts is there, each once."""
+
+    code = "I08"
+    name = "counted-once"
+
+    def __init__(self) -> None:
+        self._succeeded: defaultdict[str, set[str]] = defaultdict(set)  # by job: pods
+        self._pods: defaultdict[str, set[str]] = defaultdict(set)
+
+    def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
+        value = change.write.value
+        if change.write.resource == "pods":
+            job = str(controller(value).get("uid"))
+            self._pods[job].add(uid_of(value))
+            if (value.get("status") or {}).get("phase") == "Succeeded":
+                self._succeeded[job].add(uid_of(value))
+        if change.write.resource != JOBS or change.now is None:
+            return
+        status, uid = value.get("status") or {}, uid_of(value)
+        succeeded, failed = int(status.get("succeeded") or 0), int(status.get("failed") or 0)
+        if succeeded > len(self._succeeded[uid]):
+            yield f"{change.text} counts {succeeded} pods that succeeded, of {len(self._succeeded[uid])}"
+        if succeeded + failed > len(self._pods[uid]):
+            total = len(self._pods[uid])
+            yield f"{change.text} counts {succeeded + failed} finished pods, of {total} that there were"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        if not at_rest or not cluster.running("controller-manager"):
+            return
+        for owner in cluster.all(REPLICA_SETS):
+            told, pods = int((owner.get("status") or {}).get("replicas") or 0), _active(owner, cluster)
+            if told != len(pods) and not is_deleting(owner):
+                yield f"{named(owner)} counts {told} pods, and has {len(pods)}"
+        for cron_job in cluster.all("cronjobs.batch"):
+            for reference in (cron_job.get("status") or {}).get("active") or []:
+                namespace = cron_job["metadata"]["namespace"]
+                job = cluster.get(JOBS, namespace, str(reference.get("name")))
+                if job is None or uid_of(job) != reference.get("uid"):
+                    yield f"{named(cron_job)} counts Job {reference.get('name')} as active, which is gone"
