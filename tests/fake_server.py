@@ -262,7 +262,7 @@ class FakeServer:
 
 
 def _with_lists_by_uid(old: Object, patch: Object, new: Object) -> Object:
-    """Those lists that components patch and that merge by uid."""
+    """Merges the lists that components patch and that merge by uid."""
     for part, name in (("metadata", "ownerReferences"), ("status", "reservedFor")):
         changes = (patch.get(part) or {}).get(name)
         if changes is None:

@@ -62,7 +62,9 @@ def test_types_of_the_betas_are_whole(kind):
 
 
 async def test_an_autoscaler_of_v2beta2_is_one_of_v2(server):
-    """It is stored as v2, has its defaults, and is found in every version; its requests are warned of."""
+    """An autoscaler of v2beta2 is stored as v2, has its defaults, and is found in every version; its requests
+    are warned of.
+    """
     api = Caller(server)
     made = await api.post(AUTOSCALERS.format("v2beta2"), {"metadata": {"name": "web"}, "spec": SPEC})
     newer = await api.get(AUTOSCALERS.format("v2") + "/web")

@@ -11,7 +11,7 @@ from kubeskew.apiserver.background import Background
 async def test_a_duty_that_fails_begins_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its failure is logged, and it is done in the end."""
+    """The failure of a duty is logged, and the duty is done in the end."""
     monkeypatch.setattr(background, "PAUSE_SECONDS", 0)
     begun, done = [], asyncio.Event()
 

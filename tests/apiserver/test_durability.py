@@ -120,5 +120,5 @@ async def test_kill_under_writers(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # 150 s on an idle machine: as many servers start
 async def test_a_hundred_kills(tmp_path):
-    """The same a hundred times on one log, which in the end replays to what is stored."""
+    """After a hundred kills nothing acknowledged is lost, and the log replays to what is stored."""
     await killed_again_and_again(tmp_path, 100)

@@ -24,7 +24,7 @@ TOLD = [
 
 
 class Cluster:
-    """Both authorities, their files and a server that listens with TLS."""
+    """Holds two authorities, their files and a server that listens with TLS."""
 
     def __init__(self, directory, minor=36):
         now = datetime.now(UTC)

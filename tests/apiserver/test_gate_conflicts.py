@@ -24,7 +24,7 @@ def test_controllers_of_drivers_need_the_api_they_work_on(text: str, starts: boo
 
 
 def test_the_command_says_why() -> None:
-    """It is wrong usage, with upstream's words."""
+    """Gates that contradict each other are wrong usage, with upstream's words."""
     arguments = ["--storage-url", "sqlite://", "--emulated-version", "1.31"]
     result = CliRunner().invoke(apiserver, [*arguments, "--feature-gates", "DRAControlPlaneController=true"])
 

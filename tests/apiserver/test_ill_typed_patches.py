@@ -83,7 +83,7 @@ async def test_an_object_without_a_version(objects, patch, status, message):
     ],
 )
 async def test_a_custom_resource_of_another_kind(objects, patch, status, message):
-    """Its metadata is read first, then its name; its kind is found out when it is checked."""
+    """A patched custom resource has its metadata read first, then its name; its kind is checked last."""
     answer = await objects.patch(f"{WIDGETS}/w", patch)
 
     assert answer.status == status

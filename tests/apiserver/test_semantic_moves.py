@@ -68,7 +68,7 @@ async def releases(tmp_path):
 
 
 async def test_slices_wait_for_the_preview_to_come_back(releases):
-    """Neither 1.29 nor 1.30 has a path to them: they stay as they are, and nothing can remove them."""
+    """Slices of the preview stay as they are under 1.29 and 1.30, which have no path to remove them."""
     slices = f"{DRA}/noderesourceslices"
     for release in (Version(29), Version(30)):
         api = await releases.at(release)

@@ -345,7 +345,7 @@ async def test_a_dry_run_of_an_unsafe_deletion():
 
 
 async def test_an_unsafe_deletion_is_refused():
-    """It takes a verb of its own, goes with no other option, and is of one object."""
+    """An unsafe deletion needs a verb of its own, goes with no other option, and is of one object."""
     server, api, _ = await damaged_server(CUT, **{GATE: True})
     some = await api.delete(f"{MAPS}?{UNSAFE}=true")
     assert some.status == 422

@@ -219,7 +219,7 @@ def test_one_component_moves_alone_as_far_as_skew_allows(local: Local):
 
 
 def test_a_driver_restarts_and_is_no_part_of_the_version(local: Local):
-    """It comes back with its slices, and has neither version nor gates to change."""
+    """A driver comes back with its slices, and has neither version nor gates to change."""
     pid = local.components()[DRIVER]["pid"]
     slices = "/apis/resource.k8s.io/v1/resourceslices"
     local.run("kill", DRIVER)

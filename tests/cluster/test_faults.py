@@ -92,7 +92,9 @@ def test_a_fault_holds_over_a_restart(local: Local):
 
 
 def test_an_outage_of_the_api_server(local: Local):
-    """Its port is closed and opens again; it is set, and told, while nobody can ask the server."""
+    """The API server's port closes in an outage and opens again; the fault is set, and told, while nobody can
+    ask the server.
+    """
     local.run("fault", "apiserver", "--outage", "1500ms", "--id", "away")
     began = time.monotonic()
     with pytest.raises(ConnectionRefusedError):

@@ -59,7 +59,7 @@ def failures(result):
 
 
 async def test_a_fault_that_fires_passes():
-    """It is set with what the file says, awaited for as long as it says, and cleared."""
+    """A fault is set with what the file says, awaited for as long as it says, and cleared."""
     control = Faulty("lost")
     result = await run(
         f"""
@@ -125,7 +125,7 @@ async def test_each_fault_that_is_cleared_unfired_wants_a_mark_of_its_own():
 
 
 async def test_a_fault_that_is_set_again_is_missed_by_the_step_that_set_it_last():
-    """Its id may be used again once it is cleared; the cleanups follow as ever."""
+    """The id of a fault may be used again once the fault is cleared; the cleanups follow as ever."""
     control = Faulty("lost")
     control.clear_faults = _clearing_for_good(control)
     result = await run(

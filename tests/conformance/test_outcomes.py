@@ -65,7 +65,7 @@ def test_what_came_otherwise_is_a_difference(tmp_path: Path):
 
 
 def test_a_failed_cell_keeps_its_record(tmp_path: Path):
-    """There is nothing to be expected of a failure; what was recorded of other cells stays, too."""
+    """A cell that failed keeps its recorded outcome, and other cells keep theirs."""
     path = tmp_path / "outcomes.json"
     record(path, [result("s/a"), result("s/b")])
     before = read(path)

@@ -89,7 +89,7 @@ async def test_every_failure_of_a_step_needs_its_mark(marks: list[str], outcome:
 
 
 async def test_a_step_without_its_binding_is_not_run():
-    """It is red, unless the header lists it; what comes after it is run."""
+    """A step without its binding is red, unless the header lists it; what comes after it is run."""
     steps = f"""
   - name: looks
     try:

@@ -103,7 +103,7 @@ async def test_what_is_missing_is_told(cluster):
     ],
 )
 async def test_the_limits_are_kept(cluster, before, limits, after, why):
-    """They need no metrics."""
+    """An autoscaler keeps its limits without any metrics."""
     await cluster.client.create(DEPLOYMENTS, deployment(before))
     await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler(**limits))
 

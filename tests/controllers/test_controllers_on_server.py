@@ -301,7 +301,9 @@ async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
 
 
 async def test_the_garbage_collector_follows_nothing_that_is_followed_already(cluster):
-    """It hears the informers that other controllers have, and has its own of the rest only."""
+    """The garbage collector hears the informers that other controllers have, and has its own of the rest
+    only.
+    """
     collector = next(
         controller for controller in cluster.controllers if controller.name == "garbage-collector-controller"
     )

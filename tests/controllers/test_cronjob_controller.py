@@ -189,7 +189,7 @@ async def test_a_job_that_went_is_forgotten(cluster):
 @pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_a_job_whose_start_could_not_be_noted(cluster):
-    """It is noted at the next try, and is not started twice."""
+    """A job whose start could not be noted is noted at the next try, and is not started twice."""
     await started(cluster, cron_job(concurrencyPolicy="Forbid"))
     lost = []
 

@@ -174,7 +174,7 @@ async def test_rules_evict_and_say_so(make_cluster):
 
 
 async def test_without_its_gate_a_rule_does_nothing(make_cluster):
-    """Neither eviction nor status."""
+    """Without its gate a rule neither evicts nor gets a status."""
     cluster = make_cluster(V36)
     await add_user(cluster)
     await cluster.client.create(RULES, rule())

@@ -237,7 +237,7 @@ async def test_failures_wait_longer_and_longer_and_end_the_job(cluster):
 
 
 async def test_the_deadline_ends_the_job(cluster):
-    """Its pods are deleted."""
+    """A job that is active for longer than its deadline fails, and its pods are deleted."""
     await started(cluster, job(activeDeadlineSeconds=30, parallelism=2))
     await cluster.quiet(31)
     failed = find_condition(await the_job(cluster), "Failed")
@@ -337,7 +337,7 @@ async def test_suspending_and_resuming(cluster):
 
 
 async def test_pods_of_a_job_that_is_gone_are_released(cluster):
-    """Their finalizer does not hold them."""
+    """Pods of a job that is gone lose the finalizer that would hold them."""
     await started(cluster, job(parallelism=2))
     await cluster.client.delete(JOBS, "work", "ns")
     await cluster.quiet(1)

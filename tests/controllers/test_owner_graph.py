@@ -30,7 +30,7 @@ def put(graph, *arguments, **options):
 
 
 def test_an_unknown_owner_becomes_a_virtual_node_to_be_looked_up():
-    """Its existence is not believed before somebody asked the server."""
+    """An owner that nobody has seen is a virtual node, until somebody has asked the server."""
     graph = Graph()
 
     assert put(graph, "child", "parent") == [Work("delete", "parent")]
@@ -108,7 +108,7 @@ def test_a_removed_owner_sends_us_to_its_dependents():
 
 
 def test_a_foreground_deletion_looks_at_dependents_and_then_itself():
-    """And when a dependent goes, at the owner again."""
+    """A foreground deletion looks at dependents and itself, and when a dependent goes, at the owner again."""
     graph = Graph()
     put(graph, "parent")
     put(graph, "child", "parent", block=["parent"])

@@ -94,7 +94,7 @@ def test_availability_takes_time(made, wait, left):
     ],
 )
 def test_active_pods_count_as_replicas(status, deleted, active):
-    """Neither ended nor on their way out."""
+    """A pod counts as active if it has neither ended nor is on its way out."""
     made = pod("p", phase=status)
     if deleted:
         made["metadata"]["deletionTimestamp"] = timestamp(NOW)

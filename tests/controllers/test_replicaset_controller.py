@@ -136,7 +136,7 @@ async def test_a_namespace_that_goes_is_no_failure(cluster):
 
 
 async def test_matching_orphans_are_adopted(running):
-    """They count, so that only the rest is made."""
+    """Adopted orphans count, so that only the rest is made."""
     await running.client.create(PODS, pod("orphan"))
     await running.client.create(PODS, pod("stranger", {"app": "other"}))
     made = await running.client.create(REPLICA_SETS, replica_set(2))

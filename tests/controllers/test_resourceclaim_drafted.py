@@ -164,8 +164,9 @@ async def test_a_pod_that_goes_leaves_its_reservation_behind_for_no_longer(clust
 
 
 async def test_a_missing_class_is_told_on_immediate_claims(cluster):
-    """It is told again when the claim changes, and when a class goes; delayed or allocated claims wait for
-    none."""
+    """A missing class is told again when the claim changes, and when a class goes; delayed or allocated
+    claims wait for none.
+    """
     classes = dra_refs(DRAFT).device_classes
     await cluster.client.create(classes, {"metadata": {"name": "there"}, "driverName": "d"})
 

@@ -102,7 +102,7 @@ async def test_a_shared_claim_stays_until_its_last_user(cluster):
     ],
 )
 async def test_an_allocation_whose_pod_the_scheduler_gave_up_goes(cluster, mode, finalizers, left):
-    """It is no longer in use, though it was lost by no pod; drivers need not reserve what they allocate."""
+    """An allocation that no pod uses any more goes; drivers need not reserve what they allocate."""
     await allocated(cluster, mode=mode, finalizers=finalizers)
     await cluster.start(ResourceClaimController)
     await cluster.quiet()

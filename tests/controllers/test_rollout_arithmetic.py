@@ -60,7 +60,7 @@ def test_bounds_of_a_rolling_update(replicas, surge, unavailable, expected):
 
 
 def test_recreate_has_no_bounds():
-    """Neither surge nor missing replicas without a rolling update."""
+    """Without a rolling update there is neither surge nor missing replicas."""
     found = {"spec": {"replicas": 3, "strategy": {"type": "Recreate"}}}
 
     assert (arithmetic.max_surge(found), arithmetic.max_unavailable(found)) == (0, 0)

@@ -250,7 +250,7 @@ async def test_retention_makes_owners(running):
 
 @pytest.mark.parametrize(("minor", "told"), [(30, True), (36, False)])
 async def test_a_failed_pod_is_made_anew(make_cluster, minor, told):
-    """It is deleted, up to 1.30 with an event, and comes back under its name."""
+    """A failed pod is deleted, up to 1.30 with an event, and comes back under its name."""
     cluster = make_cluster(Version(minor))
     await cluster.start(StatefulSetController)
     cluster.run_pods()

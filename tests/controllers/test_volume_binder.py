@@ -58,7 +58,7 @@ async def phases(cluster):
 @pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_a_volume_and_a_claim_find_each_other(cluster):
-    """Both refer to each other; a deleted claim releases, a deleted volume loses."""
+    """A volume and a claim refer to each other; a deleted claim releases, a deleted volume loses."""
     (controller,) = await cluster.start(PersistentVolumeController)
     await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, claim())
     await cluster.quiet(1)

@@ -138,7 +138,7 @@ async def test_a_daemon_set_on_two_nodes(cluster, run_pods):
 
 
 async def test_a_job_completes(cluster, run_pods):
-    """Its pods lose their finalizers; deleting the job takes them along."""
+    """Pods of a job that completes lose their finalizers; deleting the job takes them along."""
     run_pods(cluster, "Succeeded")
     await cluster.client.create(JOBS, job(completions=3, parallelism=2))
     await status_where(cluster, JOBS, "work", succeeded=3)

@@ -156,7 +156,7 @@ async def test_a_claim_that_is_not_there(make, minor):
 
 @pytest.mark.parametrize(("minor", "separator"), [(26, ", err="), (27, ", err="), (28, ": "), (30, ": ")])
 async def test_a_driver_that_is_not_registered(make, minor, separator):
-    """It may come yet: the pod is tried again."""
+    """A pod whose driver is not registered fails for now: it is tried again, for the driver may come yet."""
     node = await make(minor, registered=False)
     await node.claim()
     with pytest.raises(DeviceError) as error:
@@ -203,7 +203,7 @@ async def test_upstreams_error_without_an_error(make):
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_claim_that_no_container_uses(make, minor):
-    """It is not prepared; since 1.28 it is looked at all the same."""
+    """A claim that no container uses is not prepared; since 1.28 its reservation is checked all the same."""
     node = await make(minor)
     await node.claim(reserved=())
     if minor < 28:

@@ -253,7 +253,7 @@ async def test_an_older_plugin_that_ends_takes_the_newer_one_along(directory, cl
 
 
 async def test_a_plugin_may_prefer_devices(side, registered):
-    """It is asked with what is free; what it prefers is taken, what it leaves open is filled up."""
+    """A plugin is asked with what is free; what it prefers is taken, what it leaves open is filled up."""
     registered.options.get_preferred_allocation_available = True
     await side.register()
     registered.preferred = ["gpu-3", "gpu-9"]

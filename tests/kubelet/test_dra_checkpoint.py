@@ -139,7 +139,9 @@ def classic_claim(namespace, name, uid, pods, driver, class_name, cdi_id, data):
     ],
 )
 def test_older_bytes_are_upstreams(tmp_path, minor, parts, checksum):
-    """So do those of releases in which drivers allocate (state_checkpoint_test.go, and real files)."""
+    """Checkpoints of releases in which drivers allocate have upstream's bytes (state_checkpoint_test.go, and
+    real files).
+    """
     CheckpointFile(tmp_path, codec_for(Version(minor))).store([classic_claim(*parts)])
     stored = orjson.loads((tmp_path / "dra_manager_state").read_bytes())
 
@@ -188,7 +190,7 @@ def test_1_26_keeps_nothing(tmp_path):
 
 
 def test_a_new_node_gets_an_empty_checkpoint(tmp_path):
-    """It is there from the start, as upstream's."""
+    """A node has a checkpoint from the start, as upstream's."""
     file = CheckpointFile(tmp_path, codec_for(Version(36)))
     assert file.load() == []
     assert (tmp_path / "dra_manager_state").exists()

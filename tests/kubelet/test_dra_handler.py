@@ -155,7 +155,7 @@ async def test_an_endpoint_is_taken_once(make):
 
 
 async def test_before_1_33_the_newer_plugin_replaces_the_older(make):
-    """There is one at a time, and the older's departure does not touch it."""
+    """Before 1.33 a driver has one plugin at a time, and the older's departure does not touch it."""
     fixture = make(32)
     older = await fixture.register("/a.sock")
     newer = await fixture.register("/b.sock")
@@ -245,7 +245,7 @@ async def test_health_holds_for_its_time(clock, cache):
 
 
 async def test_only_news_is_told(clock, cache):
-    """The same again is none; a device that is left out is, once its time is over."""
+    """Health that is the same again is no news; a device that is left out is, once its time is over."""
     both = [told(clock, "Healthy"), told(clock, "Healthy", "gpu-1")]
     assert cache.update(DRIVER, both) == [("pool", "gpu-0"), ("pool", "gpu-1")]
     assert cache.update(DRIVER, both) == []

@@ -308,7 +308,7 @@ async def test_a_kubelet_that_stops_gives_nothing_back(node):
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 async def test_a_pod_that_is_over_leaves_claims_alone(node, phase):
-    """It was rejected, or gave back what it had before the kubelet started again."""
+    """A pod that was rejected, or was over before the kubelet started again, leaves claims alone."""
     await node.start("1.36")
     await extended_pod(node)
     await node.running()

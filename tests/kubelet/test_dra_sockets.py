@@ -57,7 +57,7 @@ class SocketDriver:
         self.endpoint.unlink(missing_ok=True)
 
     async def crash(self):
-        """Its sockets stay, with nobody behind them."""
+        """Ends the driver; its sockets stay, with nobody behind them."""
         await asyncio.gather(self._registration.stop(None), self._plugin.stop(None))
 
     async def registered(self):
@@ -108,7 +108,7 @@ class SocketDriver:
 
 @pytest.fixture
 async def node(node):
-    """Its sockets are in a short directory."""
+    """Gives a node whose sockets are in a short directory."""
     with TemporaryDirectory(prefix="ks") as made:
         node.sockets = Path(made)
         yield node
@@ -264,7 +264,9 @@ async def test_a_rolling_update_needs_no_pause(node, layout, drivers):
 
 
 async def test_a_driver_that_leaves_during_a_call_is_asked_again(node, layout, drivers, monkeypatch):
-    """Its pod is told that the call failed, and goes on once the driver is back."""
+    """A pod whose driver leaves during a call is told that the call failed, and goes on once the driver is
+    back.
+    """
     monkeypatch.setattr(pod_worker, "RETRY_SECONDS", 0.1)
     driver, asked = await drivers(layout), asyncio.Event()
 

@@ -161,7 +161,9 @@ async def test_an_immediate_claim_gets_a_node_of_the_drivers_choice():
 
 
 async def test_nodes_without_room_are_unsuitable_and_the_list_is_kept_fresh():
-    """Also a selected one; a node that has no driver never suits; what others free suits again."""
+    """Nodes without room are unsuitable, a selected one too; a node that has no driver never suits; what
+    others free suits again.
+    """
     async with Environment() as environment:
         await environment.claim("other", selected="n0")
         await environment.status("other")

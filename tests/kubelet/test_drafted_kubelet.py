@@ -272,7 +272,7 @@ async def test_a_pod_that_comes_while_another_goes_keeps_the_claim(node):
 
 
 async def test_a_kubelet_that_is_started_again_gives_back_what_the_one_before_prepared(node):
-    """Also for a pod that is gone by then."""
+    """A kubelet gives back what the one before prepared, also for a pod that is gone by then."""
     await node.claim()
     await node.manager.prepare(pod())
     node.restart()

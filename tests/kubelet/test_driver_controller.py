@@ -126,7 +126,7 @@ async def test_a_claim_is_allocated_for_the_selected_node(minor):
     ],
 )
 async def test_parameters_travel_in_the_handle(minor, handle):
-    """Those of the claim and of the class, read from ConfigMaps."""
+    """The handle has the parameters of the claim and of the class, read from ConfigMaps."""
     async with Environment(minor, shareable=True) as environment:
         for name, data in (("mine", {"A": "1"}), ("theirs", {"b": "2"})):
             metadata = {"name": name, "namespace": "ns"}
@@ -360,6 +360,6 @@ async def test_settings(value, settings):
 
 @pytest.mark.parametrize("value", ["yes", {"unknown": True}, {"shareable": "yes"}])
 async def test_wrong_settings(value):
-    """They are refused with what is expected."""
+    """Wrong settings of a controller are refused with what is expected."""
     with pytest.raises(ValueError, match="controller: "):
         parse_settings(value)

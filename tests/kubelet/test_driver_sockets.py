@@ -198,7 +198,7 @@ async def test_it_shows_itself_to_the_kubelet(driver):
 
 @pytest.mark.parametrize("service", [dra.V1, dra.V1BETA1, dra.V1ALPHA4], ids=lambda each: each.name)
 async def test_claims_are_prepared_and_unprepared(driver, service):
-    """Its own results become devices with CDI files, again the same, and nothing is left of them."""
+    """Results of the driver become devices with CDI files, again the same, and nothing is left of them."""
     entries = (
         config("a", "1", "FromClass"),
         config("b", "2", requests=["main"]),

@@ -242,7 +242,9 @@ SECONDS = [
 
 @pytest.mark.parametrize(("argv", "seconds", "code"), SECONDS, ids=lambda value: str(value))
 def test_a_container_ends_as_its_program_does(open_runtime, clock, argv, seconds, code):
-    """Its program runs as time passes, whether or not anybody looks; what is not known runs until stopped."""
+    """The program of a container runs as time passes, whether or not anybody looks; what is not known runs
+    until stopped.
+    """
     runtime = open_runtime()
     sandbox = runtime.run_sandbox(POD)
     program = program_of({"metadata": {}}, {"name": "main", "command": argv})

@@ -119,7 +119,7 @@ async def test_slices_follow_the_driver(node):
 
 @pytest.mark.asyncio
 async def test_slices_of_a_driver_that_left_are_deleted(node):
-    """Those of others' nodes stay."""
+    """Slices of a driver that left are deleted on its node, and stay on others' nodes."""
     await node.stored("foreign", DRIVER, model("x"), node="node-2")
     node.resources.start()
     node.resources.add_plugin(DRIVER, node.channel)

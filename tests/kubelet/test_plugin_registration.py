@@ -96,7 +96,9 @@ async def plugin(directory):
 
 
 async def test_a_plugin_is_registered_told_and_taken_off(manager, handler, plugin):
-    """It is asked who it is; the handler gets its name, socket and versions; its socket's end is its own."""
+    """A plugin is asked who it is; the handler gets its name, socket and versions; the plugin goes when its
+    socket ends.
+    """
     await plugin.start()
     await until(lambda: plugin.told)
     socket = str(plugin.path)

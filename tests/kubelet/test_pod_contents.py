@@ -140,7 +140,7 @@ async def test_what_was_written_is_the_same_after_a_restart(node):
 
 
 async def test_an_ephemeral_container_starts_beside_the_others(node):
-    """It runs once, is reported apart, and is never ready nor started again."""
+    """An ephemeral container runs once, is reported apart, and is never ready nor started again."""
     await node.start()
     await node.create()
     await node.running()

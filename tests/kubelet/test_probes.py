@@ -54,7 +54,7 @@ async def test_the_startup_probe_comes_first(node):
 
 
 async def test_a_pre_stop_hook_runs_before_sigterm(node):
-    """Its command sees the container's files and delays the end; SIGTERM follows it."""
+    """The command of a preStop hook sees the container's files and delays the end; SIGTERM follows it."""
     await node.start()
     hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 4; echo told > /tmp/stop"]}}}
     script = "trap 'cat /tmp/stop; exit 0' TERM; sleep 999 & wait"
@@ -69,7 +69,7 @@ async def test_a_pre_stop_hook_runs_before_sigterm(node):
 
 
 async def test_a_post_start_hook_runs_in_the_container(node):
-    """Its command sees and changes the container's files."""
+    """The command of a postStart hook sees and changes the container's files."""
     await node.start()
     hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo greeting > /tmp/told"]}}}
     script = "while ! test -f /tmp/told; do sleep 1; done; cat /tmp/told; sleep 3600"

@@ -115,7 +115,7 @@ async def test_a_call_under_way_fails_when_its_channel_is_closed(server, channel
 
 
 async def test_a_stream_fails_when_its_channel_is_closed(server, channel):
-    """Its reader too."""
+    """The reader of a stream fails when the channel is closed."""
 
     async def watch(request) -> AsyncIterator:
         yield dra_health.V1.messages.NodeWatchResourcesResponse()

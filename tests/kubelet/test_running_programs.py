@@ -108,7 +108,7 @@ async def test_files_outlive_the_kubelet(node):
 
 
 async def test_a_program_that_ended_while_no_kubelet_ran(node):
-    """Its end is reported as of when it was, with the exit code."""
+    """The end of a program while no kubelet ran is reported as of when it was, with the exit code."""
     await node.start()
     pod = await node.create(containers=[container("sleep 30; exit 5")], restartPolicy="Never")
     await node.running()
@@ -153,7 +153,9 @@ def _restarts(status):
 
 
 async def test_a_crashing_program_backs_off(node):
-    """Its exit code is told, and it is restarted ever later, each time with files of its own."""
+    """A crashing program's exit code is told, and it is restarted ever later, each time with files of its
+    own.
+    """
     await node.start()
     await node.create(containers=[container("ls /tmp; touch /tmp/x; exit 3")])
     pod = await node.until_pod(lambda status: _restarts(status) == 2)
@@ -198,7 +200,7 @@ async def test_a_program_that_the_image_lacks_cannot_be_started(node, command, w
 
 
 async def test_a_program_that_the_image_lacks_is_tried_again(node):
-    """It waits ever longer, as any container that crashes."""
+    """A program that the image lacks is tried ever later, as any container that crashes."""
     await node.start()
     await node.create(containers=[container("") | {"command": ["foo"]}])
     pod = await node.until_pod(lambda status: _restarts(status) == 2)

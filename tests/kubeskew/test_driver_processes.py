@@ -63,7 +63,7 @@ def test_its_file_names_its_nodes_and_where_they_look_for_it(tmp_path, state):
 
 
 def test_the_kubelets_file_has_no_drivers(tmp_path, state):
-    """They are processes of their own, started with their own credentials."""
+    """Drivers are processes of their own, started with their own credentials."""
     directory = StateDir(tmp_path)
     launching.write_nodes_file(directory, state, state.processes["kubelet-1"])
     arguments = launching.arguments(directory, state, state.processes[f"driver/{DRIVER}"])
@@ -178,7 +178,7 @@ def controlled(ports):
 
 
 def test_a_controller_is_a_process_with_an_account_of_its_own(tmp_path, controlled):
-    """It reads the driver's nodes, and identifies as nobody else."""
+    """A driver's controller reads the driver's nodes, and identifies as nobody else."""
     directory = StateDir(tmp_path)
     process = controlled.processes[f"driver-controller/{DRIVER}"]
     arguments = launching.arguments(directory, controlled, process)
@@ -193,7 +193,9 @@ def test_a_controller_is_a_process_with_an_account_of_its_own(tmp_path, controll
 
 
 def test_a_controller_goes_to_another_release_only_by_name(controlled):
-    """It has a library, whose version changes alone; the other components leave it as it is."""
+    """A driver's controller changes its version alone, when it is named; the other components leave it as it
+    is.
+    """
     name = f"driver-controller/{DRIVER}"
 
     assert planning.movable(controlled, [name]) == [name]

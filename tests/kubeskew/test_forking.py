@@ -103,7 +103,9 @@ def exit_code(pid: int) -> int:
 async def test_a_forked_component_outlives_its_server_and_ends_as_asked(
     forked, reaper, tmp_path, number, code
 ):
-    """It runs on without the server, stops in order on a signal, and exits with the code of a component."""
+    """A forked component runs on without the fork server, stops in order on a signal, and exits with its own
+    code.
+    """
     async with scheduler(forked, tmp_path) as (pid, born, log):
         forked.close()
         assert forked.alive(pid, born)

@@ -34,7 +34,7 @@ def test_two_clusters_that_start_at_once_choose_different_ports():
 
 
 def test_a_port_of_the_cluster_itself_is_not_chosen():
-    """Those it has recorded count, though nothing listens on them."""
+    """Ports that the cluster has recorded count as taken, though nothing listens on them."""
     with alike("not_chosen") as ports:
         first = ports.choose(())
     with alike("not_chosen") as ports:

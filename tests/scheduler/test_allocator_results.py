@@ -63,7 +63,9 @@ def test_node_selector_of_the_result(selection, expected):
     ],
 )
 def test_device_that_binds_to_a_node(gates, expected):
-    """Its claim can be used on the chosen node only; upstream's stable allocator does not know the field."""
+    """A claim whose device binds to a node can be used there only; upstream's stable allocator does not know
+    the field.
+    """
     device = {**a_device("a"), "bindsToNode": True}
     found = allocate([a_slice([device], allNodes=True)], a_claim(a_request()), gates=gates)
 

@@ -45,7 +45,7 @@ def test_all_devices_meet_a_constraint_after_another_claim_chose_otherwise():
     ],
 )
 def test_a_device_for_one_user_must_have_the_capacity_too(capacity, request_, expected):
-    """Also a device that nobody can share has to have what is asked for, within its policy."""
+    """A device that nobody can share has to have what is asked for, too, within its policy."""
     slices = [a_slice([a_device("d1") | {"capacity": capacity}])]
     assert chosen(allocate(slices, a_claim(a_request(**request_)))) == expected
 

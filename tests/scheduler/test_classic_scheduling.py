@@ -171,7 +171,7 @@ async def test_waiting_for_a_driver_is_no_rejection_since_1_29(version, seconds)
 
 @pytest.mark.parametrize("version", MINORS[:-1])
 async def test_an_immediate_claim_is_waited_for(version):
-    """Its driver allocates it without a pod; the pod goes where it is then."""
+    """The driver of an immediate claim allocates it without a pod; the pod goes where it is then."""
     cluster = await cluster_of(version, "n0", "n1")
     await cluster.driver_claim(mode="Immediate")
     async with running(cluster):
@@ -314,7 +314,7 @@ async def test_a_node_is_withdrawn_before_its_claim_is_given_back(version):
 )
 @pytest.mark.parametrize("version", ["1.26", "1.30"])
 async def test_what_others_need_is_not_given_back(version, mode, users, reason):
-    """Neither a claim that was allocated at once, nor one that another pod uses."""
+    """A claim that was allocated at once, or that another pod uses, is not given back."""
     cluster = await cluster_of(version)
     status = {"allocation": cluster.allocation("gone"), "reservedFor": users}
     await cluster.driver_claim(mode=mode, status=status)

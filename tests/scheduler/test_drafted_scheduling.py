@@ -232,7 +232,7 @@ async def test_a_claim_that_somebody_has_to_change_first_makes_the_pod_wait(mode
     ],
 )
 async def test_a_missing_claim_is_waited_for(entry, reason):
-    """It is named; when it comes, the pod is tried again."""
+    """A missing claim is named; when it comes, the pod is tried again."""
     cluster = await cluster_of()
     async with running(cluster):
         pod = await cluster.pod("p0", resourceClaims=[entry])
@@ -261,7 +261,7 @@ async def test_a_claim_of_another_pod_is_not_used():
 
 
 async def test_a_missing_class_is_told_and_waited_for():
-    """Its driver would never allocate the claim; the pod is tried again when the class comes."""
+    """A pod whose claim's class is missing is told so, and tried again when the class comes."""
     cluster = DraftedCluster()
     await cluster.node()
     await cluster.claim()
@@ -361,7 +361,7 @@ async def test_one_claim_is_freed_at_a_time():
     ],
 )
 async def test_claims_that_are_not_freed(mode, status):
-    """Neither one that was allocated without a pod, nor one that somebody uses."""
+    """A claim that was allocated without a pod, or that somebody uses, is not freed."""
     cluster = await cluster_of("n0")
     await cluster.node("n1", cpu="1")
     await cluster.claim("c0", mode)

@@ -72,7 +72,7 @@ async def test_alternatives_need_their_gate():
 
 
 async def test_an_empty_class_name_is_an_error():
-    """It cannot come from an API server of now; the attempt fails."""
+    """An attempt fails at an empty class name, which cannot come from an API server of now."""
     cluster = await one_node()
     await cluster.claim(requests=[{"name": "r", "exactly": {"deviceClassName": ""}}])
     async with running(cluster):

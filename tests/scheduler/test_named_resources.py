@@ -76,7 +76,7 @@ async def test_a_claim_without_parameters_gets_any_instance(mode):
 
 
 async def test_vendors_parameters_come_along():
-    """Those of class, claim and request stand in the handle, for the driver on the node."""
+    """The vendors' parameters of class, claim and request stand in the handle, for the driver on the node."""
     reference = {
         "apiGroup": "resource.k8s.io",
         "kind": "ResourceClassParameters",

@@ -58,7 +58,7 @@ def test_two_constraints_must_both_hold():
 
 
 def test_pods_that_do_not_count():
-    """Those of other namespaces and those on their way out."""
+    """Pods of other namespaces and those on their way out do not count."""
     bench = _bench(counts=(0, 0, 0))
     bench.running("n0", "elsewhere", labels=APP, namespace="other")
     bench.running("n0", "leaving", labels=APP, deleted=True)

@@ -200,7 +200,7 @@ def test_large_clusters_are_not_tried_whole(nodes, wanted):
 
 
 def test_dry_run_stops_with_enough_candidates():
-    """It begins at the offset, and needs one candidate without violations to stop."""
+    """A dry run begins at the offset, and needs one candidate without violations to stop."""
     nodes = [NodeInfo(f"n{number}") for number in range(5)]
     tried = []
 

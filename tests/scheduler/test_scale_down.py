@@ -115,7 +115,7 @@ async def claiming_pod(devices):
 
 
 async def test_a_pods_devices_are_found_elsewhere():
-    """Its claim is deallocated in the simulation, and allocated again where the pod goes."""
+    """The claim of a removed pod is deallocated in the simulation, and allocated again where the pod goes."""
     assert await removal(await claiming_pod(devices=1)) == (True, {"p0": "n1"}, {})
 
 
@@ -128,7 +128,7 @@ async def test_a_pod_without_devices_elsewhere_keeps_the_node():
 
 
 async def test_a_claim_that_a_pod_elsewhere_uses_too_keeps_the_node():
-    """It is not deallocated, and so its devices stay where they are."""
+    """A claim that a pod elsewhere uses is not deallocated, and so its devices stay where they are."""
     cluster = await claiming_pod(devices=1)
     other = await with_pod(cluster, "p1", "n1")
     claim = (await cluster.claims())[0]

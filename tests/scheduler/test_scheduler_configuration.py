@@ -130,7 +130,7 @@ async def test_what_is_enabled_at_a_point_comes_first():
     ],
 )
 async def test_profiles_that_make_no_scheduler(text, error):
-    """They are refused before the first pod."""
+    """Profiles that make no scheduler are refused before the first pod."""
     with pytest.raises(ProfileError, match=error):
         Cluster(settings=_read(text))
 

@@ -43,7 +43,7 @@ def test_who_allocates_claims(version, gates, plugin, devices, drivers):
     ],
 )
 def test_which_classic_releases_allocate_some_claims_themselves(version, finalizer):
-    """They mark those claims by a finalizer of their own."""
+    """Releases that allocate some claims themselves mark those by a finalizer of their own."""
     gates = {"DynamicResourceAllocation": True, "DRAControlPlaneController": True}
     version = Version.parse(version)
     known = {gate: on for gate, on in gates.items() if version.minor == 31 or gate[:3] == "Dyn"}

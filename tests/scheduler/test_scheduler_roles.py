@@ -44,7 +44,7 @@ async def test_the_default_roles_let_the_scheduler_read_what_it_follows(version,
 
 @pytest.mark.parametrize("minor", range(26, 32))
 def test_the_default_roles_let_the_scheduler_talk_to_drivers(minor):
-    """It writes contexts, and the status of claims; the status of contexts is the drivers'."""
+    """The scheduler may write contexts and the status of claims; the status of contexts is the drivers'."""
     version = Version(minor)
     roles = DefaultRoles(version, FeatureGates(version, {"DynamicResourceAllocation": True}))
     rules = rules_for_the_scheduler(roles)

@@ -121,7 +121,9 @@ async def test_a_pod_waits_for_each_part_and_is_tried_again_when_it_comes():
 
 
 async def test_the_translation_of_an_earlier_object_of_that_name_is_no_use():
-    """It has another UID, though the generation is the same."""
+    """A translation of an earlier object of the name, with another UID, is no use, though the generation is
+    the same.
+    """
     cluster = await cluster_of()
     await cluster.define()
     earlier = await cluster.card_parameters()

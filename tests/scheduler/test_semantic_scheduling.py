@@ -209,7 +209,7 @@ async def test_a_shareable_claim_has_many_pods():
 
 
 async def test_a_claim_without_parameters_has_any_resource():
-    """It counts nothing, so that it takes nothing from others."""
+    """A claim without parameters gets any resource and counts nothing: it takes nothing from others."""
     cluster = await cluster_of()
     await cluster.card_claim("c0")
     async with running(cluster):
@@ -238,7 +238,9 @@ async def test_a_class_allows_the_types_that_it_names():
 
 
 async def test_drivers_allocate_the_claims_of_classes_without_types():
-    """They do by a context, as in 1.29; the reservation is written before the binding begins."""
+    """Drivers allocate claims of classes without types by a context, as in 1.29; the reservation is written
+    before the binding begins.
+    """
     cluster = SemanticCluster()
     await cluster.node()
     await cluster.resource_class()

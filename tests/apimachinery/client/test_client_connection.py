@@ -93,7 +93,7 @@ async def test_bodies(body):
     ],
 )
 async def test_broken_answers(answer, error):
-    """They are errors that the rest of the client knows."""
+    """A broken answer raises an error that the rest of the client knows."""
     async with _Server(answer) as server:
         with pytest.raises(error):
             await server.ask()

@@ -105,7 +105,7 @@ async def test_deletes_while_away_are_told_after_a_relist(client, server, inform
 
 
 async def test_an_object_replaced_while_away_is_deleted_and_added(client, server, informer, seen):
-    """The same name with another uid is another object."""
+    """An object of the same name with another uid is told as deleted and added."""
     await client.create(CONFIG_MAPS, config_map("a"))
     informer.start()
     await informer.synced()
@@ -251,7 +251,7 @@ async def test_a_factory_shares_informers(client, clock):
 
 
 async def test_trimmed_copies_leave_the_managers_of_fields_to_the_server(client, clock, server):
-    """Neither what was listed nor what was watched has managedFields; other informers have them."""
+    """Trimmed informers keep no managedFields, neither of lists nor of watches; other informers do."""
     informers = [InformerFactory(client, clock, trimmed=trimmed) for trimmed in (True, False)]
     copies = [factory.informer(CONFIG_MAPS) for factory in informers]
     managed = config_map("a")

@@ -45,7 +45,7 @@ async def test_an_event_has_upstreams_shape(client, recorder):
 
 
 async def test_a_repeated_event_is_counted(client, recorder, clock):
-    """The same content again raises count and lastTimestamp of the event that is there."""
+    """An event of the same content raises count and lastTimestamp of the one that is there."""
     for _ in range(3):
         recorder.event(POD, "Warning", "BackOff", "Back-off")
         await clock.sleep(10)
@@ -56,7 +56,7 @@ async def test_a_repeated_event_is_counted(client, recorder, clock):
 
 
 async def test_containers_of_a_pod_are_told_apart(client, recorder):
-    """The same words about two containers are two events, each with its field path."""
+    """Events of the same words about two containers are two, each with its field path."""
     for name in ("a", "b"):
         recorder.event(POD, "Normal", "Created", "Container created", field_path=f"spec.containers{{{name}}}")
     await recorder.flush()

@@ -232,7 +232,7 @@ async def test_lines_may_come_in_any_pieces():
 
 @pytest.mark.looptime(False)
 async def test_http_survives_a_server_restart():
-    """The same client goes on with a new server at the same port; long lines pass through watches."""
+    """A client goes on with a new server at the same port; long lines pass through watches."""
     big = "x" * 500_000
 
     async def answer(request):

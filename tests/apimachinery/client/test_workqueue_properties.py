@@ -21,7 +21,7 @@ _LATEST = 60.0  # seconds until everything is over
 
 
 class Workers:
-    """They note when they begin on what, and work for a second."""
+    """Notes which items workers begin and when; each takes a second."""
 
     def __init__(self, queue, seconds):
         self._queue, self._seconds = queue, seconds

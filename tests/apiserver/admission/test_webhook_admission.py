@@ -58,7 +58,7 @@ async def test_an_address_that_is_none(call, hook, url, why):
     ],
 )
 async def test_a_url_that_is_none(call, hook, url, why):
-    """It is refused when it is written, in Go's words."""
+    """A webhook whose URL is none is refused when it is written, in Go's words."""
     hooks = [webhook(hook, clientConfig={"url": url})]
     body = {"metadata": {"name": "wrong"}, "webhooks": hooks}
     refused = await call.post(f"{GROUP}/validatingwebhookconfigurations", body)

@@ -97,7 +97,9 @@ async def test_names_are_given_once(api: Caller):
 
 
 async def test_the_end_of_a_definition(api: Caller):
-    """Its objects go first; while one stays, nothing new is made, and discovery says so."""
+    """The objects of a deleted definition go first; while one stays, nothing new is made, and discovery says
+    so.
+    """
     await define(api, "foos")
     kept = thing("kept")
     kept["metadata"]["finalizers"] = ["test.example.com/hold"]

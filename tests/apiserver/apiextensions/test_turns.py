@@ -72,7 +72,7 @@ async def test_policies(api):
 
 
 async def test_rules_of_definitions(api):
-    """So are the rules of a custom resource, which are priced beforehand."""
+    """The rules of a custom resource are priced in turns, before they are stored."""
     items = {"type": "array", "maxItems": 50, "items": {"type": "integer"}}
     rule = "self.all(x, self.all(y, self.all(z, x + y + z >= 0)))"
     items["x-kubernetes-validations"] = [{"rule": rule}]
@@ -130,7 +130,7 @@ async def test_selectors_over_many_objects(api, monkeypatch):
 
 
 async def test_an_error_of_many_causes(api):
-    """It is told whole, and in turns."""
+    """An error of very many causes is told whole, and in turns."""
     wrong = {f"k {n}": "1" for n in range(3_000)}
     response = await api.raw("POST", MAPS, config_map("a", data=wrong))
     assert response.status == 422

@@ -250,7 +250,7 @@ def test_updates_have_one_owner(writes):
 
 
 def test_objects_are_left_alone():
-    """Neither the live object nor the given one is changed."""
+    """An apply and an update change neither the live object nor the given one."""
     live = stored(MANAGER.update(None, widget(size=1, items=[{"name": "a"}]), "c", now="1"))
     config = widget(size=2, items=[{"name": "b"}])
     before = json.dumps([live, config])

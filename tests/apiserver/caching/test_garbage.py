@@ -69,7 +69,7 @@ async def test_a_large_request(api, body):
 
 
 async def test_work_that_fails():
-    """It wakes up after a failure too."""
+    """The collection of garbage goes on after work that failed, too."""
 
     def fail():
         assert not gc.isenabled()

@@ -14,7 +14,7 @@ def test_what_was_put_is_found():
 
 
 def test_it_is_bounded_in_number():
-    """It never holds more than twice its size, however much is put into it."""
+    """A cache of two generations never holds more than twice its size, however much is put into it."""
     memory: TwoGenerationCache[int, int] = TwoGenerationCache(10)
     for number in range(1000):
         memory.put(number, number)

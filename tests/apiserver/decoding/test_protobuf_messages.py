@@ -245,7 +245,7 @@ def test_bad_quantity():
 
 
 def test_messages_that_come_twice():
-    """They are merged; of scalars the last counts."""
+    """Messages of one field that come twice are merged; of scalars the last counts."""
     meta = field(1, field(1, "a") + field(3, "n")) + field(1, field(1, "b"))
 
     assert read("io.k8s.api.core.v1.ConfigMap", meta) == {"metadata": {"name": "b", "namespace": "n"}}

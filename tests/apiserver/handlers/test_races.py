@@ -194,7 +194,7 @@ async def test_nobody_comes_to_own_what_a_status_write_ignores(api):
 
 
 async def test_a_dry_run_knows_what_another_server_has_made(tmp_path):
-    """It is refused as the real write would be."""
+    """A dry run is refused as the real write would be, where another server has made the object."""
     url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
     one, two = await open_server(36, url), await open_server(36, url)
     for task in two.services.store._tasks:

@@ -126,7 +126,7 @@ async def test_chunked_oversize(listening):
 
 
 async def test_watcher_that_reads_nothing(listening):
-    """It is let go when it has taken nothing for a while; other watchers see everything."""
+    """A watcher is let go when it has taken nothing for a while; other watchers see everything."""
     listening.front.limits.stall_seconds = 0.3
     api = Caller(listening)
     await api.post(MAPS, config_map("a"))

@@ -57,7 +57,7 @@ async def test_the_checks_are_told_one_by_one(older):
 
 
 async def test_checks_can_be_left_out(api):
-    """Those that do not exist are told."""
+    """Health checks may be excluded; names of checks that do not exist are told."""
     told = (await api.get("/livez?verbose&exclude=etcd&exclude=nope")).raw.decode().splitlines()
 
     assert "[+]etcd excluded: ok" in told

@@ -10,7 +10,7 @@ from kubeskew.apiserver.storage.statements import ROWS_MAX
 
 
 async def test_writes_of_one_moment_share_a_transaction(tmp_path, monkeypatch):
-    """Those that become ready while the loop turns come along with the first."""
+    """Writes that become ready while the loop turns join the transaction of the first."""
     transactions = []
     write = Database.write
 

@@ -154,7 +154,7 @@ async def test_a_database_that_cannot_be_opened_is_a_clear_error(url: str):
 
 
 async def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):
-    """Neither a text nor somebody else's database is touched."""
+    """A text or somebody else's database is refused and stays as it is."""
     (tmp_path / "events.db").write_text("hello, this is not a database at all" * 10)
     with pytest.raises(StorageError, match="not a database"):
         await SQLLog.open(url_in(tmp_path), CLOCK)

@@ -38,7 +38,7 @@ def told(moments: list[Moment]) -> list[str]:
 @pytest.mark.parametrize("running", [True, False])
 @pytest.mark.parametrize("chunk", [1, 2, 500])
 async def test_events_and_components_are_one_story(tmp_path, monkeypatch, running: bool, chunk: int):
-    """Both come in one order, however they are cut; while a server runs, and after."""
+    """Events and components come in one order, however they are cut; while a server runs, and after."""
     monkeypatch.setattr(reading, "CHUNK_EVENTS", chunk)
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
     await write_some(log)

@@ -98,7 +98,9 @@ async def test_waiting_for_another_servers_revision(pair):
 
 
 async def test_a_server_that_slept_through_a_compaction_starts_over(pair):
-    """Its watches end with CompactedError, its memory is right."""
+    """A server that slept through a compaction ends its watches with CompactedError, and has the right
+    memory.
+    """
     one, two = pair
     for task in two._tasks:
         task.cancel()

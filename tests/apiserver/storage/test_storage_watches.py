@@ -208,7 +208,7 @@ async def test_compaction_does_not_disturb_what_is_live(store: CachedStore):
 
 
 async def test_the_window_forgets_the_oldest(log: Log):
-    """It keeps less than its bounds, and what it keeps is without a gap."""
+    """A window keeps less than its bounds, and what it keeps is without a gap."""
     for i in range(40):
         await log.append(create(pod(f"p{i}"), b"x" * 10))
     events = await every_event(log)

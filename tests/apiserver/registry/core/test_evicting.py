@@ -106,7 +106,7 @@ async def test_an_eviction_uses_up_a_disruption(api):
 
 
 async def test_a_dry_run_is_refused_as_well(api):
-    """It asks the budget without taking anything."""
+    """A dry run of an eviction asks the budget without taking anything."""
     await running(api)
     await guard(api)
 
@@ -138,7 +138,7 @@ async def test_two_budgets_are_too_many(api):
     ],
 )
 async def test_unhealthy_pods(api, status, code):
-    """They may go while the others suffice, or always."""
+    """Unhealthy pods may be evicted while the others suffice, or always, as the budget's policy says."""
     await running(api, ready=False)
     await guard(api, **status)
 

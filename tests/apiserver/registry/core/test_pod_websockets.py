@@ -107,7 +107,7 @@ async def test_a_forward_that_nothing_answers_ends(bench: Bench):
     "bad", [b"0%%%%", b"0R0VU=", b"0R0VUI", b"0R0VUIA=", b"5R0VUIA==", b"/R0VUIA==", b"0"]
 )
 async def test_messages_that_are_no_base64(bench: Bench, bad: bytes, caplog):
-    """They are dropped, as are those of a channel that is none; the connection goes on."""
+    """Messages that are no base64, or of no channel, are dropped; the connection goes on."""
     socket = await bench.socket(f"{PODS}/p/portforward?ports=80", "v4.base64.channel.k8s.io")
     await socket.send(bad, Opcode.TEXT)
     await socket.send(b"0R0VUIC94IEhUVFAvMS4xDQpIb3N0OiB5DQoNCg==", Opcode.TEXT)

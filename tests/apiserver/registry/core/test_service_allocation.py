@@ -98,7 +98,9 @@ async def test_node_ports_of_several_ports(api: Caller):
 
 
 async def test_the_status_of_a_balancer_goes_with_its_type(api: Caller):
-    """So do the health check's port and the policy. A port that another has is answered with a 500."""
+    """A service that is a balancer no more loses its status, health check's port and policy; a health check's
+    port that another has is answered with a 500.
+    """
     balancer = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
     await api.post(SERVICES, service("lb", **balancer, healthCheckNodePort=30123))
     second = await api.post(SERVICES, service("other", **balancer, healthCheckNodePort=30123))

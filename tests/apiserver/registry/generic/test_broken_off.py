@@ -127,7 +127,7 @@ async def test_no_grace_is_left(cluster, grace):
 
 
 async def test_a_finalizer_still_keeps_what_has_no_grace_left(cluster):
-    """It stays, marked as it was, and goes with its last finalizer."""
+    """A pod without grace left stays, marked as it was, and goes with its last finalizer."""
     await make_pod(cluster.api, finalizers=["example.com/f"])
     marked = (await force_delete(cluster.api)).body
 

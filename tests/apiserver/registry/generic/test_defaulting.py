@@ -104,7 +104,7 @@ def test_a_job_completes_once_unless_it_says_how_often() -> None:
 
 
 def test_defaults_of_a_schema_reach_every_level() -> None:
-    """They are made where the parent is there, in lists and maps too."""
+    """Defaults are made where the parent is there, in lists and maps too."""
     leaf = Schema(Kind.OBJECT, "leaf", fields={"n": Field(Schema(Kind.INTEGER), default=3, has_default=True)})
     root = Schema(
         Kind.OBJECT,

@@ -29,7 +29,7 @@ def device(**fields: Any) -> Any:
 
 
 def test_a_field_goes_with_its_gate_unless_the_old_object_used_it() -> None:
-    """Both on create and on update."""
+    """A field whose gate is off is dropped on create, and on update unless the old object used it."""
     claim = {"spec": {}, "status": {"devices": [{"driver": "d"}]}}
     off = {"DRAResourceClaimDeviceStatus": False}
     assert dropped(claim, None, CLAIM) == claim

@@ -47,7 +47,7 @@ def test_every_default_is_of_a_type_that_some_release_has() -> None:
 
 
 def test_a_kind_with_nothing_particular_has_the_general_strategy() -> None:
-    """Neither an unknown kind nor an unknown group is an error."""
+    """A kind or group that the index does not know has the general strategy, without an error."""
     assert index.strategy_of(GroupResource("", "things")) is Strategy
     assert index.strategy_of(GroupResource("example.com", "things")) is Strategy
     assert index.cells_of(GroupKind("example.com", "Thing")) is None

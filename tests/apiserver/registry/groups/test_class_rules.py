@@ -84,7 +84,7 @@ async def test_changes(api: Caller, path: str, obj: dict[str, Any], change: dict
 
 
 async def test_the_default_priority(api: Caller) -> None:
-    """There is one default, which pods get; the system's own classes cannot be deleted."""
+    """One priority class is the default, which pods get; the system's own classes cannot be deleted."""
     await api.post(PRIORITIES, named("usual", value=7, globalDefault=True))
     second = await api.post(PRIORITIES, named("other", value=8, globalDefault=True))
     pod = named(spec={"containers": [{"name": "c", "image": "i"}]})

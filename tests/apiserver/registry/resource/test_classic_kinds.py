@@ -182,7 +182,7 @@ async def test_structured_parameters_of_1_30(group, case):
 
 @pytest.mark.parametrize("group", [30], indirect=True)
 async def test_a_slice_stays_with_its_node_and_driver(group):
-    """Neither may change; the resources may."""
+    """Node and driver of a slice may not change; its resources may."""
     named = {"namedResources": {"instances": [{"name": "a"}]}}
     await group.create("resourceslices", nodeName="n", driverName="d.example.com", **named)
     path = group.path("resourceslices/x")

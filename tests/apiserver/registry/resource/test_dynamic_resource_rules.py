@@ -230,7 +230,7 @@ async def test_a_claims_status_has_rules_of_its_own(api: Caller) -> None:
 
 
 async def test_the_extended_resource_name_of_a_class(api: Caller) -> None:
-    """It needs a domain that is not Kubernetes' own; a class counts its generations."""
+    """An extended resource name needs a domain that is not Kubernetes' own; a class counts its generations."""
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}}
     answer = await api.post(CLASSES, {**body, "spec": {"extendedResourceName": "gpu"}})
     assert texts(answer.body) == [
@@ -258,7 +258,7 @@ async def test_without_the_gate_a_class_loses_its_extended_resource_name() -> No
 
 
 async def test_the_pool_of_a_slice_never_changes(api: Caller) -> None:
-    """Nor do driver and node; devices may, and the generation grows."""
+    """Pool, driver and node of a slice never change; devices may, and the generation grows."""
     made = (await api.post(SLICES, slice_({"name": "a"}))).body
     assert made["metadata"]["generation"] == 1
     answer = await api.patch(f"{SLICES}/s", {"spec": {"pool": {"name": "q"}, "nodeName": "m"}})
@@ -271,7 +271,7 @@ async def test_the_pool_of_a_slice_never_changes(api: Caller) -> None:
 
 
 async def test_an_upper_case_driver_is_warned_of(api: Caller) -> None:
-    """It is no error."""
+    """A driver's name in upper case is warned of, and no error."""
     answer = await api.post(SLICES, slice_(driver="D.example.com"))
     assert answer.status == 201, answer.body
     assert any("driver names should be lowercase" in warning for warning in answer.warnings)

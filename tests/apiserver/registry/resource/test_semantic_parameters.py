@@ -75,7 +75,7 @@ async def test_a_resource_with_a_name_has_it_as_its_id(api):
 
 
 async def test_a_slice_stays_with_its_node_and_driver(api):
-    """Neither may change; the resources may, down to none."""
+    """Node and driver of a slice may not change; its resources may, down to none."""
     await api.post(SLICES, node_slice("s"))
 
     refused = await api.patch(f"{SLICES}/s", {"nodeName": "m", "driverName": "e.example.com"})

@@ -45,7 +45,7 @@ def test_rows_have_the_object_or_nothing():
 
 
 def test_another_include_is_refused():
-    """There are three ways and no fourth."""
+    """An includeObject that is none of the three is refused with 400."""
     with pytest.raises(StatusError) as refused:
         table("v1", "Secret", SECRET, include_object="Chair")
     assert refused.value.code == 400

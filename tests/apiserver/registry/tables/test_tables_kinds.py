@@ -23,7 +23,9 @@ def resources(minor: int) -> list[Resource]:
 @pytest.mark.parametrize("minor", RELEASES)
 @pytest.mark.parametrize("status", [{}, {"spec": {}, "status": {}}])
 def test_an_object_with_nothing_in_it_fills_all_columns(minor: int, status: dict):
-    """There are as many cells as columns, none of them empty: each column's name is one the cells know."""
+    """A row has as many cells as there are columns, none of them empty: each column's name is one the cells
+    know.
+    """
     for resource in resources(minor):
         obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}, **status}
         table = tables.render(resource, [obj], now=NOW, metadata={})
@@ -47,7 +49,7 @@ def test_no_object_at_all(minor: int):
 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
 def test_kinds_without_printer(kind: str):
-    """They show when they were created, not how long ago."""
+    """Kinds without columns of their own show when they were created, not how long ago."""
     of = [resource for resource in resources(36) if resource.kind == kind]
     obj = {"metadata": {"name": "x", "creationTimestamp": "2026-07-01T11:55:00Z"}}
     table = tables.render(of[0], [obj], now=NOW, metadata={})
