@@ -41,9 +41,8 @@ class Slice:
         self.name = name
         self.spec = spec
         self.pool = PoolID(spec["driver"], spec["pool"]["name"])
-        self.counter_sets = [
-            (counter_set["name"], amounts(counter_set)) for counter_set in spec.get("sharedCounters") or ()
-        ]
+        sets = (spec.get("sharedCounters") or ()) if features.knows_partitions else ()
+        self.counter_sets = [(counter_set["name"], amounts(counter_set)) for counter_set in sets]
         self.fault = fault_of(spec)
         self.everywhere = features.counters_everywhere and bool(self.counter_sets)
         self.devices: Sequence[Device] = [

@@ -169,6 +169,13 @@ def test_shape_of_another_minor():
     assert _allocate(new, _partitions("7g.40gb", "1g.5gb"), version=34) is not None  # more than there is
 
 
+def test_a_scheduler_that_never_heard_of_counters():
+    """Up to 1.32 counters are no fields of the API: devices of such a slice are devices like any other."""
+    whole = _partitions("7g.40gb", "1g.5gb")
+
+    assert _allocate(_gpus(separate=False), whole, version=32, gates={}) is not None
+
+
 def test_gate_off():
     """Without the gate no partition is given out."""
     off = {"DRAPartitionableDevices": False}
