@@ -20,6 +20,7 @@ from kubeskew.scheduler.features.scheduler import SchedulerFeatures
         ("1.31", {"DynamicResourceAllocation": True}, True, True, False),
         ("1.31", {"DynamicResourceAllocation": True, "DRAControlPlaneController": True}, True, True, True),
         ("1.32", {"DynamicResourceAllocation": True}, True, True, False),
+        ("1.33", {"DRAPartitionableDevices": True}, False, False, False),
         ("1.36", {}, True, True, False),
     ],
 )
