@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import uvloop
 
-from benchmarks import apiserver, cells, clusters, mixed, scheduling, stalls
+from benchmarks import apiserver, autoscaling, cells, clusters, mixed, scheduling, stalls
 from benchmarks.row import Row
 from benchmarks.server import running_server
 
@@ -39,6 +39,10 @@ async def _mixed(options: argparse.Namespace) -> AsyncIterator[Row]:
         yield row
 
 
+async def _autoscaling(options: argparse.Namespace) -> AsyncIterator[Row]:
+    yield await autoscaling.scale_up_row(2 * options.nodes, 2 * options.pods)
+
+
 def _load(load: scheduling.Load) -> Part:
     async def part(options: argparse.Namespace) -> AsyncIterator[Row]:
         chosen = replace(load, nodes=options.nodes, before=options.pods // 2, pods=options.pods // 2)
@@ -57,19 +61,25 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "scheduler": (_load(scheduling.CLAIMS), _load(scheduling.EXTENDED)),
     "cell": (_cell,),
     "mixed": (_mixed,),
+    "autoscaling": (_autoscaling,),
 }
-_ALL = ("apiserver", "stalls", "up", "scheduler", "cell", "mixed")
+_ALL = ("apiserver", "stalls", "up", "scheduler", "cell", "mixed", "autoscaling")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--nodes", type=int, default=500, help="of the rows of the scheduler and `mixed`")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=500,
+        help="of the rows of the scheduler and `mixed`; twice as many for `autoscaling`",
+    )
     parser.add_argument(
         "--pods",
         type=int,
         default=5000,
-        help="of the scheduler's rows, half of them measured; a fifth of it for `mixed`",
+        help="of the scheduler's rows, half of them measured; a fifth for `mixed`, twice for `autoscaling`",
     )
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):

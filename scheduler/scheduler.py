@@ -44,8 +44,10 @@ class SchedulerService:
         registry: "CollectorRegistry",
         host: str = "",
         settings: SchedulerSettings | None = None,
+        *,
+        queues: bool = True,
     ) -> None:
-        """Raises ProfileError for invalid settings."""
+        """Raises ProfileError for invalid settings. Without `queues` pending pods are left alone."""
         settings = settings or SchedulerSettings()
         self._features = SchedulerFeatures.of(environment.version, environment.gates)
         self.metrics = Metrics(registry, self._features)
@@ -81,7 +83,8 @@ class SchedulerService:
             self.metrics,
             double_full_stop=self._features.double_full_stop,
         )
-        ClusterInformers(self.cache, self.queue, self.scheduler.profiles).connect(self._informers)
+        taken = self.scheduler.profiles if queues else ()
+        ClusterInformers(self.cache, self.queue, taken).connect(self._informers)
         volumes.connect(self._informers, self.queue)
         if self._features.dynamic_resources:
             dynamic.connect(self._informers, self.queue)

@@ -5,8 +5,8 @@ from typing import Any
 
 from kubeskew.apimachinery.gates import known_gate
 from kubeskew.apimachinery.objects import Object
-from kubeskew.cli.allocation.files import field_of, typed
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.manifest_files import field_of, typed
 
 _KINDS = {"slices": "ResourceSlice", "classes": "DeviceClass", "claims": "ResourceClaim"}
 _DEVICES = ("allocatedDevices", "allocatedShares", "consumedCapacity")

@@ -2,30 +2,23 @@
 see them."""
 
 import copy
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from kubeskew.apimachinery import yaml_files
-from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.conversion import convert
-from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
-from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
-from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
+from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.index import defaulter_of
 from kubeskew.cli.allocation.validation import faults
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.manifest_files import documents, field_of, typed
 
 _GROUP = "resource.k8s.io"
 _VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
@@ -74,39 +67,6 @@ def load(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> Allo
 
 def _said(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def documents(path: Path) -> Iterator[tuple[str, Object]]:
-    """Yields (place, object) for every object of a file; raises UserError."""
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        documents = list(yaml_files.load_all(text))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}") from error
-    for number, document in enumerate(documents, 1):
-        where = f"{path}, document {number}" if len(documents) > 1 else str(path)
-        yield from _items(where, document)
-
-
-def _items(where: str, document: Any) -> Iterator[tuple[str, Object]]:
-    """Returns the document itself, or what is in it if it is a list."""
-    if document is None:
-        return
-    if not isinstance(document, dict):
-        raise UserError(f"{where}: expected an object with apiVersion and kind")
-    if str(document.get("kind") or "").endswith("List"):
-        kind = document["kind"].removesuffix("List")
-        items = document.get("items") or []
-        if not isinstance(items, list):
-            raise UserError(f"{where}: items: expected a list")
-        for index, item in enumerate(items):
-            # the items of a typed list need not repeat what they are
-            said = {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}
-            yield from _items(f"{where}, item {index}", {**said, **item} if isinstance(item, dict) else item)
-        return
-    yield where, document
 
 
 class _Reader:
@@ -164,23 +124,6 @@ class _Reader:
             self._files.claims[f"{metadata.setdefault('namespace', 'default')}/{name}"] = claim
 
 
-def typed(obj: Object) -> Object:
-    """Returns the object as an API server reads it; raises UserError if a field has the wrong type."""
-    (group, _, version), kind = obj["apiVersion"].rpartition("/"), obj["kind"]
-    schemas = (
-        types_of(Version(minor)).of_kind(group, version, kind) for minor in range(NEWEST_MINOR, 30, -1)
-    )
-    schema = next((schema for schema in schemas if schema is not None), None)
-    if schema is None:
-        raise UserError(f"there is no {kind} in {obj['apiVersion']}")
-    try:
-        return decode_value(Parsed(obj), GroupVersionKind(group, version, kind), schema, "Ignore").object
-    except StatusError as error:
-        raise UserError(
-            error.message.partition(f"cannot be handled as a {kind}: ")[2] or error.message
-        ) from error
-
-
 def _from_template(template: Object) -> Object:
     """Returns the claim that a pod would get, named after the template."""
     metadata = {key: value for key, value in template["metadata"].items() if key in ("name", "namespace")}
@@ -196,13 +139,3 @@ def _check_slice(obj: Object) -> None:
         field_of(obj, "spec", *path)
     for device in obj["spec"].get("devices") or ():
         field_of(device, "name")
-
-
-def field_of(obj: Any, *path: str) -> Any:
-    """Returns the value at the path; raises UserError if nothing is there."""
-    value = obj
-    for depth, key in enumerate(path, 1):
-        value = value.get(key) if isinstance(value, dict) else None
-        if value in (None, ""):
-            raise UserError(f"{'.'.join(path[:depth])} is missing")
-    return value

@@ -21,9 +21,8 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
 
 if TYPE_CHECKING:
-    from kubeskew.cli.autoscaling.run import Source
+    from kubeskew.cluster.autoscaling.run import Source
     from kubeskew.scheduler.autoscaling.scale_down import Removal
-    from kubeskew.scheduler.autoscaling.scale_up import Placement
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _MOST = 1000  # as the autoscaler's --max-nodes-per-scaleup
@@ -98,18 +97,20 @@ def scale_up(
     kubeskew simulate scale-up --node-template small.yaml --node-template large.yaml --max 10 -o json
     kubeskew simulate scale-up --node-template nodes.yaml -f pods.yaml -f claims.yaml --version 1.35
     """
-    from kubeskew.cli.autoscaling import run
-    from kubeskew.cli.autoscaling import templates as node_templates
+    from kubeskew.cluster.autoscaling import run
+    from kubeskew.cluster.autoscaling import templates as node_templates
+    from kubeskew.cluster.autoscaling.answers import placement_json
 
     if not templates:
         raise UserError("no node to add: give a cluster file or manifests of nodes with --node-template FILE")
     source = _source(directory, files, version, gates)
     made = node_templates.load(templates, source.manifests)
     answer = _simulated(run.scale_up(source, made, most, show_progress))
+    found = placement_json(answer)
     if output == "json":
-        print_json(_placement_json(answer))
+        print_json(found)
     else:
-        _print_placement(answer)
+        _print_placement(found)
     return 1 if answer.rejected else 0
 
 
@@ -131,7 +132,8 @@ def scale_down(
     kubeskew simulate scale-down node-3
     kubeskew simulate scale-down node-3 -f cluster.yaml --version 1.34 -o json
     """
-    from kubeskew.cli.autoscaling import run
+    from kubeskew.cluster.autoscaling import run
+    from kubeskew.cluster.autoscaling.answers import removal_json
     from kubeskew.scheduler.autoscaling.scale_down import UnknownNodeError
 
     source = _source(directory, files, version, gates)
@@ -140,7 +142,7 @@ def scale_down(
     except UnknownNodeError:
         raise UserError(f"there is no node {node}; `kubectl get nodes` lists them") from None
     if output == "json":
-        print_json(_removal_json(answer))
+        print_json(removal_json(answer))
     else:
         _print_removal(answer)
     return 0 if answer.possible else 1
@@ -152,9 +154,9 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
         if version is not None or gates:
             raise UserError("--version and --feature-gates go with -f: a cluster's scheduler has its own")
         return _cluster(directory)
-    from kubeskew.cli.autoscaling.manifests import Manifests
-    from kubeskew.cli.autoscaling.run import Source
-    from kubeskew.cli.autoscaling.workloads import complete
+    from kubeskew.cluster.autoscaling.manifests import Manifests
+    from kubeskew.cluster.autoscaling.run import Source
+    from kubeskew.cluster.autoscaling.workloads import complete
 
     chosen = version or DEFAULT_VERSION
     try:
@@ -168,18 +170,23 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
 
 
 def _cluster(directory: StateDir) -> "Source":
-    from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
-    from kubeskew.apimachinery.client.transport import HTTPTransport
-    from kubeskew.cli.autoscaling.manifests import Manifests
-    from kubeskew.cli.autoscaling.run import Source
+    from kubeskew.apimachinery.client.rest import APIClient, user_agent
+    from kubeskew.cluster.autoscaling.manifests import Manifests
+    from kubeskew.cluster.autoscaling.run import Source
 
     if not directory.exists():
         raise UserError(f"there is no cluster in {directory.path}: `kubeskew up` starts one, -f takes files")
     scheduler = directory.load().processes["scheduler"]
     chosen, gates = Version.parse(scheduler.version), scheduler.feature_gates
-    config = load_kubeconfig(directory.kubeconfig, "")
-    transport = HTTPTransport(config.server, config.ssl_context())
-    return Source(chosen, gates, transport, Manifests(chosen, gates))
+
+    async def listed(path: str) -> Any:
+        client = APIClient.from_kubeconfig(directory.kubeconfig, user_agent("kubeskew", chosen))
+        try:
+            return await client.request("GET", path)
+        finally:
+            await client.close()
+
+    return Source(chosen, gates, listed, Manifests(chosen, gates))
 
 
 def _simulated(question: Any) -> Any:
@@ -198,26 +205,7 @@ def _simulated(question: Any) -> Any:
 # -- output
 
 
-def _placement_json(answer: "Placement") -> dict[str, Any]:
-    fresh = {node for nodes in answer.nodes.values() for node in nodes}
-    placed = [{"pod": pod.key, "node": node} for pod, node in answer.placed.values()]
-    return {
-        "templates": [
-            {
-                "name": template,
-                "nodes": len(nodes),
-                "nodeNames": nodes,
-                "pods": [entry for entry in placed if entry["node"] in set(nodes)],
-            }
-            for template, nodes in answer.nodes.items()
-        ],
-        "existing": [entry for entry in placed if entry["node"] not in fresh],
-        "unschedulable": [{"pod": pod.key, "reasons": reasons} for pod, reasons in answer.rejected],
-    }
-
-
-def _print_placement(answer: "Placement") -> None:
-    found = _placement_json(answer)
+def _print_placement(found: dict[str, Any]) -> None:
     rows = [
         {"template": entry["name"], "nodes": entry["nodes"], "pods": len(entry["pods"])}
         for entry in found["templates"]
@@ -236,19 +224,6 @@ def _print_placement(answer: "Placement") -> None:
             echo(f"{entry['pod']}:")
             for reason in entry["reasons"]:
                 echo(f"  {reason}")
-
-
-def _removal_json(answer: "Removal") -> dict[str, Any]:
-    return {
-        "node": answer.node,
-        "removable": answer.possible,
-        "scaleDownDisabled": answer.disabled,
-        "pods": [
-            *({"pod": pod.key, "node": node} for pod, node in answer.moved),
-            *({"pod": pod.key, "reasons": [reason]} for pod, reason in answer.stuck),
-        ],
-        "withNode": [pod.key for pod in answer.with_node],
-    }
 
 
 def _print_removal(answer: "Removal") -> None:

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.client.refs import (
     dra_refs,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.cli.autoscaling.manifests import Manifests
+from kubeskew.cluster.autoscaling.manifests import Manifests
 from kubeskew.cluster.failures import UserError
 from kubeskew.controllers.daemonset.placement import belongs, pod_template
 from kubeskew.controllers.framework.pod_control import pod_from_template

@@ -26,8 +26,8 @@ from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.cli.allocation.files import documents, typed
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.manifest_files import documents, typed
 
 _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
 

@@ -1,13 +1,16 @@
 """Gives the scheduler's informers a snapshot: of a cluster, of files, or of both. Nothing can be written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import orjson
 
-from kubeskew.apimachinery.client.transport import Request, Response, Transport
+from kubeskew.apimachinery.client.transport import Request, Response
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+
+# Returns the list document of a path; raises StatusError, or a connection error.
+Lists = Callable[[str], Awaitable[Object]]
 
 
 class _Answer:
@@ -31,13 +34,12 @@ class _Answer:
 class SnapshotTransport:
     """Answers lists with the objects of `cluster`, if there is one, and those that are added by path."""
 
-    def __init__(self, cluster: Transport | None, added: Mapping[str, Sequence[Object]]) -> None:
+    def __init__(self, cluster: Lists | None, added: Mapping[str, Sequence[Object]]) -> None:
         self._cluster = cluster
         self._added = added
 
     async def close(self) -> None:
-        if self._cluster is not None:
-            await self._cluster.close()
+        return
 
     async def __call__(self, request: Request) -> Response:
         path, _, query = request.target.partition("?")
@@ -48,10 +50,9 @@ class SnapshotTransport:
             return _Answer(200, b"")
         listed: Object = {"metadata": {"resourceVersion": "1"}, "items": []}
         if self._cluster is not None:
-            response = await self._cluster(request)
-            if response.status >= 400:
-                return response
-            listed = orjson.loads(await response.body())
-            await response.close()
+            try:
+                listed = await self._cluster(path)
+            except StatusError as error:
+                return _Answer(error.code, orjson.dumps(error.status()))
         items = [*listed["items"], *self._added.get(path, ())]
         return _Answer(200, orjson.dumps({**listed, "items": items}))

@@ -1,6 +1,6 @@
 """Reads node templates: cluster files, or manifests of nodes with their slices."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.objects import Object
-from kubeskew.cli.autoscaling.manifests import Manifests
 from kubeskew.cluster import config
+from kubeskew.cluster.autoscaling.manifests import Manifests
 from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.device_managers import PluginCapacity
@@ -43,15 +43,23 @@ def load(paths: Sequence[Path], into: Manifests) -> list[NodeTemplate]:
 
     The slices name a node that stands for all nodes of the template.
     """
+    return _taken((made for path in paths for made in _read(path, into)), into)
+
+
+def of_entries(entries: Any, where: str, into: Manifests) -> list[NodeTemplate]:
+    """Returns the templates that entries of a cluster file's `nodes` describe, as `load`."""
+    return _taken(_of_cluster_file(where, {"nodes": entries}, into), into)
+
+
+def _taken(read: Iterable[_Template], into: Manifests) -> list[NodeTemplate]:
     found: dict[str, _Template] = {}
-    for path in paths:
-        for made in _read(path, into):
-            name = made.node["metadata"]["name"]
-            if name in found:
-                raise UserError(
-                    f"{made.where}: there is a template {name} already, in {found[name].where}: rename one"
-                )
-            found[name] = made
+    for made in read:
+        name = made.node["metadata"]["name"]
+        if name in found:
+            raise UserError(
+                f"{made.where}: there is a template {name} already, in {found[name].where}: rename one"
+            )
+        found[name] = made
     return [_template(name, made, into) for name, made in found.items()]
 
 
@@ -80,7 +88,7 @@ def _read(path: Path, into: Manifests) -> Iterator[_Template]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}") from error
     if isinstance(first, dict) and "kind" not in first:
-        yield from _of_cluster_file(path, first, into)
+        yield from _of_cluster_file(str(path), first, into)
     else:
         yield from _of_manifests(path, into)
 
@@ -88,13 +96,13 @@ def _read(path: Path, into: Manifests) -> Iterator[_Template]:
 # -- cluster files
 
 
-def _of_cluster_file(path: Path, document: dict[str, Any], into: Manifests) -> Iterator[_Template]:
+def _of_cluster_file(where: str, document: dict[str, Any], into: Manifests) -> Iterator[_Template]:
     entries = document.get("nodes")
     if not isinstance(entries, list) or not entries:
-        raise UserError(f"{path} has no nodes: a template is an entry of `nodes`, or a manifest of a Node")
+        raise UserError(f"{where} has no nodes: a template is an entry of `nodes`, or a manifest of a Node")
     once = [_without_count(entry) for entry in entries]
-    for node in config.parse({**document, "nodes": once}, str(path)).nodes:
-        yield _Template(str(path), _node(node, into), list(_slices(node, into)))
+    for node in config.parse({**document, "nodes": once}, where).nodes:
+        yield _Template(where, _node(node, into), list(_slices(node, into)))
 
 
 def _without_count(entry: Any) -> Any:

@@ -15,15 +15,14 @@ from kubeskew.apimachinery.client.refs import (
     Ref,
 )
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cli.autoscaling.manifests import Manifests
-from kubeskew.cli.autoscaling.source import SnapshotTransport
-from kubeskew.cli.autoscaling.workloads import daemon_pods
+from kubeskew.cluster.autoscaling.manifests import Manifests
+from kubeskew.cluster.autoscaling.source import Lists, SnapshotTransport
+from kubeskew.cluster.autoscaling.workloads import daemon_pods
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.scheduler.autoscaling.drainability import DrainContext
 from kubeskew.scheduler.autoscaling.scale_down import Removal, simulate_removal
@@ -43,7 +42,7 @@ class Source:
 
     version: Version
     gates: FeatureGates
-    cluster: Transport | None
+    cluster: Lists | None
     manifests: Manifests
 
 
@@ -54,7 +53,7 @@ async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, API
 
     client = APIClient(SnapshotTransport(source.cluster, source.manifests.by_path()))
     environment = Environment(source.version, source.gates, SystemClock(), SeededEntropy())
-    service = SchedulerService(environment, client, CollectorRegistry())
+    service = SchedulerService(environment, client, CollectorRegistry(), queues=False)
     service.start()
     try:
         await asyncio.wait_for(service.settled(), _SYNC_SECONDS)
