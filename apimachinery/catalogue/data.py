@@ -60,6 +60,12 @@ def store_of(resource: str) -> str:
     return next((row["store"] for row in rows if f"{row['r']}.{row['g']}" == resource), resource)
 
 
+def resource_rows() -> list[_Document]:
+    """Returns a row per resource of every release, those that only previews have after the others."""
+    of_previews = [row for version in PREVIEWS for row in _preview(version)["resources"]]
+    return [*load()["resources"], *of_previews]
+
+
 @cache
 def foreign_fields() -> dict[str, frozenset[str]]:
     """Returns, by definition, the fields that preview releases have with another type than the releases."""

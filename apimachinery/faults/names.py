@@ -10,7 +10,7 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 def _rows() -> tuple[dict[str, Any], ...]:
     from kubeskew.apimachinery.catalogue import data  # which components without faults do without
 
-    return tuple(data.load()["resources"])
+    return tuple(data.resource_rows())
 
 
 @cache

@@ -169,3 +169,21 @@ def test_a_429_says_when_to_come_back():
         for body in ({"answer": 429}, {"answer": 503}, {"answer": 503, "retryAfter": 7})
     ] == [1, None, 7]
     assert read(SCHEDULER | {"outage": "hang"}).effect.kind is Kind.OUTAGE
+
+
+def test_resources_of_previews_and_drivers_controllers_are_known():
+    """A fault may be about a resource that only a preview release has, and of a driver's controller."""
+    fault = read(
+        {
+            "component": "driver-controller/cards.dra.example.com",
+            "verb": "create",
+            "resource": "noderesourceslices",
+            "drop": "answer",
+        }
+    )
+
+    assert fault.component == "driver-controller/cards.dra.example.com"
+    with pytest.raises(FaultError, match="component: expected driver-controller/NAME, found driver-controll"):
+        read({"component": "driver-controller", "drop": "answer"})
+    with pytest.raises(FaultError, match=r"no resource noderesourceslice; did you mean noderesourceslices\?"):
+        read({**SCHEDULER, "resource": "noderesourceslice", "drop": "answer"})
