@@ -167,7 +167,7 @@ class NodeResources:
         plugin = self._plugins.get(driver)
         wanted = plugin.resources if plugin is not None else []
         stored = [obj for obj in self._informer.list() if obj["driverName"] == driver]
-        missing, obsolete = compare(wanted, stored, self._form.meaning)
+        missing, obsolete = compare(wanted, stored, self._form)
         for model in missing:
             if obsolete:
                 old = obsolete.pop()
@@ -208,19 +208,20 @@ class NodeResources:
 def compare(
     wanted: Sequence[Object],
     stored: Sequence[Object],
-    meaning_of: Callable[[Object], Object] = NAMED_RESOURCES.meaning,
+    form: ResourceForm = NAMED_RESOURCES,
 ) -> tuple[list[Object], list[Object]]:
     """Returns the entries that no slice holds, and the slices that hold none, by name.
 
-    Two slices that hold the same entry both stay, as upstream.
+    Where the form has it so, two slices that hold the same entry both stay.
     """
-    meanings = [meaning_of(model) for model in wanted]
+    meanings = [form.meaning(model) for model in wanted]
     found: set[int] = set()
     obsolete = []
     for obj in sorted(stored, key=lambda obj: str(obj["metadata"]["name"])):
-        meaning = meaning_of({key: value for key, value in obj.items() if key not in _COMMON_FIELDS})
-        if meaning in meanings:
-            found.add(meanings.index(meaning))
-        else:
+        meaning = form.meaning({key: value for key, value in obj.items() if key not in _COMMON_FIELDS})
+        index = meanings.index(meaning) if meaning in meanings else None
+        if index is None or (index in found and not form.keeps_copies):
             obsolete.append(obj)
+        else:
+            found.add(index)
     return [model for index, model in enumerate(wanted) if index not in found], obsolete

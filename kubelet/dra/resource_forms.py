@@ -19,10 +19,12 @@ class RefusedResourcesError(ValueError):
 @dataclass(frozen=True, slots=True)
 class ResourceForm:
     """One form. `read` returns what the slices of a driver are to hold, one entry per slice, and raises
-    RefusedResourcesError; `meaning` returns what an entry says, however it is written."""
+    RefusedResourcesError; `meaning` returns what an entry says, however it is written. `keeps_copies` of
+    slices that say the same: upstream does, though they count a resource twice."""
 
     read: Callable[[Any], list[Object]]
     meaning: Callable[[Object], Object]
+    keeps_copies: bool = False
 
 
 def _read_named(response: Any) -> list[Object]:
@@ -88,5 +90,5 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(part) for part in value] if isinstance(value, list) else value
 
 
-NAMED_RESOURCES = ResourceForm(_read_named, _named_meaning)  # 1.30
+NAMED_RESOURCES = ResourceForm(_read_named, _named_meaning, keeps_copies=True)  # 1.30
 SEMANTIC_RESOURCES = ResourceForm(_read_semantic, _semantic_meaning)  # KEP-4381 as drafted

@@ -49,7 +49,11 @@ MODULES = {
         "kubelet.drivers.host",
         "kubelet.drivers.plugin_host",
     ),
-    "driver-controller": (*_SURROUNDINGS, "kubelet.drivers.cli", "kubelet.drivers.controller.host"),
+    "driver-controller": (
+        *_SURROUNDINGS,
+        "kubelet.drivers.controller.cli",
+        "kubelet.drivers.controller.host",
+    ),
 }
 # kind → packages of which it imports most when it is used, and libraries that come with them
 PACKAGES = {"apiserver": ("apimachinery.cel", "apiserver"), "kubelet": ("kubelet",)}

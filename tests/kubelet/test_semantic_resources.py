@@ -190,6 +190,34 @@ async def test_resources_that_are_too_many_are_spread_over_slices(node):
 
 
 @pytest.mark.asyncio
+async def test_a_resource_stands_in_one_slice(node):
+    """A slice that is there twice, for an answer was lost, goes: it would count the resource twice."""
+    for name in ("a", "b"):
+        body = {"metadata": {"name": name}, "nodeName": "node-1", "driverName": DRIVER, "resources": [CARD]}
+        await node.client.create(SLICES, body)
+    node.resources.add_plugin(DRIVER, node.plugin.channel)
+    await until(lambda: bool(node.resources._plugins[DRIVER].resources))
+    node.resources.start()
+    [slice_] = await node.published("CardA")
+
+    assert slice_["metadata"]["name"] == "a"
+
+
+@pytest.mark.asyncio
+async def test_a_driver_of_1_29_is_asked_in_vain(node):
+    """A driver whose controller allocates publishes nothing, and prepares by its own handles."""
+    node.told = None
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.plugin.channel)
+    await until(node.resources._plugins[DRIVER].monitoring.done)
+    data = json.dumps({"EnvVars": {"user_a": "1"}, "NodeName": "node-1"})
+    await node.prepare("u1", {"driverName": DRIVER, "data": data})
+
+    assert await node.published() is True
+    assert node.environment("u1") == {"user_a": "1", "claim": "true"}
+
+
+@pytest.mark.asyncio
 async def test_a_model_that_the_kubelet_does_not_know_withdraws_the_driver(node):
     """A slice never has a gap: all of the driver's slices go, the reason is told, and they come back."""
     node.resources.start()
