@@ -363,3 +363,17 @@ async def test_wrong_settings(value):
     """Wrong settings of a controller are refused with what is expected."""
     with pytest.raises(ValueError, match="controller: "):
         parse_settings(value)
+
+
+async def test_claims_with_semantic_parameters_are_the_schedulers():
+    """A class with parameter types is not this controller's, though it names the driver."""
+    async with Environment(29) as environment:
+        types = [{"apiGroup": "dra.example.com", "kind": "CardParameters"}]
+        await environment.resource_class("card", parameterTypes=types)
+        await environment.claim("semantic", mode="Immediate", class_name="card")
+        await environment.claim("opaque", mode="Immediate")
+        await asyncio.sleep(60)
+
+        assert "allocation" not in (await environment.read("semantic"))["status"]
+        assert "finalizers" not in (await environment.read("semantic"))["metadata"]
+        assert (await environment.read("opaque"))["status"]["driverName"] == DRIVER

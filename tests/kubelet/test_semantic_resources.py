@@ -13,6 +13,7 @@ from until import until
 
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
@@ -34,6 +35,7 @@ from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode
 from kubeskew.kubelet.drivers.switches import Switches, parse
+from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import calling
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
@@ -386,6 +388,17 @@ def test_no_other_release_reads_the_checkpoint(tmp_path, other):
     assert found.handles == info.handles
     with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
         CheckpointFile(tmp_path, codec_for(Version.parse(other))).load()
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_gate_decides_about_drivers_and_slices(on):
+    """The preview's gate is on; without it drivers neither register nor are asked."""
+    gates = FeatureGates(PREVIEW, {} if on else {"DynamicResourceAllocation": False})
+    features = features_of(PREVIEW, gates)
+
+    assert (features.dra_registers_plugins, features.dra_asks_for_resources) == (on, on)
+    assert features.semantic_parameters
+    assert not features_of(Version(30), FeatureGates(Version(30))).semantic_parameters
 
 
 def test_messages_say_what_slices_say():
