@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,16 +21,18 @@ from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.probes import HTTPTransport, Probes
 from kubeskew.cluster.processes import ExecutedProcesses, alive
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.log import ComponentChange, Logged
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.reading import evidence
 from kubeskew.simulation.invariants.catalogue import invariants, measuring
 from kubeskew.simulation.invariants.checking import check as judge
 from kubeskew.simulation.invariants.checking import last_change
+from kubeskew.simulation.invariants.cluster import STARTED, kind_of
 from kubeskew.simulation.invariants.invariant import ComponentFailure, Evidence
 from kubeskew.simulation.invariants.violation import Violation
 
 QUIET_SECONDS = 10
+_STARTING = timedelta(seconds=10)  # how long an API server may take until its roles are there
 _FORBIDDEN = ' is forbidden: User "'  # the authorizer's words, not those of admission
 
 COLUMNS = ["REVISION", "INVARIANT", "NAME", "MESSAGE"]
@@ -78,7 +81,7 @@ async def _read(directory: StateDir) -> tuple[int, Sequence[Logged]]:
 
 def _is_at_rest(log: Sequence[Logged], seconds: float) -> bool:
     last = last_change(log)
-    return not last or SystemClock().now() - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
+    return not last or SystemClock().now() - _moment(last) >= timedelta(seconds=seconds)
 
 
 def _judged(directory: StateDir, state: State, log: Sequence[Logged], *, at_rest: bool) -> list[Violation]:
@@ -87,7 +90,7 @@ def _judged(directory: StateDir, state: State, log: Sequence[Logged], *, at_rest
     found = Evidence(
         node_records(directory),
         _failures(state, run_async(_hosted(directory, state))),
-        _refusals(directory, state),
+        _refusals(directory, state, log),
     )
     return judge(log, invariants(measure), found, at_rest=at_rest)
 
@@ -113,18 +116,31 @@ def _lives(process: Process) -> bool:
     return alive(process.pid, process.birth)
 
 
-def _refusals(directory: StateDir, state: State) -> dict[str, int]:
-    """Returns by component how often its log says that something is forbidden."""
-    logs = {
-        process.name: directory.log(process.name)
-        for process in state.processes.values()
-        if process.kind != "apiserver"
-    }
-    return {
-        name: sum(_FORBIDDEN in line for line in path.read_text(errors="replace").splitlines())
-        for name, path in logs.items()
-        if path.exists()
-    }
+def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, int]:
+    """Returns by component how often its log says that something is forbidden.
+
+    What is refused while an API server starts is left out: the default roles are on their way. It says that
+    it has started when it is ready, so that some come before.
+    """
+    starts = [_moment(entry.time) for entry in log if _is_server_start(entry)]
+    logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
+    return {name: _refused(path, starts) for name, path in logs.items() if path.exists()}
+
+
+def _is_server_start(entry: Logged) -> bool:
+    if not isinstance(entry, ComponentChange):
+        return False
+    return entry.what == STARTED and kind_of(entry.component) == "apiserver"
+
+
+def _refused(path: Path, starts: Sequence[datetime]) -> int:
+    lines = [line for line in path.read_text(errors="replace").splitlines() if _FORBIDDEN in line]
+    times = [_moment(line.partition(" ")[0]) for line in lines]
+    return sum(not any(abs(time - start) < _STARTING for start in starts) for time in times)
+
+
+def _moment(time: str) -> datetime:
+    return datetime.fromisoformat(time)
 
 
 def _document(
