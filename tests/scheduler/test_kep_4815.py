@@ -7,6 +7,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
+from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
@@ -233,6 +234,17 @@ def test_tpus_of_several_nodes(tpus, node, used, expected):
     claim = _claim(f"device.capacity['{DRIVER}'].tpus.compareTo(quantity('{tpus}')) == 0")
 
     assert _devices(_allocate(_TPUS, claim, node, used)) == (expected and [expected])
+
+
+def test_a_device_whose_selector_has_two_terms():
+    """The API stores such a selector, but the device cannot be allocated: terms cannot be merged."""
+    one = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}]}
+    device = {**_tpu("two", "node-1", "node-2"), "nodeSelector": {"nodeSelectorTerms": [one, one]}}
+    slices = _slices([], [device], separate=True, perDeviceNodeSelection=True)
+    slices[0]["spec"] |= {"sharedCounters": _TPUS[0]["spec"]["sharedCounters"], "allNodes": True}
+
+    with pytest.raises(AllocationError, match="NodeSelector with 2 terms"):
+        _allocate(slices, _claim("true"))
 
 
 def test_claims_follow_their_device():
