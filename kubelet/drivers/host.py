@@ -218,7 +218,7 @@ class DriverHost:
             return
         nodes = [node.node for node in self._nodes.values()]
         try:
-            self.pools = pools_of(self._driver, nodes, self._server, self._generations)
+            self.pools = pools_of(self._driver, nodes, self._server, self._generations, self._in_use())
         except (ProfileError, KeyError, TypeError) as error:
             log.error("cannot make the devices: %s", error)
             return
@@ -227,6 +227,11 @@ class DriverHost:
             self._publisher.update({n: pool for n, pool in self.pools.items() if pool.node_name not in gone})
         for node in self._nodes.values():
             node.services.tell()
+
+    def _in_use(self) -> list[tuple[str, str]]:
+        """Returns pool and name of each device that is prepared on a node."""
+        claims = [claim for node in self._nodes.values() for claim in node.claims.all()]
+        return [(device["pool"], device["device"]) for claim in claims for device in claim["devices"]]
 
     async def _publish(self) -> None:
         """Finds out which version the server serves, and publishes in it; again when that changes."""

@@ -1,11 +1,11 @@
 """Makes of nodes and switches what a driver publishes: pools, and the health of devices."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.pools import Pool, Slice
+from kubeskew.kubelet.drivers.pools import Pool, Slice, pre_partitioned
 from kubeskew.kubelet.drivers.profiles.catalogue import resources_of
 from kubeskew.kubelet.drivers.services import DeviceHealth
 from kubeskew.kubelet.drivers.settings import DriverNode
@@ -13,9 +13,14 @@ from kubeskew.kubelet.drivers.switches import Health, Switches
 
 
 def pools_of(
-    driver: str, nodes: Sequence[DriverNode], server: Version, generations: Mapping[str, int]
+    driver: str,
+    nodes: Sequence[DriverNode],
+    server: Version,
+    generations: Mapping[str, int],
+    prepared: Collection[tuple[str, str]] = (),
 ) -> dict[str, Pool]:
-    """Returns the pools by name; raises ProfileError. `generations` are the least generations of pools.
+    """Returns the pools by name; raises ProfileError. `generations` are the least generations of pools,
+    `prepared` the pool and name of each device that is in use.
 
     A pool of several nodes has the switches of all of them.
     """
@@ -25,9 +30,11 @@ def pools_of(
     ]
     found = {}
     for name, pool in resources_of(driver, offers, server).items():
-        for node in nodes:
-            if pool.node_name in {"", node.name}:
-                pool = _switched(pool, node.switches)
+        its_nodes = [node for node in nodes if pool.node_name in {"", node.name}]
+        if any(node.switches.pre_partitioned for node in its_nodes):
+            pool = pre_partitioned(server, pool, [device for of, device in prepared if of == name])
+        for node in its_nodes:
+            pool = _switched(pool, node.switches)
         found[name] = replace(pool, generation=max(pool.generation, generations.get(name, 0)))
     return found
 

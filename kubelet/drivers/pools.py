@@ -3,8 +3,8 @@
 Source: k8s.io/dynamic-resource-allocation/resourceslice, DriverResources; limits of the API's validation.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
@@ -62,15 +62,16 @@ def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = Fal
     empty slice."""
     if not any(unit.counter_sets for unit in units):
         devices = [device for unit in units for device in unit.devices]
-        return _plain(server, devices, per_device)
+        return plain_slices(server, devices, per_device)
     if server.minor < _FIRST_WITH_COUNTERS:
-        return _plain(server, [device for unit in units for device in unit.whole], per_device=False)
+        return plain_slices(server, [device for unit in units for device in unit.whole], per_device=False)
     if server.minor < _FIRST_WITH_SEPARATE_COUNTERS:
         return tuple(_inline(units, per_device)) or (Slice(),)
     return _separate(server, units, per_device)
 
 
-def _plain(server: Version, devices: Sequence[Object], per_device: bool) -> tuple[Slice, ...]:
+def plain_slices(server: Version, devices: Sequence[Object], per_device: bool) -> tuple[Slice, ...]:
+    """Returns slices of devices alone; without devices one empty slice."""
     chunks = _chunks(devices, _limit(server, devices), _CONSUMED)
     return tuple(Slice(tuple(chunk), (), per_device) for chunk in chunks) or (Slice(),)
 
@@ -83,7 +84,7 @@ def _separate(server: Version, units: Sequence[Unit], per_device: bool) -> tuple
         Slice((), tuple(sets[at : at + _COUNTER_SETS]), per_device)
         for at in range(0, len(sets), _COUNTER_SETS)
     ]
-    return (*counters, *_plain(server, devices, per_device))
+    return (*counters, *plain_slices(server, devices, per_device))
 
 
 def _inline(units: Sequence[Unit], per_device: bool) -> Iterator[Slice]:
@@ -134,3 +135,33 @@ def _limit(server: Version, devices: Iterable[Object]) -> int:
 
 def _consumed(device: Mapping[str, Any]) -> int:
     return sum(len(counter["counters"]) for counter in device.get("consumesCounters") or [])
+
+
+def pre_partitioned(server: Version, pool: Pool, used: Collection[str]) -> Pool:
+    """Returns the pool as a driver advertises it that makes no partitions: those of `used` alone, and of
+    counters that none of them uses the device that is listed last, which is the largest.
+
+    None of them shares anything, so that there are no counters.
+    """
+    devices = [device for piece in pool.slices for device in piece.devices]
+    largest: dict[tuple[str, ...], str] = {}
+    taken: set[str] = set()
+    for device in devices:
+        sets = _sets(device)
+        largest[sets] = device["name"]
+        if device["name"] in used:
+            taken |= {*sets}
+    kept = [
+        {field: value for field, value in device.items() if field != "consumesCounters"}
+        for device in devices
+        if device["name"] in used
+        or (largest[_sets(device)] == device["name"] and not taken & {*_sets(device)})
+    ]
+    per_device = any(piece.per_device_node_selection for piece in pool.slices)
+    return replace(pool, slices=plain_slices(server, kept, per_device))
+
+
+def _sets(device: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the names of the counter sets that a device consumes from; for other devices their own."""
+    consumed = device.get("consumesCounters") or []
+    return tuple(each["counterSet"] for each in consumed) or ("", device["name"])

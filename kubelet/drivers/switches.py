@@ -18,6 +18,7 @@ As the driver's file and the scenario operation `driver` write it; every key is 
     nodeResources: [{id: CardA, …}] other resources of semantic models than before
     counters: {CardA: {RAM: 5Gi}}   other counts of some of their counters
     newerModel: true                each of them has an attribute of a model that no kubelet knows
+    prePartitioned: true            no counters: partitions in use, of what is not in use the largest device
     health: {gpu-0: Unhealthy}      or {status: Unhealthy, message: text}
     taints: {gpu-1: [{key: example.com/broken, value: "", effect: NoExecute}]}
 """
@@ -64,6 +65,7 @@ class Switches:
     generation: int = 0
     stale_generation: bool = False
     incomplete_pool: bool = False
+    pre_partitioned: bool = False
     node_resources: tuple[dict[str, Any], ...] | None = None
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     newer_model: bool = False
@@ -173,6 +175,7 @@ SWITCHES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "generation": ("generation", _number),
     "staleGeneration": ("stale_generation", _flag),
     "incompletePool": ("incomplete_pool", _flag),
+    "prePartitioned": ("pre_partitioned", _flag),
     "nodeResources": ("node_resources", read_resources),
     "counters": ("counters", read_counters),
     "newerModel": ("newer_model", _flag),

@@ -7,7 +7,7 @@ import pytest
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.checking import PoolError, check_pool
-from kubeskew.kubelet.drivers.pools import Pool, Slice
+from kubeskew.kubelet.drivers.pools import Pool, Slice, pre_partitioned
 from kubeskew.kubelet.drivers.profiles import PROFILES, ProfileError, resources_of
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 
@@ -138,6 +138,18 @@ def test_many_plain_devices_are_split():
     """128 to a slice, and no devices are one empty slice."""
     assert [len(piece.devices) for piece in pools(devices=300)["node-1"].slices] == [128, 128, 44]
     assert pools(devices=0)["node-1"].slices == (Slice(),)
+
+
+def test_a_pool_as_it_was_before_there_were_counters():
+    """Of a GPU in use the partitions that are used stay, of another the whole GPU; nothing has counters."""
+    made = pools("a100-mig", devices=2)["node-1"]
+    used = ["gpu-0-mig-3g-20gb-0-3", "gpu-0-mig-1g-5gb-4"]
+    fixed = pre_partitioned(Version(36), made, used)
+
+    assert [*devices(fixed)] == ["gpu-0-mig-1g-5gb-4", "gpu-0-mig-3g-20gb-0-3", "gpu-1"]
+    assert not any("consumesCounters" in device for device in devices(fixed).values())
+    assert [piece.shared_counters for piece in fixed.slices] == [()]
+    assert pre_partitioned(Version(36), pools(devices=2)["node-1"], []) == pools(devices=2)["node-1"]
 
 
 def test_the_tpu_slices_of_the_kep():
