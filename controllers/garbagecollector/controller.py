@@ -16,6 +16,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, SyncError
 from kubeskew.controllers.framework.discovery import Served, served_resources
+from kubeskew.controllers.garbagecollector.features import GarbageCollectorFeatures
 from kubeskew.controllers.garbagecollector.graph import (
     FOREGROUND,
     ORPHAN,
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 _DISCOVERY_SECONDS = 5.0
 _DISCOVERY_RETRY_SECONDS = 0.25
 _SYNC_POLL_SECONDS = 0.01
+_INITIAL_SYNC_SECONDS = 30.0  # that a resource which cannot be listed holds up the rest since 1.32
 _MONITORED_VERBS = {"delete", "list", "watch"}
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 _REMEMBERED_ABSENCES = 500
@@ -53,11 +55,16 @@ class GarbageCollector(Controller):
         self._monitors: dict[Ref, Informer] = {}  # those of this controller alone
         self._heard: dict[Ref, Informer] = {}  # those of others, which are heard, too
         self._absent: dict[Identity, None] = {}  # owners known to be gone, as references name them
+        self._unsynced: dict[Ref, Informer] = {}  # monitors whose first list has not come yet
         self._monitoring = asyncio.Event()
+        self._features = GarbageCollectorFeatures.of(context.environment.version)
+        self._began = 0.0  # monotonic
 
     @property
     def ready(self) -> bool:
-        return super().ready and self._monitoring.is_set()
+        """Returns whether it collects, or cannot, for the server refuses to list a resource."""
+        is_blocked = any(monitor.failure for monitor in self._unsynced.values())
+        return super().ready and (self._monitoring.is_set() or is_blocked)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._follow_discovery()]
@@ -69,6 +76,7 @@ class GarbageCollector(Controller):
     # -- what there is
 
     async def _follow_discovery(self) -> None:
+        self._began = self.clock.monotonic()
         while True:
             try:
                 await self._discover()
@@ -90,12 +98,31 @@ class GarbageCollector(Controller):
         new = {
             ref: self._monitor(ref) for ref in wanted if ref not in self._monitors and ref not in self._heard
         }
-        while not all(monitor.has_synced or monitor.is_unserved for monitor in new.values()):
-            await self.clock.sleep(_SYNC_POLL_SECONDS)
-        for ref, monitor in new.items():
-            if monitor.has_synced and self._monitoring.is_set():
-                self._forget_missed(ref, monitor)
-        self._monitoring.set()
+        left = {ref: monitor for ref, monitor in self._unsynced.items() if ref in wanted}
+        self._unsynced = left | new
+        await self._await_monitors()
+
+    async def _await_monitors(self) -> None:
+        """Waits a while for first lists, and begins to collect once all have come.
+
+        A resource that cannot be listed keeps everything from being collected up to 1.31, as upstream; since
+        then it is gone on without it after half a minute.
+        """
+        until = self.clock.monotonic() + _DISCOVERY_SECONDS
+        while self._unsynced and self.clock.monotonic() < until:
+            for ref, monitor in [*self._unsynced.items()]:
+                if monitor.has_synced:
+                    del self._unsynced[ref]
+                    if self._monitoring.is_set():
+                        self._forget_missed(ref, monitor)
+            if self._unsynced:
+                await self.clock.sleep(_SYNC_POLL_SECONDS)
+        waited = self.clock.monotonic() - self._began
+        late = self._unsynced and not self._features.waits_for_all and waited >= _INITIAL_SYNC_SECONDS
+        if late and not self._monitoring.is_set():
+            log.info("Garbage collector: not all resource monitors could be synced, proceeding anyways")
+        if late or not self._unsynced:
+            self._monitoring.set()
 
     def _monitor(self, ref: Ref) -> Informer:
         """Follows a resource: by the informer that another controller has of it, as upstream does, else by
