@@ -13,6 +13,7 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue.data import store_of
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec
+from kubeskew.apimachinery.schema import Kind
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.decoding.protobuf.numbers import unnumbered
 
@@ -233,3 +234,30 @@ def test_where_the_log_keeps_a_resource(resource: str, kept: str) -> None:
     assert store_of(resource) == kept
     assert found is not None
     assert found.storage_resource == store_of("resourceclaims.cdi.k8s.io")
+
+
+def test_the_drafted_api_has_no_model_of_resources_and_no_secrets() -> None:
+    """The fields of the draft's types are these alone: none describes a resource in terms of Kubernetes or
+    refers to a secret, and parameters and attributes are opaque.
+    """
+    prefix = "io.k8s.api.cdi.v1alpha1."
+    found = {
+        name.removeprefix(prefix): set(types_of(KEP_3063)[name].fields) - {"apiVersion", "kind", "metadata"}
+        for name in types_of(KEP_3063)
+        if name.startswith(prefix) and not name.endswith("List")
+    }
+
+    assert found == {
+        "ResourceClass": {"driverName", "parameters"},
+        "ResourceClaim": {"spec", "status"},
+        "ResourceClaimSpec": {"resourceClassName", "parameters", "allocationMode"},
+        "ResourceClaimStatus": {
+            *("phase", "driverName", "scheduling", "attributes", "userLimit", "reservedFor"),
+        },
+        "SchedulingStatus": {"scheduler", "driver"},
+        "SchedulerSchedulingStatus": {"selectedNode", "potentialNodes"},
+        "DriverSchedulingStatus": {"unsuitableNodes", "availableOnNodes"},
+    }
+    spec = types_of(KEP_3063)[f"{prefix}ResourceClaimSpec"].fields["parameters"].schema
+    attributes = types_of(KEP_3063)[f"{prefix}ResourceClaimStatus"].fields["attributes"].schema
+    assert (spec.kind, spec.fields, attributes.fields) == (Kind.ANY, {}, {})

@@ -440,3 +440,24 @@ async def test_a_pod_without_claims_is_not_concerned():
     async with running(cluster):
         await cluster.pod()
         assert await cluster.node_of() == "n0"
+
+
+async def test_parameters_and_attributes_mean_nothing_to_the_scheduler():
+    """Claims of whatever parameters are asked for alike, and those of whatever attributes are used alike."""
+    written = []
+    for parameters, attributes in (
+        ({}, {}),
+        ({"memory": "9Ei", "count": [-1]}, {"node": "n1", "free": "no"}),
+    ):
+        cluster = await cluster_of("n0")
+        claim = await cluster.claim()
+        await cluster.client.update(
+            cluster.refs.claims, {**claim, "spec": {**claim["spec"], "parameters": parameters}}
+        )
+        async with running(cluster):
+            await cluster.claiming_pod("c0")
+            said = await cluster.selected()
+            await cluster.allocate(attributes=attributes)
+            written.append((said, await cluster.node_of(), await cluster.users()))
+
+    assert written == [({"selectedNode": "n0", "potentialNodes": ["n0"]}, "n0", ["p0"])] * 2

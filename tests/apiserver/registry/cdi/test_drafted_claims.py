@@ -404,3 +404,22 @@ async def test_the_roles_name_no_other_design(api):
 
     assert "cdi.k8s.io" in groups
     assert "resource.k8s.io" not in groups
+
+
+async def test_neither_claims_nor_lists_of_nodes_are_limited(api):
+    """A claim may name thousands of nodes, have hundreds of users, and be one of many."""
+    names = [f"node-{number}" for number in range(5000)]
+    talk = {
+        "scheduler": {"selectedNode": names[0], "potentialNodes": names},
+        "driver": {"unsuitableNodes": names},
+    }
+    pending = await write_status(api, {"scheduling": talk, "driverName": "gpu.example.com"})
+    used = await write_status(api, {**ALLOCATED, "userLimit": -1, "reservedFor": users(500)})
+    made = await asyncio.gather(*(
+        api.post(CLAIMS, {"metadata": {"name": f"c{number}"}, "spec": {"resourceClassName": "gpu"}})
+        for number in range(300)
+    ))  # fmt: skip
+
+    assert pending.body["status"]["scheduling"]["driver"]["unsuitableNodes"] == names
+    assert len(used.body["status"]["reservedFor"]) == 500
+    assert {answer.status for answer in made} == {201}
