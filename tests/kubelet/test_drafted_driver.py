@@ -109,7 +109,7 @@ def available_on(status):
 async def test_a_delayed_claim_is_allocated_for_the_node_that_is_selected():
     """Nothing happens before; then finalizer, attributes, limit and nodes stand in the claim."""
     async with Environment() as environment:
-        await environment.claim()
+        await environment.claim(parameters={"color": "red"})
         assert (await environment.status())["phase"] == "Pending"
         scheduling = {"scheduler": {"selectedNode": "n1", "potentialNodes": ["n0", "n1"]}}
         await environment.change(scheduling=scheduling)
@@ -121,6 +121,7 @@ async def test_a_delayed_claim_is_allocated_for_the_node_that_is_selected():
             "node": "n1",
             "device": "gpu-0",
             "admin_initCommand": "init --cluster",
+            "user_color": "red",
         }
         assert available_on(status) == ["n1"]
         assert "scheduler" not in status["scheduling"]
@@ -218,6 +219,18 @@ async def test_a_claim_is_freed_on_request_and_when_it_is_deleted_but_never_in_u
         await environment.change(reservedFor=None)
         await asyncio.sleep(0.2)
         assert (await environment.client.list(REFS.claims))["items"] == []
+
+
+async def test_a_claim_whose_class_is_gone_is_freed():
+    """The status names the driver and the device, so that neither the class nor its parameters are needed."""
+    async with Environment() as environment:
+        await environment.claim(selected="n0")
+        await environment.status()
+        await environment.client.delete(REFS.device_classes, "gpu")
+        await environment.change(phase="Reallocate", scheduling={})
+
+        assert await environment.status() == {"phase": "Pending", "userLimit": 1}
+        assert not (await environment.read())["metadata"].get("finalizers")
 
 
 async def test_a_controller_that_starts_knows_what_another_has_allocated():

@@ -174,7 +174,7 @@ async def test_another_node_is_selected_when_the_first_does_not_suit():
         first = (await cluster.selected())["selectedNode"]
         other = {"n0": "n1", "n1": "n0"}[first]
         await cluster.told(unsuitableNodes=[first])
-        await cluster.selected(other)
+        assert await cluster.selected(other) == {"selectedNode": other, "potentialNodes": [other]}
         await cluster.allocate("c0", other)
 
         assert await cluster.node_of() == other
