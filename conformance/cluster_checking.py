@@ -51,7 +51,7 @@ def _check_operations(cell: Cell, spec: ClusterSpec, bindings: Mapping[str, Any]
             if OPERATIONS[operation.kind].of_cluster and all(
                 name in known for name in names_in(operation.body)
             ):
-                body = bind(dict(operation.body), known)
+                body = bind({key: operation.body[key] for key in operation.body if key != "answer"}, known)
                 _check_operation(operation, body, spec, nodes)
             for name in operation.outputs:
                 known.pop(name, None)

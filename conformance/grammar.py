@@ -45,6 +45,7 @@ OPERATIONS: Mapping[str, Shape] = {
     "podLogs": _shape("name", "namespace container matches lacks outputs timeout"),
     "observe": _shape("name value", "apiVersion kind object namespace selector node"),
     "script": _shape("content", "env timeout"),
+    "simulate": _shape("", "scaleUp scaleDown answer outputs", of_cluster=True),
     "sleep": _shape("duration"),
     "upgrade": _shape("to", "components force", of_cluster=True),
     "downgrade": _shape("to", "components force", of_cluster=True),

@@ -26,6 +26,7 @@ from kubeskew.conformance.operations import (
     metrics,
     objects,
     preparing,
+    simulating,
 )
 from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
 from kubeskew.conformance.results import CellResult, StepResult
@@ -46,6 +47,7 @@ RUN: Mapping[str, Perform] = {
     "metric": metrics.metric,
     "podLogs": logs.pod_logs,
     "logs": logs.logs,
+    "simulate": simulating.simulate,
     "script": commands.script,
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,

@@ -18,6 +18,7 @@ _COUNTING = frozenset({"assert", "error", "undisturbed"})
 _WAIT_KEYS = ("condition", "deletion")
 _CONDITION_KEYS = ("name", "value")
 _REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
+_SCALE_UP_KEYS = ("nodes", "max")
 _ENVIRONMENT_KEYS = ("name", "value")
 
 
@@ -35,6 +36,8 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
     elif kind == "podLogs":
         for key in ("matches", "lacks"):
             _check_pattern(body.get(key), f"{where}.{key}")
+    elif kind == "simulate":
+        _check_question(body, where)
     elif kind == "script":
         for index, entry in enumerate(body.get("env") or []):
             check_keys(entry, _ENVIRONMENT_KEYS, f"{where}.env[{index}]")
@@ -45,6 +48,13 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
         and (not isinstance(count, int) or isinstance(count, bool))
     ):
         raise ScenarioError(f"{where}.count: expected a number, found {count!r}")
+
+
+def _check_question(body: Mapping[str, Any], where: str) -> None:
+    if ("scaleUp" in body) == ("scaleDown" in body):
+        raise ScenarioError(f"{where}: expected either `scaleUp` or `scaleDown`")
+    if "scaleUp" in body:
+        check_keys(body["scaleUp"], _SCALE_UP_KEYS, f"{where}.scaleUp")
 
 
 def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
