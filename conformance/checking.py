@@ -53,6 +53,7 @@ def _values(operation: Operation) -> Iterator[tuple[str, Any]]:
     for key, value in operation.body.items():
         yield f"{operation.kind}.{key}", value
     yield "as", operation.user
+    yield "through", operation.through
 
 
 def _check(value: Any, known: Sequence[str], where: str) -> None:

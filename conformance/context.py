@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.aspects import claim_names
 from kubeskew.conformance.evidence.disturbances import Noted
 from kubeskew.conformance.kinds import Kinds
@@ -33,10 +35,20 @@ class CellContext:
     observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
     step: StepResult = field(default_factory=lambda: StepResult(""))  # the one that is being performed
     faults: dict[str, StepResult] = field(default_factory=dict)  # by id: the step that set it
+    clients: dict[str, APIClient] = field(default_factory=dict)  # by context, beside the usual one
 
     def timeout(self, operation: str) -> float:
         """Seconds that an operation may take."""
         return self.timeouts.get(operation, DEFAULT_TIMEOUTS.get(operation, 30.0))
+
+    def through(self, context: str) -> "CellContext":
+        """The same cell, asked by another context of the kubeconfig: by another API server."""
+        if context not in self.clients:
+            try:
+                self.clients[context] = self.control.client(context)
+            except KubeconfigError as error:
+                raise ScenarioError(f"through {context}: {error}") from error
+        return replace(self, client=self.clients[context])
 
     def as_user(self, user: Mapping[str, Any]) -> "CellContext":
         """The same cell, seen by another user: `{user, extra: {key: value}}`."""

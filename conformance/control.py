@@ -17,8 +17,8 @@ class ClusterControl(Protocol):
     @property
     def kubeconfig(self) -> Path: ...
 
-    def client(self) -> APIClient:
-        """A new client as the administrator; the caller closes it."""
+    def client(self, context: str = "") -> APIClient:
+        """A new client as the administrator, by a context of the kubeconfig; the caller closes it."""
         ...
 
     async def start(self, cluster: Mapping[str, Any]) -> None:

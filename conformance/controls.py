@@ -40,10 +40,12 @@ class LocalControl:
     def kubeconfig(self) -> Path:
         return self._directory.kubeconfig
 
-    def client(self) -> APIClient:
+    def client(self, context: str = "") -> APIClient:
         platform = self._platform
         agent = user_agent("kubeskew", DEFAULT_VERSION)
-        return APIClient.from_kubeconfig(self.kubeconfig, agent, clock=platform.clock, dial=platform.dial)
+        return APIClient.from_kubeconfig(
+            self.kubeconfig, agent, clock=platform.clock, context=context, dial=platform.dial
+        )
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
@@ -157,8 +159,9 @@ class KubeconfigControl:
     def kubeconfig(self) -> Path:
         return self._kubeconfig
 
-    def client(self) -> APIClient:
-        return APIClient.from_kubeconfig(self._kubeconfig, user_agent("kubeskew", DEFAULT_VERSION))
+    def client(self, context: str = "") -> APIClient:
+        agent = user_agent("kubeskew", DEFAULT_VERSION)
+        return APIClient.from_kubeconfig(self._kubeconfig, agent, context=context)
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         """The cluster is there already; what the header describes does not apply."""

@@ -224,4 +224,5 @@ def _operation(value: Any, where: str) -> Operation:
         _text(value.get("description"), f"{where}.description"),
         value.get("continueOnError") is True,
         user,
+        _text(value.get("through"), f"{where}.through"),
     )

@@ -83,6 +83,8 @@ async def _perform(ctx: CellContext, operation: Operation, outcome: OperationRes
     """Do it, and note how it failed, if it did."""
     started = ctx.clock.monotonic()
     try:
+        if operation.through:
+            ctx = ctx.through(bind(operation.through, ctx.bindings))
         if operation.user is not None:
             ctx = ctx.as_user(bind(dict(operation.user), ctx.bindings))
         await run(ctx, operation)

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.context import CellContext
@@ -128,11 +128,12 @@ async def _run_steps(
 ) -> None:
     """Run every step that can be run; after a failure that is not expected, only what cleans up."""
     client = control.client()
+    others: dict[str, APIClient] = {}
     try:
         bindings = cell.bindings()
         namespace = bindings["namespace"]
         ctx = CellContext(control, client, Kinds(client), clock, namespace, bindings, cell.scenario.timeouts)
-        ctx.observations = result.observations
+        ctx.observations, ctx.clients = result.observations, others
         await _create_namespace(ctx)
         done: list[tuple[Step, StepResult]] = []
         after = ""
@@ -155,7 +156,8 @@ async def _run_steps(
                 if not outcome.not_run:
                     await perform_block(ctx, step.cleanup, "cleanup", outcome, RUN)
     finally:
-        await client.close()
+        for each in (client, *others.values()):
+            await each.close()
 
 
 async def _expect_faults(ctx: CellContext) -> None:

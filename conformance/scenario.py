@@ -24,6 +24,7 @@ class Operation:
     description: str = ""
     continue_on_error: bool = False  # its failure fails the cell, but what follows runs
     user: Mapping[str, Any] | None = None  # as whom: `{user, extra}`; else as the administrator
+    through: str = ""  # by which context of the kubeconfig; else by the current one
 
     @property
     def title(self) -> str:
@@ -49,7 +50,7 @@ class Operation:
             for name in names_in(value):
                 if not (key == "expect" and name == "error"):
                     yield name
-        yield from names_in(self.user)
+        yield from names_in([self.user, self.through])
 
 
 @dataclass(frozen=True, slots=True)

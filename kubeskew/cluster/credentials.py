@@ -29,7 +29,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     front_proxies = Authority.create(now, "front-proxy-ca")
     ca = authority.pair.certificate
     serving, token = authority.serving(), new_token()
-    server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
+    servers = {process.name: process.url("") for process in state.of_kind("apiserver")}
+    server = next(iter(servers.values()))
     users = {user: authority.client(user) for user in _CONTROL_PLANE}
     for node in state.nodes:
         users[f"system:node:{node}"] = authority.client(f"system:node:{node}", "system:nodes")
@@ -51,7 +52,9 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
         directory.account_key: new_key(),
         directory.token: token,
         directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',
-        directory.kubeconfig: kubeconfig(server, ca, "kubernetes-admin", admin),
+        directory.kubeconfig: kubeconfig(
+            server, ca, "kubernetes-admin", admin, servers if len(servers) > 1 else None
+        ),
     }
     for user, pair in users.items():
         files[directory.component_kubeconfig(user)] = kubeconfig(server, ca, user, pair)

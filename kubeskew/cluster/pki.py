@@ -4,7 +4,7 @@ import base64
 import ipaddress
 import secrets
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALIDITY = timedelta(days=3650)
+_CLUSTER = """- name: {name}
+  cluster:
+    server: {url}
+    certificate-authority-data: {ca}
+"""
+_CONTEXT = """- name: {name}
+  context:
+    cluster: {name}
+    user: {user}
+"""
 SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`, the first of launching.SERVICE_RANGE
 
 
@@ -136,26 +146,26 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def kubeconfig(server: str, ca: bytes, user: str, pair: KeyPair) -> str:
-    """Returns a kubeconfig in block YAML, credentials embedded, current context set."""
+def kubeconfig(
+    server: str, ca: bytes, user: str, pair: KeyPair, others: Mapping[str, str] | None = None
+) -> str:
+    """Returns a kubeconfig in block YAML, credentials embedded, current context set.
+
+    `others` are servers by name; each is a context of that name.
+    """
     encoded = [base64.b64encode(part).decode() for part in (ca, pair.certificate, pair.key)]
+    servers = {"kubeskew": server, **(others or {})}
+    clusters = "".join(_CLUSTER.format(name=name, url=url, ca=encoded[0]) for name, url in servers.items())
+    contexts = "".join(_CONTEXT.format(name=name, user=user) for name in servers)
     return f"""apiVersion: v1
 kind: Config
 clusters:
-- name: kubeskew
-  cluster:
-    server: {server}
-    certificate-authority-data: {encoded[0]}
-users:
+{clusters}users:
 - name: {user}
   user:
     client-certificate-data: {encoded[1]}
     client-key-data: {encoded[2]}
 contexts:
-- name: kubeskew
-  context:
-    cluster: kubeskew
-    user: {user}
-current-context: kubeskew
+{contexts}current-context: kubeskew
 preferences: {{}}
 """

@@ -9,6 +9,7 @@ import yaml
 from fake_server import FakeServer
 from loop_clock import LoopClock
 
+from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.clock import SeededEntropy
@@ -63,6 +64,7 @@ class Control:
 
     def __init__(self) -> None:
         self.server = Served(LoopClock(), SeededEntropy(1))
+        self.contexts: dict[str, Served] = {}  # other API servers, by the kubeconfig's contexts
         self.calls: list[Any] = []
         self.changing: Any = None
         self.text = ""
@@ -71,8 +73,10 @@ class Control:
         self.component_logs: dict[str, str] = {}
         self.written: list[Logged] = []  # the log
 
-    def client(self) -> APIClient:
-        return self.server.client()
+    def client(self, context: str = "") -> APIClient:
+        if context not in ("", *self.contexts):
+            raise KubeconfigError(f"kubeconfig has no context {context!r}")
+        return self.contexts.get(context, self.server).client()
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         self.calls.append(("start", dict(cluster)))

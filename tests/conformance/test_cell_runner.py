@@ -7,9 +7,11 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from cell_in_memory import POD, Control, run
+from cell_in_memory import POD, Control, Served, run
+from loop_clock import LoopClock
 
 from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.clock import SeededEntropy
 
 pytestmark = pytest.mark.looptime
 
@@ -139,6 +141,34 @@ async def test_an_operation_is_done_as_another_user():
     [patch] = [each for each in control.server.seen if each.method == "PATCH"]
     assert patch.target.endswith("/pods/a/status")
     assert "Impersonate-User" not in patch.headers
+
+
+async def test_an_operation_goes_through_another_api_server():
+    """`through` names the context of the kubeconfig that an operation takes; the next one takes the usual."""
+    control = Control()
+    control.contexts["other"] = other = Served(LoopClock(), SeededEntropy(1))
+    result = await run(
+        f"""
+  - name: one
+    bindings: [{{name: where, value: other}}]
+    try:
+    - through: ($where)
+      create: {{resource: {POD}}}
+    - error: {{resource: {POD}}}
+""",
+        control,
+    )
+    assert result.failure == ""
+    assert [each.method for each in other.seen if "pods" in each.target] == ["POST"]
+
+
+async def test_an_unknown_context_is_told():
+    """Where the kubeconfig has no such context, the scenario cannot be run."""
+    result = await run(f"""
+  - name: one
+    try: [{{through: nowhere, create: {{resource: {POD}}}}}]
+""", Control())  # fmt: skip
+    assert "through nowhere: kubeconfig has no context 'nowhere'" in result.failure
 
 
 async def test_a_pods_deletion_can_be_forced():

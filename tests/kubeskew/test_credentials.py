@@ -8,6 +8,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.cluster.pki import Authority, kubeconfig
 from kubeskew.cluster.secret_files import write_secret, write_secrets
 
@@ -23,6 +24,19 @@ def test_the_kubeconfig_is_block_yaml_with_an_unquoted_server():
 
     assert "    server: https://127.0.0.1:6443\n" in text
     assert yaml.safe_load(text)["current-context"] == "kubeskew"
+
+
+def test_each_of_several_servers_is_a_context(tmp_path: Path):
+    """The kubeconfig leads to the first server, and by the name of another server to that one."""
+    authority = Authority.create(NOW)
+    urls = {"apiserver-1": "https://127.0.0.1:1", "apiserver-2": "https://127.0.0.1:2"}
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        kubeconfig(urls["apiserver-1"], authority.pair.certificate, "admin", authority.client("admin"), urls)
+    )
+
+    assert load_kubeconfig(path).server == urls["apiserver-1"]
+    assert {name: load_kubeconfig(path, name).server for name in urls} == urls
 
 
 def test_a_client_certificate_carries_user_and_groups():
