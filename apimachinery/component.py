@@ -24,6 +24,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.running import call_all, stop_on_signals, until_stopped
+from kubeskew.apimachinery.verbosity import level_of, name_levels
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 if TYPE_CHECKING:
@@ -203,9 +204,10 @@ def parse_gates(version: Version, text: str) -> FeatureGates:
 
 def set_up_logging(verbosity: int) -> None:
     """Logs to standard error, one line per record."""
+    name_levels()
     logging.basicConfig(
         stream=sys.stderr,
-        level=logging.DEBUG if verbosity >= 4 else logging.INFO,
+        level=level_of(verbosity),
         format="%(asctime)s.%(msecs)03dZ %(levelname).1s %(name)s: %(message)s",
         datefmt="%Y-%m-%dT%H:%M:%S",
     )

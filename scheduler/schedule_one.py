@@ -15,6 +15,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.verbosity import structured, tell
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.cooperative import in_turns
 from kubeskew.scheduler.diagnosis import Diagnosis
@@ -237,6 +238,7 @@ class Scheduler:
     async def _fail(self, queued: QueuedPod, status: Status, nominated: str | None, began: float) -> None:
         rejected = status.is_rejected
         self._observe("unschedulable" if rejected else "error", queued.info.scheduler_name, began)
+        _log_failure(queued.info, status)
         pod = self._newest(queued)
         if pod is None:
             self._queue.done(queued.uid)
@@ -276,3 +278,13 @@ class Scheduler:
         attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
         waited = self._clock.monotonic() - queued.first_enqueued
         self._metrics.sli_seconds.labels(attempts=attempts).observe(waited)
+
+
+def _log_failure(pod: PodInfo, status: Status) -> None:
+    """Logs why an attempt failed, as upstream's handleSchedulingFailure does."""
+    if not status.is_rejected:
+        log.error("%s", structured("Error scheduling pod; retrying", pod=pod.key, err=status.message))
+    elif status.message == NO_NODES:
+        tell(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.key)
+    else:
+        tell(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod.key, err=status.message)

@@ -3,9 +3,11 @@
 Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 """
 
+import logging
 from functools import partial
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.verbosity import level_of
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
@@ -18,6 +20,9 @@ from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User
 
+log = logging.getLogger(__name__)
+
+_TOLD = level_of(5)  # of rejections that nobody waits for
 _REMEMBERED = 5_000  # users x kinds of requests, twice
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 
@@ -64,6 +69,8 @@ class Fairness:
             level = await self._levels.enter(flow.level, name)
         except RejectedError as rejected:
             self._metrics.rejected(flow.level, flow.schema, rejected.reason)
+            if rejected.reason == "concurrency-limit" and log.isEnabledFor(_TOLD):
+                log.log(_TOLD, "%s", self._no_seat(flow, request.user, info))
             retry = [("Retry-After", "1")]
             return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
         self._metrics.dispatched(flow.level, flow.schema)
@@ -71,6 +78,15 @@ class Fairness:
             return _with_headers(await handler(request), flow)
         finally:
             self._levels.leave(level)
+
+    def _no_seat(self, flow: Flow, user: User, info: RequestInfo) -> str:
+        """Returns upstream's words (queueset.go), with a shorter description of the request."""
+        level = self._levels.levels[flow.level]
+        return (
+            f'QS({flow.level}): rejecting request "{flow.schema}" {info.verb} {info.path} of {user.name} '
+            f"because 1 seats are asked for, {level.running} seats are in use "
+            f"({level.running} are executing) and the limit is {level.seats}"
+        )
 
 
 def _with_headers(response: Response, flow: Flow) -> Response:

@@ -3,6 +3,7 @@
 version: "1.35"
 featureGates: {DRAExtendedResource: true}
 ha: 2                       # API servers; one if it is left out
+verbosity: 5                # of the components' logs, as their flag -v; 0 if it is left out
 components:                 # what differs in some: a kind, or one of it (apiserver-2, kubelet/gpu-node)
   scheduler: {version: "1.34", featureGates: {DRAExtendedResource: false}}
 nodes:
@@ -35,8 +36,9 @@ from kubeskew.kubelet.drivers.settings import offer, plugin_apis
 DEFAULT_NODES = 3
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
-_CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components", "ha"}
+_CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components", "ha", "verbosity"}
 _MOST_SERVERS = 9
+_MOST_VERBOSE = 10
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
 _PLUGIN_KEYS = {"resource", "devices", "deviceName"}
 _DRIVER_KEYS = {
@@ -99,6 +101,7 @@ class ClusterSpec:
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     servers: int = 1
     port: int = 0
+    verbosity: int = 0
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -159,6 +162,7 @@ def parse(value: Any, source: str) -> ClusterSpec:
         nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
         overrides=_overrides(cluster.get("components"), f"{source}: components"),
         servers=_servers(cluster.get("ha", 1), f"{source}: ha"),
+        verbosity=_verbosity(cluster.get("verbosity", 0), f"{source}: verbosity"),
     )
     _check_overrides(spec, f"{source}: components")
     names = [node.name for node in spec.nodes]
@@ -226,6 +230,12 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
         if name not in known:
             hint = did_you_mean(name, known)
             raise UserError(f"{where}: there is no component {name}; known are {', '.join(known)}{hint}")
+
+
+def _verbosity(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_VERBOSE:
+        raise UserError(f"{where}: expected a number from 0 to {_MOST_VERBOSE}, found {value!r}")
+    return value
 
 
 def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:

@@ -29,7 +29,7 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
     """Returns the record of a cluster as `spec` describes it. Raises UserError if there cannot be such a
     cluster.
     """
-    state = State(runtime_config=dict(spec.runtime_config))
+    state = State(runtime_config=dict(spec.runtime_config), verbosity=spec.verbosity)
     servers = ["apiserver"] if spec.servers == 1 else [f"apiserver-{n}" for n in range(1, spec.servers + 1)]
     if spec.port:
         _check_port(spec.port, ports)

@@ -47,13 +47,14 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
     write_secret(directory.nodes_file(process.name), json.dumps({"nodes": nodes}, indent=1))
 
 
-def _common(directory: StateDir, process: Process) -> list[str]:
+def _common(directory: StateDir, state: State, process: Process) -> list[str]:
     gates = FeatureGates(Version.parse(process.version), process.gates).flag()
     return [
         *("--emulated-version", process.version),
         *(("--feature-gates", gates) if gates else ()),
         *("--secure-port", str(process.port)),
         *("--faults-dir", str(directory.faults)),
+        *(("--v", str(state.verbosity)) if state.verbosity else ()),
     ]
 
 
@@ -74,7 +75,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *("--service-account-signing-key-file", str(directory.account_key)),
         *("--service-cluster-ip-range", SERVICE_RANGE),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
-        *_common(directory, process),
+        *_common(directory, state, process),
     ]
 
 
@@ -116,13 +117,13 @@ def _kubelet_server(directory: StateDir) -> list[str]:
     ]
 
 
-def _scheduler(directory: StateDir, _state: State, process: Process) -> list[str]:
-    return _with_kubeconfig("system:kube-scheduler", directory, process)
+def _scheduler(directory: StateDir, state: State, process: Process) -> list[str]:
+    return _with_kubeconfig("system:kube-scheduler", directory, state, process)
 
 
-def _controller_manager(directory: StateDir, _state: State, process: Process) -> list[str]:
+def _controller_manager(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
-        *_with_kubeconfig("system:kube-controller-manager", directory, process),
+        *_with_kubeconfig("system:kube-controller-manager", directory, state, process),
         "--use-service-account-credentials",
         *("--cluster-signing-cert-file", str(directory.ca)),
         *("--cluster-signing-key-file", str(directory.pki / "ca.key")),
@@ -130,12 +131,12 @@ def _controller_manager(directory: StateDir, _state: State, process: Process) ->
     ]
 
 
-def _with_kubeconfig(user: str, directory: StateDir, process: Process) -> list[str]:
+def _with_kubeconfig(user: str, directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         process.kind,
         "--kubeconfig",
         str(directory.component_kubeconfig(user)),
-        *_common(directory, process),
+        *_common(directory, state, process),
     ]
 
 
@@ -147,26 +148,26 @@ def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
         *("--root-dir", str(directory.kubelet_root())),
         *(("--runtime-dir", state.runtime_dir) if state.runtime_dir else ()),
         *_kubelet_server(directory),
-        *_common(directory, process),
+        *_common(directory, state, process),
     ]
 
 
-def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
+def _driver(directory: StateDir, state: State, process: Process) -> list[str]:
     name = drivers.name_of(process)
     return [
         "driver",
         *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
         *_driver_files(directory, process),
-        *_common(directory, process),
+        *_common(directory, state, process),
     ]
 
 
-def _driver_controller(directory: StateDir, _state: State, process: Process) -> list[str]:
+def _driver_controller(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         "driver-controller",
         *("--driver-name", drivers.name_of(process)),
         *_driver_files(directory, process),
-        *_common(directory, process),
+        *_common(directory, state, process),
     ]
 
 

@@ -60,6 +60,7 @@ class State:
     runtime_dir: str = ""  # for sockets; none while the cluster is down
     switches: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # driver → node → switches
     driver_revision: int = 0  # of the drivers' files
+    verbosity: int = 0  # of the components' logs
 
     def of_kind(self, kind: str) -> list[Process]:
         return [process for process in self.processes.values() if process.kind == kind]
@@ -172,6 +173,7 @@ class StateDir:
                 runtime_dir=value.get("runtimeDir", ""),
                 switches=value.get("switches", {}),
                 driver_revision=value.get("driverRevision", 0),
+                verbosity=value.get("verbosity", 0),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -192,6 +194,7 @@ class StateDir:
             "runtimeDir": state.runtime_dir,
             "switches": state.switches,
             "driverRevision": state.driver_revision,
+            "verbosity": state.verbosity,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

@@ -163,7 +163,7 @@ async def test_an_operation_goes_through_another_api_server():
 
 
 async def test_an_unknown_context_is_told():
-    """Where the kubeconfig has no such context, the scenario cannot be run."""
+    """A scenario cannot be run if the kubeconfig lacks the context that it names."""
     result = await run(f"""
   - name: one
     try: [{{through: nowhere, create: {{resource: {POD}}}}}]

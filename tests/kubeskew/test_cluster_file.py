@@ -6,8 +6,10 @@ import pytest
 import yaml
 
 from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import creation, launching
 from kubeskew.cluster.config import NodeSpec, load, parse
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.state import StateDir
 
 EXAMPLE = """
 version: "1.35"
@@ -75,6 +77,9 @@ def test_a_node_goes_through_json():
         ("nodes: [{devicePlugins: [{resource: a.b/c, devices: many}]}]", "devices: expected a number"),
         ("nodes: [{devicePlugins: [{resource: a.b/c, name: d}]}]", "unknown key 'name'"),
         ("components: {scheduler: {versoin: 1}}", "unknown key 'versoin'"),
+        ("verbosity: high", "verbosity: expected a number from 0 to 10, found 'high'"),
+        ("verbosity: true", "verbosity: expected a number from 0 to 10, found True"),
+        ("verbosity: 11", "verbosity: expected a number from 0 to 10, found 11"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str):
@@ -103,6 +108,18 @@ def test_what_a_file_cannot_mean_is_refused(tmp_path: Path, text: str, message: 
     (tmp_path / "cluster.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
         load(tmp_path / "cluster.yaml")
+
+
+def test_the_verbosity_of_logs_reaches_every_component(ports, tmp_path: Path):
+    """`verbosity` is each process's flag `--v`, also when the record has been written and read."""
+    directory = StateDir(tmp_path)
+    directory.save(creation.plan(parse({"verbosity": 5, "nodes": [{"name": "n"}]}, "file"), ports))
+    state = directory.load()
+
+    flags = [launching.arguments(directory, state, process) for process in state.processes.values()]
+    assert [each[each.index("--v") + 1] for each in flags] == ["5", "5", "5", "5"]
+    state.verbosity = 0
+    assert "--v" not in launching.arguments(directory, state, state.processes["scheduler"])
 
 
 def test_a_file_gives_the_number_of_servers():

@@ -9,6 +9,7 @@ from scheduling_cluster import RESOURCE, Cluster, extended, running
 
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.verbosity import level_of
 
 pytestmark = pytest.mark.looptime
 
@@ -288,6 +289,46 @@ async def test_why_an_extended_resource_cannot_be_had(version, requests, text):
         assert "resourceclaim_creates" not in cluster.metrics().replace("# HELP", "").replace(
             "# TYPE", ""
         ) or ("creates_total{" not in cluster.metrics())
+
+
+async def test_at_verbosity_5_the_log_says_why(caplog):
+    """The plugin logs its reason for each node, and the scheduler at level 2 the whole message."""
+    caplog.set_level(level_of(5))
+    async with running(await extended("1.36", DRAExtendedResource=True)) as cluster:
+        await cluster.pod(requests={RESOURCE: "3"})
+        message = (await cluster.message())[1]
+
+    told = [text for text in caplog.messages if text.startswith('"pod unschedulable"')]
+    assert set(told) == {'"pod unschedulable" pod="default/p0" node="n0" reason="cannot allocate all claims"'}
+    assert f'"Unable to schedule pod; no fit; waiting" pod="default/p0" err="{message}"' in caplog.messages
+
+
+async def test_at_verbosity_5_the_log_says_that_devices_are_too_many(caplog):
+    """More devices than a claim may have are an error of the plugin, told at level 5 and by the scheduler."""
+    caplog.set_level(level_of(5))
+    async with running(await extended("1.36", DRAExtendedResource=True)) as cluster:
+        await cluster.pod(requests={RESOURCE: "33"})
+        await cluster.message()
+
+    limit = "number of requested devices 33 exceeds the claim limit of 32"
+    told = [text for text in caplog.messages if limit in text]
+    assert told[0].startswith('"dynamic resource plugin failed" pod="default/p0" node="n0" err=')
+    assert told[1].startswith('"Error scheduling pod; retrying" pod="default/p0" err=')
+
+
+async def test_the_log_says_which_write_failed(caplog):
+    """At any verbosity the scheduler logs an error; at level 5 the plugin says the same before."""
+    caplog.set_level(level_of(5))
+    async with running(await extended("1.36", DRAExtendedResource=True)) as cluster:
+        cluster.fail("POST", "/resourceclaims")
+        await cluster.pod(requests={RESOURCE: "1"})
+        assert await cluster.node_of() == "n0"
+
+    failure = "create claim for extended resources default/: "
+    assert any("dynamic resource plugin failed" in text and failure in text for text in caplog.messages)
+    [error] = [record for record in caplog.records if "Error scheduling pod; retrying" in record.message]
+    assert error.levelname == "ERROR"
+    assert failure in error.message
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kubeskew.apimachinery.verbosity import tell
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
@@ -34,6 +36,7 @@ from kubeskew.scheduler.plugins.dynamicresources.state import PodState
 
 NAME = "DynamicResources"
 
+log = logging.getLogger(__name__)
 
 _SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
@@ -98,6 +101,8 @@ class DynamicResources:
         simulation: ClaimSimulation | None = state.read(_SIMULATION)
         own = self._decisions.pre_filter(pod) if simulation is None else simulation.pre_filter(pod)
         if isinstance(own, PreFilterResult):
+            if simulation is None and not (own.status.is_success or own.status.is_skip):
+                _log_rejection(own.status, pod=pod.key)
             return own
         if self._drivers is not None and simulation is None:
             try:
@@ -112,11 +117,14 @@ class DynamicResources:
         simulation: ClaimSimulation | None = state.read(_SIMULATION)
         if simulation is not None:
             return simulation.filter(own, pod, node)
+        status = SUCCESS
         if self._drivers is not None and own.driven is not None:
             status = self._drivers.filter(own.driven, node)
-            if not status.is_success:
-                return status
-        return self._decisions.filter(own, pod, node)
+        if status.is_success:
+            status = self._decisions.filter(own, pod, node)
+        if not status.is_success:
+            _log_rejection(status, pod=pod.key, node=node.name)
+        return status
 
     # -- simulating for the cluster autoscaler
 
@@ -201,7 +209,9 @@ class DynamicResources:
             await self._binder.bind(own, pod)
             await self._wait.wait(own, pod, node)
         except FAILURES as error:
-            return failed(error)
+            status = failed(error)
+            _log_rejection(status, pod=pod.key, node=node)
+            return status
         return SUCCESS
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -220,3 +230,11 @@ class DynamicResources:
 
 def _idle(reason: str) -> Status:
     return unschedulable(reason) if reason else unschedulable()
+
+
+def _log_rejection(status: Status, **of: str) -> None:
+    """Logs why the plugin rejects a pod, or fails, as upstream's statusUnschedulable and statusError do."""
+    if status.is_rejected:
+        tell(log, 5, "pod unschedulable", **of, reason=status.message)
+    else:
+        tell(log, 5, "dynamic resource plugin failed", **of, err=status.message)

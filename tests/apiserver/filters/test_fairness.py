@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from server_in_process import MAPS, Caller, close_server, open_server
 
+from kubeskew.apimachinery.verbosity import level_of
 from kubeskew.apiserver.fairness.classifying import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import Levels, RejectedError
@@ -180,6 +181,37 @@ async def test_overload(call):
     free.set()
     assert (await master).status == 200
     assert {(await task).status for task in tasks} == {200, 429}
+
+
+async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
+    """A level that lets nobody wait logs whose request it rejects, and of how many seats."""
+    nothing = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    await call.post(
+        f"{GROUP}/prioritylevelconfigurations",
+        {
+            "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+            "kind": "PriorityLevelConfiguration",
+            "metadata": {"name": "nothing"},
+            "spec": {"type": "Limited", "limited": {**nothing, "limitResponse": {"type": "Reject"}}},
+        },
+    )
+    change = {"spec": {"priorityLevelConfiguration": {"name": "nothing"}}}
+    await call.patch(f"{GROUP}/flowschemas/global-default", change)
+    fairness = Fairness(call.server.services.store, FlowMetrics(CollectorRegistry()), 8)
+    made = Request.of("GET", "/api/v1/pods")
+    made.user = User("somebody", groups=("system:authenticated",))
+    made.info = parse("GET", "/api/v1/pods", {})
+
+    async def handler(request):
+        return text(200, "")
+
+    with caplog.at_level(level_of(5)):
+        assert (await fairness.serve(handler, made)).status == 429
+    [told] = caplog.messages
+    assert told == (
+        'QS(nothing): rejecting request "global-default" list /api/v1/pods of somebody because 1 seats are '
+        "asked for, 0 seats are in use (0 are executing) and the limit is 0"
+    )
 
 
 async def test_rules(call):
