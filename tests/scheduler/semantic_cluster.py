@@ -52,8 +52,9 @@ def definition(*versions, plural="cardparameters", kind="CardParameters", establ
 class SemanticCluster(ClassicCluster):
     """Class `cards` takes parameters of both kinds, unless it shall take others."""
 
-    def __init__(self, **more):
-        super().__init__(PREVIEW, **more)
+    def __init__(self, *, hints=True):
+        """With `hints` only events that may help wake a pod: so tests see that each one is judged well."""
+        super().__init__(PREVIEW, SchedulerQueueingHints=hints)
         self.parameters_ref = parameters_refs(self.version)[1]
 
     async def card_class(self, *types, name="cards", **more):
@@ -120,9 +121,9 @@ class SemanticCluster(ClassicCluster):
         await self.set_claim_status(name, allocation=None, reservedFor=None)
 
 
-async def cluster_of(*nodes):
+async def cluster_of(*nodes, hints=True):
     """Returns a cluster with a card at each node."""
-    cluster = SemanticCluster()
+    cluster = SemanticCluster(hints=hints)
     for node in nodes or ("n0",):
         await cluster.node(node)
         await cluster.cards(node)

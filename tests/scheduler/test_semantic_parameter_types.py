@@ -88,9 +88,10 @@ async def test_a_vendors_object_is_translated_and_kept_in_the_allocation():
     }
 
 
-async def test_a_pod_waits_for_each_part_and_is_tried_again_when_it_comes():
+@pytest.mark.parametrize("hints", [False, True])
+async def test_a_pod_waits_for_each_part_and_is_tried_again_when_it_comes(hints):
     """For the definition, the object, its translation, and the translation of its newest generation."""
-    cluster = await cluster_of()
+    cluster = await cluster_of(hints=hints)
     await cluster.card_claim("c0", REFERENCE)
     async with running(cluster):
         await cluster.claiming_pod("c0")

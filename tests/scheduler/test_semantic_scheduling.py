@@ -256,10 +256,11 @@ async def test_drivers_allocate_the_claims_of_classes_without_types():
     assert [user["name"] for user in claim["status"]["reservedFor"]] == ["p0"]
 
 
+@pytest.mark.parametrize("hints", [False, True])
 @pytest.mark.parametrize("driven", [1, 2])
-async def test_claims_of_both_kinds_in_one_pod(driven):
+async def test_claims_of_both_kinds_in_one_pod(driven, hints):
     """The driver is asked for a node with the resources; nothing is taken of them before it has allocated."""
-    cluster = await cluster_of("n0", "n1")
+    cluster = await cluster_of("n0", "n1", hints=hints)
     await cluster.publish("n0", card(ram=1))
     await cluster.resource_class()
     await cluster.asking("w", required("RAM", 5))
@@ -337,3 +338,34 @@ async def test_the_node_of_another_driver_is_no_use():
         assert reasons(await cluster.message()).startswith(UNSUITABLE)
         await cluster.cards("n0", card(ram=5))
         assert await cluster.node_of() == "n0"
+
+
+async def test_changes_that_concern_others_wake_no_pod():
+    """Neither other drivers' slices and parameters of other claims, nor updates without anything new."""
+    cluster = await cluster_of()
+    await cluster.asking("w", required("RAM", 50))
+    other = await cluster.asking("other", required("RAM", 1))
+    await cluster.card_claims("c0")
+    async with running(cluster):
+        await cluster.claiming_pod("c0")
+        await cluster.message()
+        attempts = attempts_of(cluster)
+        await cluster.cards("n0", card(), driver="other.example.com")
+        changed = {**other, "parameters": [required("RAM", 2)]}
+        await cluster.client.update(cluster.parameters_ref, changed)
+        published = await cluster.client.get(cluster.refs.slices, f"n0-{DRIVER}")
+        published["metadata"]["labels"] = {"a": "b"}
+        await cluster.client.update(cluster.refs.slices, published)
+        await asyncio.sleep(60)
+        assert attempts_of(cluster) == attempts
+
+        await cluster.publish("n0", card(ram=49))
+        await asyncio.sleep(60)
+        assert attempts_of(cluster) == attempts + 1
+
+
+def attempts_of(cluster):
+    """Returns how often a pod was refused, as the scheduler's metrics have it."""
+    name = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} '
+    (found,) = [line for line in cluster.metrics().splitlines() if line.startswith(name)]
+    return float(found.removeprefix(name))

@@ -15,10 +15,12 @@ from kubeskew.scheduler.plugins.dynamicresources.classic import parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import entries
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import NamedClaim
 from kubeskew.scheduler.plugins.dynamicresources.semantic.hints import semantic_hints
+from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import claim_types
 from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import semantic_handles
 
 NamedClaims = Callable[[Object], Sequence[NamedClaim]]
 GetClass = Callable[[str], Object | None]
+AwaitsDriver = Callable[[Object], bool]
 
 _CHANGED = Action.ADD | Action.UPDATE
 
@@ -32,7 +34,7 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
     claim = _CHANGED | Action.DELETE if features.semantic else _CHANGED
     events = [
         EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, claim), _after_claim(claims_of, features)),
-        context_hint(claims_of),
+        context_hint(claims_of, partial(_awaits_driver, get_class) if features.semantic else _is_delayed),
         EventHint(ClusterEvent(EventResource.NODE, node)),
     ]
     if features.class_events:
@@ -50,9 +52,10 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
     return events
 
 
-def context_hint(claims_of: NamedClaims) -> EventHint:
-    """Returns the interest in what drivers answer."""
-    return EventHint(ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, _CHANGED), _after_context(claims_of))
+def context_hint(claims_of: NamedClaims, awaits: AwaitsDriver | None = None) -> EventHint:
+    """Returns the interest in what drivers answer; `awaits` tells for which claims they do."""
+    event = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, _CHANGED)
+    return EventHint(event, _after_context(claims_of, awaits or _is_delayed))
 
 
 def _after_pod(claims_of: NamedClaims) -> Hint:
@@ -85,7 +88,7 @@ def _is_allocated_here(claim: Object, features: ClassicFeatures) -> bool:
     return bool(features.finalizer) and features.finalizer in (claim["metadata"].get("finalizers") or ())
 
 
-def _after_context(claims_of: NamedClaims) -> Hint:
+def _after_context(claims_of: NamedClaims, awaits: AwaitsDriver) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
         if new is None or not _is_of(pod, new):
             return False
@@ -93,7 +96,7 @@ def _after_context(claims_of: NamedClaims) -> Hint:
         used = _claims(claims_of, pod)
         if used is None:
             return False
-        pending = [named for named in used if allocation(named.claim) is None and _is_delayed(named.claim)]
+        pending = [named for named in used if allocation(named.claim) is None and awaits(named.claim)]
         if any(named.entry not in unsuitable for named in pending):
             return False  # not all drivers have answered
         if old is None or len(entries(old)) < len(unsuitable):
@@ -110,6 +113,15 @@ def _after_context(claims_of: NamedClaims) -> Hint:
 def _is_delayed(claim: Object) -> bool:
     spec = claim["spec"]
     return bool(spec.get("allocationMode") == "WaitForFirstConsumer" or spec.get("controller"))
+
+
+def _awaits_driver(get_class: GetClass, claim: Object) -> bool:
+    """Returns whether a driver answers for the claim.
+
+    None does for those that the scheduler allocates itself; 1.30 waits for them in vain.
+    """
+    resource_class = get_class(claim["spec"].get("resourceClassName") or "")
+    return _is_delayed(claim) and not claim_types(resource_class or {})
 
 
 def _is_of(pod: Object, context: Object) -> bool:
