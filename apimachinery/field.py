@@ -17,7 +17,7 @@ ROOT = "[]"  # a path without a name, as Go shows it
 OMITTED = object()  # the error's text shows no value
 
 
-class Shown(str):
+class Unquoted(str):
     """A value that is shown without quotes, because its Go type has a text form of its own."""
 
     __slots__ = ()
@@ -99,7 +99,7 @@ def show(value: Any) -> str:
         return "null"
     if isinstance(value, int | float):
         return float_text(value)
-    if isinstance(value, Shown):
+    if isinstance(value, Unquoted):
         return str(value)
     if isinstance(value, str):
         return quoted(value)

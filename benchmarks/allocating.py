@@ -12,7 +12,7 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
-from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
+from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import allocated_devices
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
@@ -98,7 +98,7 @@ class Setup:
         for node in self.nodes:
             for slice_ in make(node.name, devices):
                 index.set_slice(slice_)
-        self.book = AllocatedBook()
+        self.book = AllocatedDevices()
         self._allocator = Allocator(features, classes, index, self.book.state, SeededEntropy(7).uid)
 
     def place(self, pod: Object) -> int:

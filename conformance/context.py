@@ -11,7 +11,7 @@ from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.aspects import claim_names
-from kubeskew.conformance.evidence.disturbances import Noted
+from kubeskew.conformance.evidence.disturbances import PodSnapshot
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.results import StepResult
 
@@ -29,7 +29,7 @@ class CellContext:
     namespace: str
     bindings: dict[str, Any]
     timeouts: Mapping[str, float]
-    noted: dict[str, Noted] = field(default_factory=dict)  # pods by uid, before they could be disturbed
+    noted: dict[str, PodSnapshot] = field(default_factory=dict)  # pods by uid, before they could be disturbed
     present: set[str] = field(default_factory=set)  # the uids of those that were there at the last change
     step_began: str = ""  # as components write the time into their logs
     observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
@@ -80,5 +80,5 @@ class CellContext:
                 for claim in prepared.get(node, ())
                 if claim.namespace == namespace and claim.name in claim_names(pod)
             ]
-            note = Noted(pod, nodes.get(node), own, revision, time)
+            note = PodSnapshot(pod, nodes.get(node), own, revision, time)
             self.noted.setdefault(pod["metadata"]["uid"], note)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.scrubbing import Names
+from kubeskew.conformance.evidence.scrubbing import GeneratedNames
 from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, StepResult, Verdict
 
 RECORD = Path(__file__).parent / "outcomes.json"
@@ -39,7 +39,7 @@ def _verdict(cell: CellResult, step: StepResult, verdict: Verdict) -> str:
         texts = [verdict.why.splitlines()[0]] if verdict.why else []
     else:
         texts = []
-    scrubbed = Names()
+    scrubbed = GeneratedNames()
     return ": ".join([verdict.outcome, *([scrubbed("; ".join(texts))] if texts else [])])
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _FNV_OFFSET, _FNV_PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
 
-class Printed(NamedTuple):
+class SpewText(NamedTuple):
     """A value as spew prints it: with its type before it if it is a struct's field or stands alone."""
 
     go_type: str
@@ -20,29 +20,29 @@ class Printed(NamedTuple):
         return f"({self.go_type}){self.text}"
 
 
-def string(value: str) -> Printed:
-    return Printed("string", value)
+def string(value: str) -> SpewText:
+    return SpewText("string", value)
 
 
-def items(go_type: str, values: Iterable[Any] | None) -> Printed:
+def items(go_type: str, values: Iterable[Any] | None) -> SpewText:
     """Returns a slice: elements are printed values, or plain strings and numbers. None is Go's nil."""
     if values is None:
-        return Printed(go_type, "<nil>")
-    return Printed(go_type, f"[{' '.join(map(_bare, values))}]")
+        return SpewText(go_type, "<nil>")
+    return SpewText(go_type, f"[{' '.join(map(_bare, values))}]")
 
 
-def mapping(go_type: str, values: Mapping[Any, Any] | None) -> Printed:
+def mapping(go_type: str, values: Mapping[Any, Any] | None) -> SpewText:
     """Returns a map, of strings or numbers to printed values, or to plain strings and numbers."""
     if values is None:
-        return Printed(go_type, "<nil>")
-    return Printed(go_type, f"map[{' '.join(f'{key}:{_bare(values[key])}' for key in sorted(values))}]")
+        return SpewText(go_type, "<nil>")
+    return SpewText(go_type, f"map[{' '.join(f'{key}:{_bare(values[key])}' for key in sorted(values))}]")
 
 
-def struct(go_type: str, fields: Mapping[str, Printed]) -> Printed:
-    return Printed(go_type, "{" + " ".join(f"{name}:{value}" for name, value in fields.items()) + "}")
+def struct(go_type: str, fields: Mapping[str, SpewText]) -> SpewText:
+    return SpewText(go_type, "{" + " ".join(f"{name}:{value}" for name, value in fields.items()) + "}")
 
 
-def checksum(value: Printed) -> int:
+def checksum(value: SpewText) -> int:
     """Returns the checksum, of 32 bits."""
     found = _FNV_OFFSET
     for byte in str(value).encode():
@@ -51,4 +51,4 @@ def checksum(value: Printed) -> int:
 
 
 def _bare(value: Any) -> str:
-    return value.text if isinstance(value, Printed) else str(value)
+    return value.text if isinstance(value, SpewText) else str(value)

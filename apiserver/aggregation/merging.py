@@ -11,7 +11,7 @@ from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apiserver.aggregation.registered import Registered
 
 
-class Merged:
+class MergedResourceTable:
     """A resource table whose groups include the remote ones; their resources are not known to it."""
 
     def __init__(self, local: ResourceTable, registered: Registered) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import (
     FieldError,
-    Shown,
+    Unquoted,
     child,
     duplicate,
     index,
@@ -59,7 +59,7 @@ def _warning(version: Object, path: str) -> Iterator[FieldError]:
         if not (char == " " or unicodedata.category(char)[0] in "LMNPS"):
             at = len(text[:position].encode())
             why = f"non-printable character found at index {at}"
-            shown = Shown(json.dumps(text, ensure_ascii=False))  # a pointer, so as JSON
+            shown = Unquoted(json.dumps(text, ensure_ascii=False))  # a pointer, so as JSON
             yield invalid(path, shown, f"must only contain printable UTF-8 characters; {why}")
             return
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from kubeskew.apiserver.http.incoming import Asked, Incoming, Refused
+from kubeskew.apiserver.http.incoming import Incoming, IncomingRequest, Refusal
 from kubeskew.apiserver.http.outgoing import Outgoing
 from kubeskew.apiserver.http.request import Handler, Peer, Upgrade
 from kubeskew.apiserver.http.transport import Limits, Line
@@ -38,10 +38,10 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self._connections = connections
         self._lost = lost
-        self._asked: deque[Asked | Refused] = deque()
+        self._asked: deque[IncomingRequest | Refusal] = deque()
         self._arrival: asyncio.Future[None] | None = None
         self._tunnel: ConnectionTunnel | None = None
-        self._answered: Asked | None = None  # what the answer under way is to
+        self._answered: IncomingRequest | None = None  # what the answer under way is to
         self._ahead = False
 
     @property
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         if self._answered is None:
             self._line.allow(self._limits.head_seconds)
 
-    def _taken(self, asked: Asked | Refused) -> None:
+    def _taken(self, asked: IncomingRequest | Refusal) -> None:
         self._asked.append(asked)
         if len(self._asked) > _WAITING_MAX and not self._ahead:
             self._ahead = True
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         line = self._line
         try:
             while asked := await self._next():
-                if isinstance(asked, Refused):
+                if isinstance(asked, Refusal):
                     await self._outgoing.refuse(asked)
                 else:
                     await self._answer(asked)
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
             line.allow(self._limits.stall_seconds)
             line.transport.close()
 
-    async def _next(self) -> Asked | Refused | None:
+    async def _next(self) -> IncomingRequest | Refusal | None:
         line = self._line
         while not self._asked:
             if line.finishing or line.broken:
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
         line.deadline = math.inf
         return self._asked.popleft()
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: IncomingRequest) -> None:
         self._answered = asked
         try:
             response = await self._handler(asked.request)

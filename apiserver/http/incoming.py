@@ -20,7 +20,7 @@ _HOST = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=@\[\]_~]*")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-class Asked(NamedTuple):
+class IncomingRequest(NamedTuple):
     """Holds a request and what its answer must know of how it came."""
 
     request: Request
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     chunked: bool  # the client understands chunks (HTTP/1.1)
 
 
-class Refused(NamedTuple):
+class Refusal(NamedTuple):
     """Holds the whole answer to what is no request."""
 
     answer: bytes
@@ -56,7 +56,7 @@ class Incoming:
         line: Line,
         peer: Peer | None,
         begun: Callable[[], None],
-        taken: Callable[[Asked | Refused], None],
+        taken: Callable[[IncomingRequest | Refusal], None],
     ) -> None:
         self.body: Body | None = None  # of the request that is coming in
         self._line = line
@@ -96,7 +96,7 @@ class Incoming:
         if self.body is not None and not self.body.complete:
             self.body.fail(error)
         else:
-            self._taken(Refused(answer))
+            self._taken(Refusal(answer))
 
     # --- the parser's calls --------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Incoming:
             body.when_wanted(lambda: line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
         request = Request(method, path, parse_query(query), fields, body.read, self._peer, body.pieces)
         self._keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
-        self._taken(Asked(request, body, self._keep_alive, chunked))
+        self._taken(IncomingRequest(request, body, self._keep_alive, chunked))
 
     def on_body(self, body: bytes) -> None:
         self._data += len(body)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from kubeskew.apiserver.http import heads
-from kubeskew.apiserver.http.incoming import Asked, Refused
+from kubeskew.apiserver.http.incoming import IncomingRequest, Refusal
 from kubeskew.apiserver.http.request import BodyBrokenError, Response, Upgrade
 from kubeskew.apiserver.http.request_body import Body
 from kubeskew.apiserver.http.transport import Line
@@ -26,7 +26,7 @@ class Outgoing:
         self.streaming = False
         self._line = line
 
-    async def whole(self, asked: Asked, response: Response, body: bytes) -> None:
+    async def whole(self, asked: IncomingRequest, response: Response, body: bytes) -> None:
         """Sends an answer that is there as a whole."""
         line = self._line
         lingers = not asked.body.complete and not await self._skipped(asked)
@@ -46,7 +46,7 @@ class Outgoing:
         if lingers:
             await _linger(asked.body)
 
-    async def refuse(self, refused: Refused) -> None:
+    async def refuse(self, refused: Refusal) -> None:
         """Answers what is no request; it is the last answer of its connection."""
         line = self._line
         line.finishing = True
@@ -67,7 +67,7 @@ class Outgoing:
         )
         return b"".join(parts)
 
-    async def _skipped(self, asked: Asked) -> bool:
+    async def _skipped(self, asked: IncomingRequest) -> bool:
         """Decides whether the rest of an unread body is short enough to be taken in before the answer, and
         takes it in.
         """
@@ -78,7 +78,7 @@ class Outgoing:
         self._line.deadline = math.inf
         return asked.body.complete
 
-    async def stream(self, asked: Asked, response: Response, pieces: AsyncIterator[bytes]) -> None:
+    async def stream(self, asked: IncomingRequest, response: Response, pieces: AsyncIterator[bytes]) -> None:
         """Writes pieces as they come, until they end or the client is gone; only the head for a HEAD.
 
         Raises ConnectionError where they cannot go on, so that the client sees that something is missing.

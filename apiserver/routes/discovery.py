@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/endpoints/discovery, 1.36.
 import hashlib
 
 from kubeskew.apimachinery.resources import ResourceTable
-from kubeskew.apiserver.aggregation.merging import Merged, complete
+from kubeskew.apiserver.aggregation.merging import MergedResourceTable, complete
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.request import Request, Response
@@ -56,7 +56,7 @@ class Discovery:
         """Returns the table of resources that this server and others serve."""
         registered = self._services.registered.get()
         table = self._services.table.now()
-        return Merged(table, registered) if registered.remotes else table
+        return MergedResourceTable(table, registered) if registered.remotes else table
 
     def _is_remote(self, group: str, version: str) -> bool:
         registered = self._services.registered.get()

@@ -19,7 +19,7 @@ _ADVICE: Final = (
 
 
 @dataclass
-class Total:
+class TotalCost:
     """Holds the cost of all rules of a schema; `expensive` are the paths of those that count."""
 
     cost: int = 0
@@ -40,7 +40,7 @@ class Context:
     """
 
     props: Object
-    total: Total
+    total: TotalCost
     cardinality: int | None = 1
     root: bool = False
 

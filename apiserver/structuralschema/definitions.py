@@ -81,7 +81,7 @@ def _check(
         structure = structure or check_defaults(Structural.of(props, features), at)
         errors += structure
         if not structure:
-            context = costs.Context(props, costs.Total(), root=True)
+            context = costs.Context(props, costs.TotalCost(), root=True)
     compiler = RuleCompiler(features, known=_expressions(old), charges=not unchanged)
     errors += openapi_rules.check(props, at, compiler, context, root=True).all()
     if broken is not None and not errors:
@@ -166,7 +166,7 @@ def has_defaults(spec: Object) -> bool:
     return any(found(_schema(version)) for version in spec.get("versions") or ())
 
 
-def _total(total: costs.Total, at: str) -> Iterator[FieldError]:
+def _total(total: costs.TotalCost, at: str) -> Iterator[FieldError]:
     if total.cost <= costs.DEFINITION_LIMIT:
         return
     for _, path in total.expensive:

@@ -30,13 +30,13 @@ _ATOMIC_ITEM: Final = "must be atomic as item of a list with x-kubernetes-list-t
 
 
 @dataclass
-class Found:
+class SchemaErrors:
     """Holds errors of the schema, and those of its rules, which are told after them."""
 
     schema: list[FieldError] = field(default_factory=list)
     rules: list[FieldError] = field(default_factory=list)
 
-    def add(self, other: "Found") -> None:
+    def add(self, other: "SchemaErrors") -> None:
         self.schema += other.schema
         self.rules += other.rules
 
@@ -61,9 +61,9 @@ def check(
     place: Place = Place(),
     *,
     root: bool = False,
-) -> Found:
+) -> SchemaErrors:
     """Returns errors of a schema and everything below; `context` is None where rules are not looked at."""
-    found = Found([*_standard(props, path, place)])
+    found = SchemaErrors([*_standard(props, path, place)])
     _check_below(props, path, compiler, context, place, root, found)
     found.schema += _extensions(props, path)
     rules = props.get("x-kubernetes-validations") or []
@@ -103,7 +103,7 @@ def _check_below(
     context: Context | None,
     place: Place,
     root: bool,
-    found: Found,
+    found: SchemaErrors,
 ) -> None:
     extra, properties = props.get("additionalProperties"), props.get("properties") or {}
     if extra is not None and properties and extra is not True:

@@ -22,7 +22,7 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class PodSnapshot:
     """A pod as it was before the first change; `prepared` are those of its claims that its node held so."""
 
     pod: ObjectView
@@ -37,7 +37,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterSnapshot:
     """The cluster at the moment of the check. `prepared` lacks nodes whose kubelet does not answer."""
 
     nodes: Mapping[str, ObjectView]
@@ -96,7 +96,7 @@ class Incident:
         return self.text
 
 
-def disturbances(noted: Noted, pod: ObjectView, seen: Seen) -> list[str]:
+def disturbances(noted: PodSnapshot, pod: ObjectView, seen: ClusterSnapshot) -> list[str]:
     """Lists how a pod that is still there was disturbed, in the order in which it happened."""
     claims = _claims(noted, seen)
     history = _since(noted, seen, "pods", noted.pod)
@@ -110,7 +110,7 @@ def disturbances(noted: Noted, pod: ObjectView, seen: Seen) -> list[str]:
     return [*map(str, sorted(found, key=lambda incident: incident.revision))]
 
 
-def ending(noted: Noted, seen: Seen) -> str:
+def ending(noted: PodSnapshot, seen: ClusterSnapshot) -> str:
     """Says how a pod that is not there any more ended."""
     history = _since(noted, seen, "pods", noted.pod)
     marked = next((write for write in history if write.value["metadata"].get("deletionTimestamp")), None)
@@ -121,7 +121,7 @@ def ending(noted: Noted, seen: Seen) -> str:
     return text + (f", deleted by {deleted.by} at revision {deleted.revision}" if deleted is not None else "")
 
 
-def _since(noted: Noted, seen: Seen, resource: str, obj: ObjectView) -> list[Write]:
+def _since(noted: PodSnapshot, seen: ClusterSnapshot, resource: str, obj: ObjectView) -> list[Write]:
     return [write for write in seen.writes(resource, {_uid(obj)}) if write.revision > noted.revision]
 
 
@@ -141,7 +141,7 @@ def _compared(before: ObjectView, now: ObjectView, history: Sequence[Write], of:
             yield Change(name, value, first[1], first[0], returned=True)
 
 
-def _claims(noted: Noted, seen: Seen) -> dict[str, ObjectView]:
+def _claims(noted: PodSnapshot, seen: ClusterSnapshot) -> dict[str, ObjectView]:
     """Returns the claims that the pod used when it was noted, as they were then, by UID."""
     names, namespace = aspects.claim_names(noted.pod), noted.pod["metadata"]["namespace"]
     found: dict[str, ObjectView] = {}
@@ -155,7 +155,7 @@ def _claims(noted: Noted, seen: Seen) -> dict[str, ObjectView]:
     return found
 
 
-def _claim_changes(noted: Noted, seen: Seen, uid: str) -> Iterator[Change]:
+def _claim_changes(noted: PodSnapshot, seen: ClusterSnapshot, uid: str) -> Iterator[Change]:
     writes = [*seen.writes(_CLAIMS, {uid})]
     before = [write for write in writes if write.revision <= noted.revision][-1]
     history = writes[writes.index(before) + 1 :]
@@ -168,7 +168,7 @@ def _claim_changes(noted: Noted, seen: Seen, uid: str) -> Iterator[Change]:
         yield from _compared(before.value, now, history, of)
 
 
-def _node_changes(noted: Noted, seen: Seen) -> Iterator[Change]:
+def _node_changes(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change]:
     """Yields how often the node was not Ready, and what it lacks now of what the pod uses."""
     if noted.node is None:
         return
@@ -184,7 +184,7 @@ def _node_changes(noted: Noted, seen: Seen) -> Iterator[Change]:
     yield from (change for change in resources if not change.returned)  # plugins come and go with a kubelet
 
 
-def _unprepared(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
+def _unprepared(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | Incident]:
     """Yields claims that the pod's node held prepared and does not hold now, or with other devices."""
     if noted.node_name not in seen.prepared:
         return
@@ -203,7 +203,7 @@ def _unprepared(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
                 yield Change(f"{what} of claim {name}, prepared by {claim.driver}", old, new)
 
 
-def _calls(noted: Noted, seen: Seen, uids: set[str]) -> Iterator[Incident]:
+def _calls(noted: PodSnapshot, seen: ClusterSnapshot, uids: set[str]) -> Iterator[Incident]:
     for call in seen.records.calls:
         if call.unprepares and call.uid in uids and call.time > noted.time:
             revision = seen.revision_at(call.time)
@@ -215,7 +215,7 @@ def _calls(noted: Noted, seen: Seen, uids: set[str]) -> Iterator[Incident]:
             )
 
 
-def _containers(noted: Noted, seen: Seen) -> Iterator[Change | Incident]:
+def _containers(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | Incident]:
     devices: dict[str, Sequence[str]] = {}
     for event in seen.records.containers:
         if event.pod_uid != _uid(noted.pod):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
-from kubeskew.conformance.evidence.scrubbing import Fact, Names, facts
+from kubeskew.conformance.evidence.scrubbing import Fact, GeneratedNames, facts
 
 # Renewed or repeated whatever happens; their writes tell nothing of a feature.
 _IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
@@ -19,7 +19,7 @@ Subject = tuple[str, str, str]  # resource, namespace, name as it would be in ev
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class FirstWrite:
     """The write that first showed a fact."""
 
     revision: int
@@ -38,13 +38,13 @@ class Record:
 
     ends: Sequence[int]
     digest: str = ""
-    seen: dict[tuple[Subject, Fact], Sighting] = field(default_factory=dict)
+    seen: dict[tuple[Subject, Fact], FirstWrite] = field(default_factory=dict)
     states: list[frozenset[tuple[Subject, Fact]]] = field(default_factory=list)
 
 
 def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
     """From a log in order; `ends` are the revisions at which the steps ended, in order."""
-    found, names = Record(ends), Names()
+    found, names = Record(ends), GeneratedNames()
     current: dict[Subject, frozenset[Fact]] = {}
     waiting = list(ends)
     digest = sha256()
@@ -60,7 +60,7 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
         names.learn(entry)
         subject = (entry.resource, entry.namespace, names(entry.name))
         now = frozenset({GONE} if entry.verb == "delete" else facts(entry.value, names))
-        sighting = Sighting(entry.revision, entry.time, entry.by, entry.name)
+        sighting = FirstWrite(entry.revision, entry.time, entry.by, entry.name)
         for fact in sorted(now - current.get(subject, frozenset())):
             found.seen.setdefault((subject, fact), sighting)
         current[subject] = now

@@ -24,7 +24,7 @@ _KEYS = ("name", "type", "containerName", "device", "key", "uid")  # what tells 
 Fact = tuple[str, str]  # path, value
 
 
-class Names:
+class GeneratedNames:
     """Generated names, by what they would be in every run: the prefix, and which of its objects it is."""
 
     def __init__(self) -> None:
@@ -68,12 +68,12 @@ class Names:
         return known
 
 
-def facts(value: Mapping[str, Any], names: Names) -> Iterator[Fact]:
+def facts(value: Mapping[str, Any], names: GeneratedNames) -> Iterator[Fact]:
     """The leaves of an object: `(path, value)` pairs that another run of the same kind would have too."""
     yield from _leaves("", value, names)
 
 
-def _leaves(path: str, value: Any, names: Names) -> Iterator[Fact]:
+def _leaves(path: str, value: Any, names: GeneratedNames) -> Iterator[Fact]:
     if isinstance(value, Mapping):
         for name, item in value.items():
             if name not in _VOLATILE and not _TIMES.search(name):
@@ -85,7 +85,7 @@ def _leaves(path: str, value: Any, names: Names) -> Iterator[Fact]:
         yield path, names(str(value))
 
 
-def _label(item: Any, names: Names) -> str:
+def _label(item: Any, names: GeneratedNames) -> str:
     """Returns the name of an item; never its position, which others that come before it change."""
     if not isinstance(item, Mapping):
         return ""

@@ -4,7 +4,7 @@ from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import StepError
-from kubeskew.conformance.evidence.disturbances import Noted, Seen, disturbances, ending
+from kubeskew.conformance.evidence.disturbances import ClusterSnapshot, PodSnapshot, disturbances, ending
 from kubeskew.conformance.operations.objects import describe
 from kubeskew.conformance.operations.waiting import Selection, find
 from kubeskew.conformance.scenario import Operation
@@ -42,14 +42,14 @@ async def undisturbed(ctx: CellContext, operation: Operation) -> None:
         raise StepError(f"{expected} pods from before the change", str(len(known)))
 
 
-async def _seen(ctx: CellContext) -> Seen:
+async def _seen(ctx: CellContext) -> ClusterSnapshot:
     nodes = {node["metadata"]["name"]: node for node in (await ctx.client.list(NODES))["items"]}
-    return Seen(
+    return ClusterSnapshot(
         nodes, await ctx.control.prepared(), await ctx.control.log(), await ctx.control.node_records()
     )
 
 
-def _meant(note: Noted, chosen: Selection) -> bool:
+def _meant(note: PodSnapshot, chosen: Selection) -> bool:
     metadata = note.pod["metadata"]
     named = chosen.name in {"", metadata["name"]} and metadata["namespace"] == chosen.namespace
     return named and chosen.labels.items() <= (metadata.get("labels") or {}).items()

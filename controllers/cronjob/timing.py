@@ -14,7 +14,7 @@ _MANY = 100
 _DELTA_SECONDS = 0.1  # seconds of delay, so that the clock has certainly passed the moment
 
 
-class Missed(NamedTuple):
+class DueStarts(NamedTuple):
     """The starts that are due: the time from which to look, the latest start, and whether there are too
     many."""
 
@@ -27,7 +27,7 @@ class Missed(NamedTuple):
         return self.times > _MANY
 
 
-def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: bool = True) -> Missed:
+def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: bool = True) -> DueStarts:
     """Returns the missed starts; `deadline` leaves out starts before startingDeadlineSeconds.
 
     Raises CronError.
@@ -41,9 +41,9 @@ def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: boo
     first = schedule.next(earliest)
     second = schedule.next(first) if first is not None else None
     if first is None or now < first:
-        return Missed(earliest, None)
+        return DueStarts(earliest, None)
     if second is None or now < second:
-        return Missed(earliest, first)
+        return DueStarts(earliest, first)
     distance = round((second - first).total_seconds())
     if distance < 1:
         raise CronError("time difference between two schedules is less than 1 second")
@@ -51,7 +51,7 @@ def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: boo
     latest, moment = first, schedule.next(first + timedelta(seconds=(count - 2) * distance))
     while moment is not None and moment <= now:
         latest, moment = moment, schedule.next(moment)
-    return Missed(earliest, latest, count)
+    return DueStarts(earliest, latest, count)
 
 
 def seconds_to_next(cron_job: Object, schedule: Schedule, now: datetime) -> float | None:

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS,
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.daemonset import placement
-from kubeskew.controllers.daemonset.rollout import Judge, Plan, by_age, limits
+from kubeskew.controllers.daemonset.rollout import Plan, PodClassifier, by_age, limits
 from kubeskew.controllers.framework import history, owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.hashing import template_hash
@@ -97,7 +97,7 @@ class DaemonSetController(PodOwnerController):
 
     async def _present(self, daemon_set: Object, text: str) -> Plan:
         """Returns the plan for one pod on every node that should have one."""
-        plan, judge = Plan(), Judge(daemon_set, text, self.clock.now())
+        plan, classifier = Plan(), PodClassifier(daemon_set, text, self.clock.now())
         on_nodes = await self._on_nodes(daemon_set)
         nodes = self._nodes.list()
         for node in nodes:
@@ -108,7 +108,7 @@ class DaemonSetController(PodOwnerController):
                 plan.nodes += [name] if starts else []
             elif goes_on:
                 alive = self._without_ended(daemon_set, name, found, plan)
-                plan.pods += judge.excess(alive)
+                plan.pods += classifier.excess(alive)
             else:
                 plan.pods += [pod for pod in found if not pods.is_terminating(pod)]
         known = {node["metadata"]["name"] for node in nodes}
@@ -155,11 +155,11 @@ class DaemonSetController(PodOwnerController):
             node["metadata"]["name"] for node in self._nodes.list() if placement.belongs(daemon_set, node)[0]
         }
         max_surge, max_unavailable = limits(daemon_set, len(wanted))
-        judge = Judge(daemon_set, text, self.clock.now())
+        classifier = PodClassifier(daemon_set, text, self.clock.now())
         on_nodes = await self._on_nodes(daemon_set)
         if max_surge:
-            return judge.surge(on_nodes, max_surge, wanted.__contains__, len(wanted))
-        return judge.replace(on_nodes, max_unavailable)
+            return classifier.surge(on_nodes, max_surge, wanted.__contains__, len(wanted))
+        return classifier.replace(on_nodes, max_unavailable)
 
     async def _carry_out(self, key: Key, daemon_set: Object, text: str, plan: Plan) -> None:
         nodes, gone = plan.nodes[:BURST_REPLICAS], plan.pods[:BURST_REPLICAS]
@@ -237,7 +237,10 @@ class DaemonSetController(PodOwnerController):
             self.queue.add_after(key, wait)
 
     async def _status(self, daemon_set: Object, text: str) -> Object:
-        judge, on_nodes = Judge(daemon_set, text, self.clock.now()), await self._on_nodes(daemon_set)
+        classifier, on_nodes = (
+            PodClassifier(daemon_set, text, self.clock.now()),
+            await self._on_nodes(daemon_set),
+        )
         names = (
             "desiredNumberScheduled",
             "currentNumberScheduled",
@@ -257,7 +260,7 @@ class DaemonSetController(PodOwnerController):
                 pod = by_age(found)[0]
                 status["currentNumberScheduled"] += 1
                 status["numberReady"] += pods.is_ready(pod)
-                status["numberAvailable"] += judge.is_available(pod)
-                status["updatedNumberScheduled"] += judge.is_updated(pod)
+                status["numberAvailable"] += classifier.is_available(pod)
+                status["updatedNumberScheduled"] += classifier.is_updated(pod)
         status["numberUnavailable"] = status["desiredNumberScheduled"] - status["numberAvailable"]
         return status

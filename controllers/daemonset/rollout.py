@@ -57,7 +57,7 @@ def limits(daemon_set: Object, desired: int) -> tuple[int, int]:
     return surge, unavailable
 
 
-class Judge:
+class PodClassifier:
     """Classifies a daemon set's pods at one moment."""
 
     def __init__(self, daemon_set: Object, text: str, now: datetime) -> None:

@@ -17,7 +17,7 @@ _AGGREGATED = ",".join(
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedResource:
     """A resource that is served at one version. `preferred` is the first version of its group that has it."""
 
     ref: Ref
@@ -25,10 +25,10 @@ class Served:
     preferred: bool
 
 
-async def served_resources(client: APIClient) -> list[Served]:
+async def served_resources(client: APIClient) -> list[ServedResource]:
     """Returns all resources (without subresources), every version, preferred versions first within a
     group."""
-    found: list[Served] = []
+    found: list[ServedResource] = []
     for path in ("/api", "/apis"):
         document = await client.request("GET", path, accept=_AGGREGATED)
         if document.get("kind") == "APIGroupDiscoveryList":
@@ -38,7 +38,7 @@ async def served_resources(client: APIClient) -> list[Served]:
     return found
 
 
-def _from_aggregated(document: Object) -> list[Served]:
+def _from_aggregated(document: Object) -> list[ServedResource]:
     found = []
     for group in document.get("items") or ():
         name, seen = group.get("metadata", {}).get("name") or "", set()
@@ -47,12 +47,12 @@ def _from_aggregated(document: Object) -> list[Served]:
                 plural = resource["resource"]
                 kind = (resource.get("responseKind") or {}).get("kind", "")
                 ref = Ref(name, version["version"], plural, resource.get("scope") == "Namespaced", kind)
-                found.append(Served(ref, frozenset(resource.get("verbs") or ()), plural not in seen))
+                found.append(ServedResource(ref, frozenset(resource.get("verbs") or ()), plural not in seen))
                 seen.add(plural)
     return found
 
 
-async def _from_plain(client: APIClient, path: str, document: Object) -> list[Served]:
+async def _from_plain(client: APIClient, path: str, document: Object) -> list[ServedResource]:
     """Reads one document per group and version; as upstream, leaves out a group that fails."""
     found = []
     for name, versions in _group_versions(path, document):
@@ -67,7 +67,7 @@ async def _from_plain(client: APIClient, path: str, document: Object) -> list[Se
             for resource in plain:
                 ref = Ref(name, version, resource["name"], bool(resource.get("namespaced")), resource["kind"])
                 found.append(
-                    Served(ref, frozenset(resource.get("verbs") or ()), resource["name"] not in seen)
+                    ServedResource(ref, frozenset(resource.get("verbs") or ()), resource["name"] not in seen)
                 )
             seen |= {resource["name"] for resource in plain}
     return found

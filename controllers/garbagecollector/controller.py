@@ -15,7 +15,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, SyncError
-from kubeskew.controllers.framework.discovery import Served, served_resources
+from kubeskew.controllers.framework.discovery import ServedResource, served_resources
 from kubeskew.controllers.garbagecollector.features import GarbageCollectorFeatures
 from kubeskew.controllers.garbagecollector.graph import (
     FOREGROUND,
@@ -356,7 +356,7 @@ async def _unless_gone(call: Coroutine[Any, Any, Object]) -> None:
             raise
 
 
-def _is_monitored(one: Served) -> bool:
+def _is_monitored(one: ServedResource) -> bool:
     place = (one.ref.group, one.ref.plural)
     return one.preferred and place not in _IGNORED and one.verbs >= _MONITORED_VERBS
 

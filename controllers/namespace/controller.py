@@ -11,7 +11,7 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.framework.discovery import Served, served_resources
+from kubeskew.controllers.framework.discovery import ServedResource, served_resources
 from kubeskew.controllers.namespace.features import NamespaceFeatures
 
 _FINALIZER = "kubernetes"
@@ -20,7 +20,7 @@ _LOOK_AGAIN_SECONDS, _MAX_LOOK_AGAIN_SECONDS = 0.1, 2.0
 
 
 @dataclass(slots=True)
-class Remains:
+class RemainingObjects:
     """The objects that one round of deleting could not delete."""
 
     undiscovered: list[str] = field(default_factory=list)
@@ -110,8 +110,8 @@ class NamespaceController(Controller):
                 return None
             raise
 
-    async def _empty(self, name: str) -> Remains:
-        remains = Remains()
+    async def _empty(self, name: str) -> RemainingObjects:
+        remains = RemainingObjects()
         try:
             served = await served_resources(self.client)
         except StatusError as error:
@@ -131,7 +131,7 @@ class NamespaceController(Controller):
                 break
         return remains
 
-    async def _delete_all(self, one: Served, namespace: str, remains: Remains) -> None:
+    async def _delete_all(self, one: ServedResource, namespace: str, remains: RemainingObjects) -> None:
         try:
             if "deletecollection" in one.verbs:
                 await self.client.delete_collection(one.ref, namespace, propagation="Background")
@@ -151,12 +151,12 @@ class NamespaceController(Controller):
         for obj in left:
             remains.finalizers.update(obj["metadata"].get("finalizers") or ())
 
-    async def _left(self, one: Served, namespace: str) -> list[Object]:
+    async def _left(self, one: ServedResource, namespace: str) -> list[Object]:
         found = await self.client.list(one.ref, namespace, metadata_only=True)
         items: list[Object] = found["items"]
         return items
 
-    async def _delete(self, one: Served, obj: Object) -> None:
+    async def _delete(self, one: ServedResource, obj: Object) -> None:
         metadata = obj["metadata"]
         try:
             await self.client.delete(
@@ -166,7 +166,7 @@ class NamespaceController(Controller):
             if error.code != 404:
                 raise
 
-    async def _report(self, namespace: Object, remains: Remains) -> Object:
+    async def _report(self, namespace: Object, remains: RemainingObjects) -> Object:
         """Writes the conditions if one changed; times stay where the status did."""
         status = namespace.get("status") or {}
         former = {condition["type"]: condition for condition in status.get("conditions") or ()}

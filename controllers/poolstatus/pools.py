@@ -15,7 +15,7 @@ MAX_ERROR_BYTES = 256
 
 
 @dataclass(slots=True)
-class Taken:
+class AllocatedDevices:
     """The devices of a pool that claims have; administrative access takes nothing."""
 
     devices: set[str] = field(default_factory=set)
@@ -28,7 +28,7 @@ class PoolView:
 
     pool: Pool
     slices: list[Object]
-    taken: Taken
+    taken: AllocatedDevices
 
     @property
     def generation(self) -> int:
@@ -95,17 +95,17 @@ def pool_views(slices: Iterable[Object], claims: Iterable[Object], driver: str, 
         newest = max(slice_["spec"]["pool"].get("generation") or 0 for slice_ in listed)
         current = [slice_ for slice_ in listed if (slice_["spec"]["pool"].get("generation") or 0) == newest]
         current.sort(key=lambda one: str(one["metadata"]["name"]))
-        views.append(PoolView(place, current, taken.get(place, Taken())))
+        views.append(PoolView(place, current, taken.get(place, AllocatedDevices())))
     return views
 
 
-def _taken(claims: Iterable[Object]) -> dict[Pool, Taken]:
-    found: dict[Pool, Taken] = {}
+def _taken(claims: Iterable[Object]) -> dict[Pool, AllocatedDevices]:
+    found: dict[Pool, AllocatedDevices] = {}
     for claim in claims:
         for result in results(claim):
             if result.get("adminAccess"):
                 continue
-            taken = found.setdefault(pool_of(result), Taken())
+            taken = found.setdefault(pool_of(result), AllocatedDevices())
             taken.devices.add(result["device"])
             for name, amount in (result.get("consumedCapacity") or {}).items():
                 consumed = Quantity.of(amount)

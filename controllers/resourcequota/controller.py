@@ -35,7 +35,7 @@ _UNKNOWN_SECONDS = 1.0  # seconds until a missing resource is looked for again (
 _REST_SECONDS = 1.0  # seconds in which an admitted write is certainly stored
 
 
-class Recount(NamedTuple):
+class QuotaRecount(NamedTuple):
     """A quota whose usage may have missed something."""
 
     namespace: str
@@ -53,7 +53,7 @@ class ResourceQuotaController(Controller):
         self._context = context
         self._monitors: dict[GroupResource, Informer] = {}
         self._own: list[Informer] = []  # those that nobody else has
-        self._resting: dict[Recount, str] = {}  # the quota's revision at the last sync
+        self._resting: dict[QuotaRecount, str] = {}  # the quota's revision at the last sync
         self._quotas = context.informer(RESOURCE_QUOTAS)
         self._quotas.add_handler(self.enqueue, self._quota_changed)
         self._pods = context.informer(PODS)
@@ -159,8 +159,8 @@ class ResourceQuotaController(Controller):
 
     # --- measuring -----------------------------------------------------------------------------------------
 
-    async def sync(self, key: Key | Recount) -> None:
-        if isinstance(key, Recount):
+    async def sync(self, key: Key | QuotaRecount) -> None:
+        if isinstance(key, QuotaRecount):
             await self._recount(key)
             return
         quota = self._quotas.get(key.namespace, key.name)
@@ -176,7 +176,7 @@ class ResourceQuotaController(Controller):
         stored = await self._write(quota, self._listing)
         after = amounts(stored["status"]["used"])
         if any(name not in before or after[name] < before[name] for name in after):
-            self._recount_after_rest(Recount(*key), stored)
+            self._recount_after_rest(QuotaRecount(*key), stored)
 
     async def _write(self, quota: Object, listing: Listing) -> Object:
         """Measures, and stores the usage if it changed; returns the quota as stored."""
@@ -189,11 +189,11 @@ class ResourceQuotaController(Controller):
         new_status = {"hard": hard, "used": texts(used)}
         return await self.client.update(RESOURCE_QUOTAS, {**quota, "status": new_status}, "status")
 
-    def _recount_after_rest(self, key: Recount, quota: Object) -> None:
+    def _recount_after_rest(self, key: QuotaRecount, quota: Object) -> None:
         self._resting[key] = quota["metadata"]["resourceVersion"]
         self.queue.add_after(key, _REST_SECONDS)
 
-    async def _recount(self, key: Recount) -> None:
+    async def _recount(self, key: QuotaRecount) -> None:
         """Measures once more from the server, unless admission is charging the quota now.
 
         An object that is charged may not be stored yet, and its charge would be given back.

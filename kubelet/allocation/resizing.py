@@ -18,14 +18,14 @@ INFEASIBLE, DEFERRED = "Infeasible", "Deferred"
 RETRY_SECONDS = 10.0  # seconds until a deferred resize is tried again
 
 
-class Pending(NamedTuple):
+class PendingResize(NamedTuple):
     """The reason and message of the condition PodResizePending, for a resize that is not done yet."""
 
     reason: str
     message: str
 
 
-class Judge(NamedTuple):
+class FitCheck(NamedTuple):
     """Decides whether the node has room for a pod, beside the others and if it were alone."""
 
     beside_others: Callable[[Object], Rejection | None]
@@ -37,26 +37,26 @@ class Resizer:
 
     def __init__(self, known: Mapping[str, Object] | None = None) -> None:
         self._allocated: dict[str, Object] = dict(known or {})
-        self.pending: Pending | None = None
+        self.pending: PendingResize | None = None
 
-    def resize(self, pod: Object, judge: Judge | None) -> list[str]:
+    def resize(self, pod: Object, fit_check: FitCheck | None) -> list[str]:
         """Allocates what the pod requests now if the node has it; returns the containers that must restart
         for it."""
         wanted = _resources(pod)
         if not self._allocated:
             self._allocated = wanted
-        if wanted == self._allocated or judge is None:
+        if wanted == self._allocated or fit_check is None:
             self._allocated.update({name: r for name, r in wanted.items() if name not in self._allocated})
             self.pending = None
             return []
-        alone = judge.alone(pod)
+        alone = fit_check.alone(pod)
         if alone is not None and alone.reason.startswith("OutOf"):
             message = alone.message.replace("enough resource:", "enough capacity:").replace(" used: 0,", "")
-            self.pending = Pending(INFEASIBLE, message)
+            self.pending = PendingResize(INFEASIBLE, message)
             return []
-        crowded = judge.beside_others(pod)
+        crowded = fit_check.beside_others(pod)
         if crowded is not None and crowded.reason.startswith("OutOf"):
-            self.pending = Pending(DEFERRED, crowded.message)
+            self.pending = PendingResize(DEFERRED, crowded.message)
             return []
         self.pending = None
         before, self._allocated = self._allocated, wanted

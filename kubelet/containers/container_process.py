@@ -17,7 +17,7 @@ from kubeskew.kubelet.containers.execution.process import (
     Output,
     Process,
 )
-from kubeskew.kubelet.containers.execution.simulating import STDERR, STDOUT, Ending, Line, Simulation
+from kubeskew.kubelet.containers.execution.simulating import STDERR, STDOUT, Line, ProgramEnd, Simulation
 from kubeskew.kubelet.containers.execution.tasks import Tasks
 from kubeskew.kubelet.containers.images import has_unknown_programs, is_busybox
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
@@ -144,7 +144,7 @@ class ContainerProcess:
     setting: Setting
     files: FileSystem
     clock: Clock
-    ended: Callable[[Ending], None]  # the program ended by itself
+    ended: Callable[[ProgramEnd], None]  # the program ended by itself
     catch_up: Callable[[], None] = lambda: None  # makes all programs of the pod run up to now
     on_input: Callable[[bytes], None] = lambda _: None  # is called with bytes for the program
     simulation: Simulation | None = None
@@ -267,7 +267,7 @@ class ContainerProcess:
             return
         lives = self.container.stops_after
         if lives is not None:
-            self.ended(Ending(now + timedelta(seconds=lives), 0))
+            self.ended(ProgramEnd(now + timedelta(seconds=lives), 0))
             self.tell()
 
     # -- news

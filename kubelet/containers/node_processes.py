@@ -10,7 +10,7 @@ from pathlib import Path
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
-from kubeskew.kubelet.containers.execution.simulating import Ending
+from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.pod_processes import PodProcesses
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 
@@ -24,7 +24,7 @@ class NodeProcesses:
     """
 
     def __init__(
-        self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, Ending], None]
+        self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, ProgramEnd], None]
     ) -> None:
         self._directory = directory
         self._clock = clock

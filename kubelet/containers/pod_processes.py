@@ -10,7 +10,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers import journal
 from kubeskew.kubelet.containers.container_process import ContainerProcess, Setting, new_files
 from kubeskew.kubelet.containers.execution.files import FileSystem, Mount, Tree
-from kubeskew.kubelet.containers.execution.simulating import Ending
+from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.host_files import host_tree
 from kubeskew.kubelet.containers.journal import Entry, Journal, apply_files, stored_file
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
@@ -24,7 +24,7 @@ class PodProcesses:
         sandbox: Sandbox,
         clock: Clock,
         path: Path,
-        ended: Callable[[Sandbox, Container, Ending], None],
+        ended: Callable[[Sandbox, Container, ProgramEnd], None],
         planned: Callable[["PodProcesses"], None],
     ) -> None:
         self.sandbox = sandbox

@@ -20,7 +20,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.event_log import EXITED, STARTED, STOPPED, ContainerEvents
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
-from kubeskew.kubelet.containers.execution.simulating import Ending
+from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.expansion import expanded
 from kubeskew.kubelet.containers.node_processes import NodeProcesses
 from kubeskew.kubelet.containers.program import Program
@@ -175,7 +175,7 @@ class FakeRuntime:
         """Stores what commands from outside changed in a container's files."""
         self._processes.keep_files(container_process)
 
-    def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
+    def _ended(self, sandbox: Sandbox, container: Container, ending: ProgramEnd) -> None:
         if container.is_fixed and container.ends_at is not None:
             return
         if container.ends_at is None or ending.time < container.ends_at:

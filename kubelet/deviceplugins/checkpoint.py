@@ -14,7 +14,7 @@ import orjson
 from google.protobuf.message import DecodeError
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.checksum import Printed, checksum, items, mapping, string, struct
+from kubeskew.kubelet.checksum import SpewText, checksum, items, mapping, string, struct
 from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
 from kubeskew.kubelet.files import read_kept, write_atomically
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
@@ -77,7 +77,7 @@ def _allocation(entry: Object) -> Allocation:
     return Allocation(devices, response)
 
 
-def _printed(data: Object) -> Printed:
+def _printed(data: Object) -> SpewText:
     entries = data["PodDeviceEntries"]
     registered = data["RegisteredDevices"]
     return struct(
@@ -91,7 +91,7 @@ def _printed(data: Object) -> Printed:
     )
 
 
-def _printed_entry(entry: Object) -> Printed:
+def _printed_entry(entry: Object) -> SpewText:
     by_node = entry["DeviceIDs"]
     devices = None if by_node is None else {int(node): ids for node, ids in by_node.items()}
     response = entry["AllocResp"]
@@ -107,5 +107,5 @@ def _printed_entry(entry: Object) -> Printed:
     )
 
 
-def _printed_lists(lists: Mapping[Any, Sequence[str] | None] | None) -> dict[Any, Printed] | None:
+def _printed_lists(lists: Mapping[Any, Sequence[str] | None] | None) -> dict[Any, SpewText] | None:
     return None if lists is None else {key: items("[]string", values) for key, values in lists.items()}

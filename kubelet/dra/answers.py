@@ -6,13 +6,16 @@ from typing import TypeVar
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
-from kubeskew.kubelet.dra.texts import Texts
+from kubeskew.kubelet.dra.texts import ErrorTexts
 
 A = TypeVar("A")
 
 
 async def claim_answers(
-    texts: Texts, call: str, answering: Awaitable[Mapping[str, A | ClaimFailed]], infos: Sequence[ClaimInfo]
+    texts: ErrorTexts,
+    call: str,
+    answering: Awaitable[Mapping[str, A | ClaimFailed]],
+    infos: Sequence[ClaimInfo],
 ) -> AsyncIterator[tuple[ClaimInfo, A]]:
     """Yields a plugin's answer for each claim.
 

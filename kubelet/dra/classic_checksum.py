@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kubeskew.kubelet import checksum as checksums
-from kubeskew.kubelet.checksum import Printed, items, mapping, string, struct
+from kubeskew.kubelet.checksum import SpewText, items, mapping, string, struct
 
 Object = Mapping[str, Any]
 
@@ -32,17 +32,17 @@ def checksum(version: str, entries: Sequence[Object], form: EntryForm) -> int:
         "Entries": items(
             "state.ClaimInfoStateList", [_printed_entry(entry, form) for entry in entries] or None
         ),
-        "Checksum": Printed("checksum.Checksum", "0"),
+        "Checksum": SpewText("checksum.Checksum", "0"),
     }
     return checksums.checksum(struct("*state.DRAManagerCheckpoint", fields))
 
 
-def _printed_entry(entry: Object, form: EntryForm) -> Printed:
+def _printed_entry(entry: Object, form: EntryForm) -> SpewText:
     users, devices = entry.get("PodUIDs"), entry.get("CDIDevices")
     fields = {
         "DriverName": string(entry.get("DriverName", "")),
         "ClassName": string(entry.get("ClassName", "")),
-        "ClaimUID": Printed("types.UID", entry.get("ClaimUID", "")),
+        "ClaimUID": SpewText("types.UID", entry.get("ClaimUID", "")),
         "ClaimName": string(entry.get("ClaimName", "")),
         "Namespace": string(entry.get("Namespace", "")),
         "PodUIDs": mapping("sets.Set[string]", None if users is None else dict.fromkeys(users, "{}")),
@@ -56,7 +56,7 @@ def _printed_entry(entry: Object, form: EntryForm) -> Printed:
     return struct("state.ClaimInfoState", fields)
 
 
-def _printed_handle(handle: Object, form: EntryForm) -> Printed:
+def _printed_handle(handle: Object, form: EntryForm) -> SpewText:
     fields = {
         "DriverName": string(handle.get("driverName") or ""),
         "Data": string(handle.get("data") or ""),
@@ -68,11 +68,11 @@ def _printed_handle(handle: Object, form: EntryForm) -> Printed:
     return struct("v1alpha2.ResourceHandle", fields)
 
 
-def _printed_structured(value: Object | None) -> Printed:
+def _printed_structured(value: Object | None) -> SpewText:
     """A pointer to a struct is printed as what it points to."""
     kind = "*v1alpha2.StructuredResourceHandle"
     if value is None:
-        return Printed(kind, "<nil>")
+        return SpewText(kind, "<nil>")
     results = [_printed_result(result) for result in value.get("results") or ()]
     return struct(
         kind,
@@ -85,10 +85,10 @@ def _printed_structured(value: Object | None) -> Printed:
     )
 
 
-def _printed_semantic(value: Object | None) -> Printed:
+def _printed_semantic(value: Object | None) -> SpewText:
     kind = "*v1alpha2.SemanticResourceHandle"
     if value is None:
-        return Printed(kind, "<nil>")
+        return SpewText(kind, "<nil>")
     allocations = [_printed_allocation(allocation) for allocation in value.get("allocations") or ()]
     return struct(
         kind,
@@ -102,25 +102,25 @@ def _printed_semantic(value: Object | None) -> Printed:
     )
 
 
-def _printed_allocation(allocation: Object) -> Printed:
+def _printed_allocation(allocation: Object) -> SpewText:
     counter = allocation.get("counter")
     kind = "*v1alpha2.CounterAllocation"
-    shown = Printed(kind, "<nil>")
+    shown = SpewText(kind, "<nil>")
     if counter is not None:
         fields = {
             "ResourceID": string(counter["resourceID"]),
             "Name": string(counter["name"]),
-            "Count": Printed("int64", str(counter["count"])),
+            "Count": SpewText("int64", str(counter["count"])),
         }
         shown = struct(kind, fields)
     model = struct("v1alpha2.SemanticAllocationResultModel", {"Counter": shown})
     return struct("v1alpha2.SemanticAllocationResult", {"SemanticAllocationResultModel": model})
 
 
-def _printed_result(result: Object) -> Printed:
+def _printed_result(result: Object) -> SpewText:
     named = result.get("namedResources")
     kind = "*v1alpha2.NamedResourcesAllocationResult"
-    shown = Printed(kind, "<nil>") if named is None else struct(kind, {"Name": string(named["name"])})
+    shown = SpewText(kind, "<nil>") if named is None else struct(kind, {"Name": string(named["name"])})
     model = struct("v1alpha2.AllocationResultModel", {"NamedResources": shown})
     parameters = _raw(result.get("vendorRequestParameters"))
     return struct(
@@ -129,8 +129,8 @@ def _printed_result(result: Object) -> Printed:
     )
 
 
-def _raw(value: Any) -> Printed:
+def _raw(value: Any) -> SpewText:
     """A RawExtension; its bytes are printed one by one."""
     content = None if value is None else [str(byte) for byte in orjson.dumps(value)]
-    fields = {"Raw": items("[]uint8", content), "Object": Printed("runtime.Object", "<nil>")}
+    fields = {"Raw": items("[]uint8", content), "Object": SpewText("runtime.Object", "<nil>")}
     return struct("runtime.RawExtension", fields)

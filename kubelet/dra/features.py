@@ -83,7 +83,7 @@ def codec_for(version: Version) -> Codec:
     return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
 
 
-def texts_for(version: Version) -> texts.Texts:
+def texts_for(version: Version) -> texts.ErrorTexts:
     """Returns the texts of a release."""
     minor = version.minor
     if minor >= 37:

@@ -31,7 +31,7 @@ from kubeskew.kubelet.dra.pod_claims import (
     pod_claims,
     skipped_operations,
 )
-from kubeskew.kubelet.dra.texts import Texts
+from kubeskew.kubelet.dra.texts import ErrorTexts
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
@@ -53,7 +53,7 @@ class DRAManager:
         cache: ClaimCache,
         health: HealthCache,
         features: KubeletFeatures,
-        texts: Texts,
+        texts: ErrorTexts,
         clock: Clock,
         metrics: KubeletMetrics,
     ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class ErrorTexts:
     """Error texts with named fields."""
 
     prepare: str
@@ -34,7 +34,7 @@ _CHECKPOINT = "{what}GetOrCreate() on checkpoint state: failed to get checkpoint
 _NO_INFO = "unable to get claim info for claim {claim} in namespace {namespace}"
 _UNKNOWN = "{call} returned result for unknown claim UID {claim_uid}"
 
-SINCE_34 = Texts(
+SINCE_34 = ErrorTexts(
     prepare="prepare dynamic resources: {error}",
     unprepare="unprepare dynamic resources: {error}",
     prepare_name="{error}",
@@ -58,7 +58,7 @@ SINCE_34 = Texts(
 _IN_NAMESPACE = "internal error: unable to get claim info for ResourceClaim {claim} in namespace {namespace}"
 SINCE_37 = replace(SINCE_34, no_info=_IN_NAMESPACE, no_extended_info=_IN_NAMESPACE)
 
-CLASSIC = Texts(
+CLASSIC = ErrorTexts(
     prepare="{error}",
     unprepare="{error}",
     prepare_name="prepare resource claim: {error}",

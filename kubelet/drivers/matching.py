@@ -21,7 +21,7 @@ _FIRST_WITH_INDEX = 36
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchedSlices:
     """Stored slices by the index of the desired one that they match; the others are obsolete."""
 
     current: Mapping[int, Object]
@@ -45,11 +45,11 @@ class Library:
         prefix = [f"{index:0{_digits(count)}x}"] if self.indexed_names else []
         return "".join(f"{part}-" for part in [*prefix, *parts] if part)
 
-    def match(self, stored: Iterable[Object], wanted: Sequence[Slice]) -> Matched:
+    def match(self, stored: Iterable[Object], wanted: Sequence[Slice]) -> MatchedSlices:
         """`stored` are of the pool's newest generation."""
         slices = [*stored]
         if self.single_matches and not self.indexed_names and len(slices) == len(wanted) == 1:
-            return Matched({0: slices[0]}, ())
+            return MatchedSlices({0: slices[0]}, ())
         current: dict[int, Object] = {}
         obsolete = []
         for slice_ in slices:
@@ -58,7 +58,7 @@ class Library:
                 obsolete.append(slice_)
             else:
                 current[index] = slice_
-        return Matched(current, obsolete)
+        return MatchedSlices(current, obsolete)
 
     def _place(self, stored: Object, wanted: Sequence[Slice], taken: Mapping[int, Object]) -> int | None:
         free = [index for index in range(len(wanted)) if index not in taken]

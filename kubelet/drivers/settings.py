@@ -35,14 +35,14 @@ from kubeskew.kubelet.drivers.switches import Switches, parse
 _APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
 
 
-class Named(Protocol):
+class NodeEntry(Protocol):
     """An entry of `nodes`."""
 
     @property
     def name(self) -> str: ...
 
 
-Node = TypeVar("Node", bound=Named)
+Node = TypeVar("Node", bound=NodeEntry)
 
 
 class DriverFileError(ValueError):

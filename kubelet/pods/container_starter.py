@@ -16,7 +16,7 @@ from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, Inje
 from kubeskew.kubelet.pods.next_steps import PodActions, should_restart
 from kubeskew.kubelet.pods.post_start import PostStartHooks
 from kubeskew.kubelet.pods.services import NodeServices
-from kubeskew.kubelet.status.container_status import Waiting
+from kubeskew.kubelet.status.container_status import WaitingReason
 
 log = logging.getLogger(__name__)
 
@@ -37,16 +37,18 @@ class ContainerStarter:
         self._services = services
         self.hooks = PostStartHooks(services)
         self.next_try: datetime | None = None  # when a container that is held back may start
-        self._failed: dict[str, tuple[datetime, Waiting]] = {}  # when a container is tried again, and why
+        self._failed: dict[
+            str, tuple[datetime, WaitingReason]
+        ] = {}  # when a container is tried again, and why
         self._announced: dict[str, str] = {}  # id of the attempt whose back-off event is out, by container
 
     async def start(
         self, pod: Object, sandbox: Sandbox, steps: PodActions
-    ) -> tuple[bool, dict[str, Waiting]]:
+    ) -> tuple[bool, dict[str, WaitingReason]]:
         """Returns (whether any was started, why the others are held back)."""
         self.next_try = None
         started = False
-        held_back: dict[str, Waiting] = {}
+        held_back: dict[str, WaitingReason] = {}
         for spec in steps.start:
             started |= await self._start(pod, sandbox, spec, held_back)
         for spec, ended in steps.restart:
@@ -60,7 +62,7 @@ class ContainerStarter:
             started |= await self._start(pod, sandbox, spec, held_back)
         return started, held_back
 
-    def _back_off(self, pod: Object, spec: Object, ended: Container) -> Waiting | None:
+    def _back_off(self, pod: Object, spec: Object, ended: Container) -> WaitingReason | None:
         """Returns why the container may not run again yet."""
         assert ended.ends_at is not None  # noqa: S101 - it ended
         backoff, key = self._services.backoff, _key(pod, spec)
@@ -74,10 +76,10 @@ class ContainerStarter:
             message = f"Back-off restarting failed container {spec['name']} in pod {pod_spec.full_name(pod)}"
             self._tell(pod, spec, "Warning", "BackOff", message)
         text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
-        return Waiting("CrashLoopBackOff", text)
+        return WaitingReason("CrashLoopBackOff", text)
 
     async def _start(
-        self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, Waiting]
+        self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, WaitingReason]
     ) -> bool:
         services, name = self._services, spec["name"]
         texts, image = services.features.events, spec.get("image") or ""
@@ -94,7 +96,7 @@ class ContainerStarter:
             refused = isinstance(error, InjectionError)
             reason = "CreateContainerError" if refused else "CreateContainerConfigError"
             services.metrics.started_containers_errors.labels(kind, reason).inc()
-            held_back[name] = Waiting(reason, str(error))
+            held_back[name] = WaitingReason(reason, str(error))
             until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
             self._failed[name] = until, held_back[name]
             self._try_again_at(until)
@@ -116,7 +118,7 @@ class ContainerStarter:
             services.metrics.started_containers_errors.labels(kind, "RunContainerError").inc()
             self._tell(pod, spec, "Warning", "Failed", f"Error: {failure}")
             if should_restart(pod, spec, container, services.features):
-                held_back[name] = Waiting("RunContainerError", failure)
+                held_back[name] = WaitingReason("RunContainerError", failure)
             return True
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         self.hooks.run(pod, sandbox, container, spec)
@@ -129,7 +131,7 @@ class ContainerStarter:
         asked = combined(claimed, await services.plugins.for_container(pod, spec))
         return combined(asked, injected(services.cdi, asked.cdi_ids))
 
-    def _still_failing(self, name: str) -> Waiting | None:
+    def _still_failing(self, name: str) -> WaitingReason | None:
         """Returns why a container could not be made, until its next attempt."""
         failed = self._failed.get(name)
         if failed is None or self._services.clock.now() >= failed[0]:

@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.admission import Rejection, admit
-from kubeskew.kubelet.allocation.resizing import Judge
+from kubeskew.kubelet.allocation.resizing import FitCheck
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.pods.pod_worker import PodWorker
@@ -117,7 +117,7 @@ class PodManager:
             return
         self._forget_namesakes(pod)
         worker = PodWorker(pod, self._services)
-        worker.judge = Judge(
+        worker.fit_check = FitCheck(
             lambda wanted: self._verdict(wanted, alone=False),
             lambda wanted: self._verdict(wanted, alone=True),
         )

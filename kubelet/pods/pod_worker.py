@@ -13,7 +13,7 @@ from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
-from kubeskew.kubelet.allocation.resizing import Judge, Resizer
+from kubeskew.kubelet.allocation.resizing import FitCheck, Resizer
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.device_managers import DeviceError
@@ -22,7 +22,7 @@ from kubeskew.kubelet.pods.next_steps import next_change, next_steps
 from kubeskew.kubelet.pods.pod_killer import PodKiller
 from kubeskew.kubelet.pods.probing import Prober
 from kubeskew.kubelet.pods.services import NodeServices
-from kubeskew.kubelet.status.container_status import Waiting
+from kubeskew.kubelet.status.container_status import WaitingReason
 from kubeskew.kubelet.status.pod_status import View, pod_status, rejected_status
 
 log = logging.getLogger(__name__)
@@ -56,8 +56,8 @@ class PodWorker:
         self._killer = PodKiller(services)
         self._resizer = Resizer()
         self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
-        self.judge: Judge | None = None  # the node's answer to the pod's resources
-        self._held_back: dict[str, Waiting] = {}
+        self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
+        self._held_back: dict[str, WaitingReason] = {}
         services.statuses.observe(pod)
 
     # -- from the API
@@ -171,7 +171,7 @@ class PodWorker:
 
     def _resize(self, sandbox: Sandbox | None, now: datetime) -> None:
         """Allocates what the pod requests now, if the node has it."""
-        for name in self._resizer.resize(self.pod, self.judge):
+        for name in self._resizer.resize(self.pod, self.fit_check):
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
                 self._killer.replace(self.pod, sandbox, container, "resize requires restart")

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.allocation.resizing import Pending
+from kubeskew.kubelet.allocation.resizing import PendingResize
 from kubeskew.kubelet.features import KubeletFeatures
 
 
@@ -44,7 +44,9 @@ def pod_conditions(
     return found
 
 
-def pending_condition(pod: Object, pending: Pending, features: KubeletFeatures, now: datetime) -> Object:
+def pending_condition(
+    pod: Object, pending: PendingResize, features: KubeletFeatures, now: datetime
+) -> Object:
     """Returns PodResizePending, for a resize that waits or is not possible."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     before = present.get("PodResizePending") or {}

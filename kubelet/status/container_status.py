@@ -13,7 +13,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 _UNKNOWN = "The container could not be located when the pod was terminated"
 
 
-class Waiting(NamedTuple):
+class WaitingReason(NamedTuple):
     """The reason why a container does not run."""
 
     reason: str
@@ -29,9 +29,9 @@ class Waiting(NamedTuple):
 def container_status(
     spec: Object,
     sandbox: Sandbox | None,
-    waiting: Waiting,
+    waiting: WaitingReason,
     *,
-    held_back: Waiting | None,
+    held_back: WaitingReason | None,
     init: bool,
     now: datetime,
     features: KubeletFeatures,
@@ -63,7 +63,7 @@ def container_status(
     return status | _resources(spec, features) | _mounts(spec, features)
 
 
-def _never_ran(spec: Object, waiting: Waiting, features: KubeletFeatures) -> Object:
+def _never_ran(spec: Object, waiting: WaitingReason, features: KubeletFeatures) -> Object:
     status = {
         "name": spec["name"],
         "state": waiting.state(),

@@ -11,12 +11,12 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.allocation.resizing import Pending
+from kubeskew.kubelet.allocation.resizing import PendingResize
 from kubeskew.kubelet.containers.program import PREFIX
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.status.conditions import pending_condition, pod_conditions
-from kubeskew.kubelet.status.container_status import Waiting, container_status, lost
+from kubeskew.kubelet.status.container_status import WaitingReason, container_status, lost
 
 _OWNED_FIELDS = (
     "phase", "conditions", "message", "reason", "hostIP", "podIP", "podIPs",
@@ -38,11 +38,13 @@ class View:
     now: datetime
     host_ip: str
     start_time: str  # when the kubelet first saw the pod
-    held_back: Mapping[str, Waiting] = field(default_factory=dict)  # why containers do not run again yet
+    held_back: Mapping[str, WaitingReason] = field(
+        default_factory=dict
+    )  # why containers do not run again yet
     ended: bool = False  # all containers have been stopped for good
     reason: str = ""  # why the kubelet ended the pod, if it did
     message: str = ""
-    pending_resize: Pending | None = None
+    pending_resize: PendingResize | None = None
     unready: frozenset[str] = frozenset()  # containers that are not ready by their probes
     unstarted: frozenset[str] = frozenset()
 
@@ -108,7 +110,7 @@ def _statuses(
     *,
     init: bool,
 ) -> list[Object]:
-    waiting = Waiting("PodInitializing" if pod_spec.init_containers(pod) else "ContainerCreating")
+    waiting = WaitingReason("PodInitializing" if pod_spec.init_containers(pod) else "ContainerCreating")
     not_ready = _not_ready(pod)
     return [
         container_status(

@@ -36,7 +36,7 @@ class AllocatedState:
         return device in self.devices or device in self.shared or device in self.consumed
 
 
-class AllocatedBook:
+class AllocatedDevices:
     """Counts the users of each device as claims come and go; `state` is a live view of it."""
 
     def __init__(self) -> None:

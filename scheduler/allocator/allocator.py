@@ -17,7 +17,7 @@ from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import Solution, Timer, no_limit
 
 
-class Found(NamedTuple):
+class NodeSolution(NamedTuple):
     """A solution on a node, not yet written out."""
 
     claims: Sequence[ClaimPlan]
@@ -67,7 +67,9 @@ class Allocator:
         """Plans the claims, once per pod: the part that does not depend on the node."""
         return [plan_claim(claim, self._classes, self._features) for claim in claims]
 
-    def find(self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit) -> Found | None:
+    def find(
+        self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit
+    ) -> NodeSolution | None:
         """Returns a solution for all claims together, or None; raises AllocationError, also when time is
         over."""
         if not claims:
@@ -76,7 +78,9 @@ class Allocator:
         single = claims[0].single if len(claims) == 1 and not pools.any_invalid else None
         solution = self._solve(claims, single, pools, node, timer())
         return (
-            None if solution is None else Found(claims, solution, node.name, self._features, self._share_id)
+            None
+            if solution is None
+            else NodeSolution(claims, solution, node.name, self._features, self._share_id)
         )
 
     def _solve(

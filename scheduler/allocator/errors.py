@@ -23,5 +23,5 @@ class TooManyResults(AllocationError):  # noqa: N818 - steers the search, rarely
         super().__init__("allocation max size exceeded")
 
 
-class Hopeless(Exception):  # noqa: N818 - ends a search, is never seen outside
+class Unsolvable(Exception):  # noqa: N818 - ends a search, is never seen outside
     """There is no solution, as an easier problem proves."""

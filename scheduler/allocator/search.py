@@ -17,10 +17,10 @@ from kubeskew.scheduler.allocator.candidates import Option, Preparation, Prepare
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
 from kubeskew.scheduler.allocator.errors import (
     AllocationError,
-    Hopeless,
     NodeAllocationError,
     SearchTimeout,
     TooManyResults,
+    Unsolvable,
 )
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
@@ -98,7 +98,7 @@ class Search:
         with _room_for(_CALLS_PER_STEP * (devices + len(requests) + len(self._claims))):
             try:
                 return self._next_claim(0)
-            except Hopeless:
+            except Unsolvable:
                 return False
 
     def _is_hopeless(self) -> bool:
@@ -174,7 +174,7 @@ class Search:
         undo = self._state.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
         if undo is None:
             if self._features.all_devices_or_none:
-                raise Hopeless
+                raise Unsolvable
             return False
         if self._features.all_devices_kept:
             undo = self._state.keep
@@ -202,7 +202,7 @@ class Search:
             if self._go_on(undo, claim, index, option, number, self._next_start(position)):
                 return True
             if self._is_hopeless():
-                raise Hopeless
+                raise Unsolvable
             if leaks != state.leaks:
                 failed, leaks = set(), state.leaks
             else:

@@ -92,7 +92,7 @@ class DynamicResourcesFeatures:
         if self.filter_seconds is None:
             return [field.forbidden("filterTimeout", "DRASchedulingFilterTimeout feature gate is disabled")]
         if _seconds(timeout) < 0:
-            return [field.invalid("filterTimeout", field.Shown(timeout), "must be zero or positive")]
+            return [field.invalid("filterTimeout", field.Unquoted(timeout), "must be zero or positive")]
         return []
 
     def _refuse_binding(self, args: Mapping[str, Any]) -> list[field.FieldError]:
@@ -103,7 +103,7 @@ class DynamicResourcesFeatures:
             detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
             return [field.forbidden("bindingTimeout", detail)]
         if _seconds(timeout) < 1:
-            return [field.invalid("bindingTimeout", field.Shown(timeout), "must be at least 1 second")]
+            return [field.invalid("bindingTimeout", field.Unquoted(timeout), "must be at least 1 second")]
         return []
 
 

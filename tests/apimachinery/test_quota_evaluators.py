@@ -12,7 +12,7 @@ from kubeskew.apimachinery.quota.amounts import texts
 from kubeskew.apimachinery.quota.registry import Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.admission.plugins.quota_checking import Asked, QuotaError, check
+from kubeskew.apiserver.admission.plugins.quota_checking import QuotaError, QuotaRequest, check
 from kubeskew.controllers.resourcequota.measuring import measure
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
@@ -359,7 +359,7 @@ def test_checks(limits: dict[str, Any], what: dict[str, Any], expected: str) -> 
     refused = pytest.raises(QuotaError) if expected else nullcontext()
 
     with refused as error:
-        check([limits], Asked("CREATE", "", what), evaluators().pods)
+        check([limits], QuotaRequest("CREATE", "", what), evaluators().pods)
 
     assert not expected or (error is not None and str(error.value) == expected)
 
@@ -369,8 +369,8 @@ def test_updates_are_charged_with_what_is_more() -> None:
     old, new = pod(container(requests={"cpu": "1"})), pod(container(requests={"cpu": "3"}))
     limits = quota({"requests.cpu": "4"}, {"requests.cpu": "2"})
 
-    grown = check([limits], Asked("UPDATE", "resize", new, old), evaluators().pods)
-    shrunk = check([limits], Asked("UPDATE", "resize", old, new), evaluators().pods)
+    grown = check([limits], QuotaRequest("UPDATE", "resize", new, old), evaluators().pods)
+    shrunk = check([limits], QuotaRequest("UPDATE", "resize", old, new), evaluators().pods)
 
     assert grown[0]["status"]["used"] == {"requests.cpu": "4"}
     assert shrunk[0] is limits

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kubeskew.conformance.evidence.disturbances import Noted, Seen, disturbances, ending
+from kubeskew.conformance.evidence.disturbances import ClusterSnapshot, PodSnapshot, disturbances, ending
 from kubeskew.conformance.evidence.log import Write
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords, PreparedClaim
 
@@ -81,7 +81,7 @@ class World:
     """A pod as it was noted, and what is seen of it later."""
 
     def __init__(self) -> None:
-        self.noted = Noted(POD, NODE, [PREPARED], NOTED_AT, time(NOTED_AT))
+        self.noted = PodSnapshot(POD, NODE, [PREPARED], NOTED_AT, time(NOTED_AT))
         self.pod, self.node = POD, NODE
         self.prepared = {"n": [PREPARED]}
         self.log: list[Write] = [
@@ -96,8 +96,8 @@ class World:
         self.pod = now if resource == "pods" else self.pod
         self.node = now if resource == "nodes" else self.node
 
-    def seen(self) -> Seen:
-        return Seen({"n": self.node}, self.prepared, self.log, self.records)
+    def seen(self) -> ClusterSnapshot:
+        return ClusterSnapshot({"n": self.node}, self.prepared, self.log, self.records)
 
     def found(self) -> list[str]:
         return disturbances(self.noted, self.pod, self.seen())

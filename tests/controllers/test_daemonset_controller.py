@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS,
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.controllers.daemonset import placement
 from kubeskew.controllers.daemonset.controller import DaemonSetController
-from kubeskew.controllers.daemonset.rollout import Judge, limits
+from kubeskew.controllers.daemonset.rollout import PodClassifier, limits
 
 NOW = parse_timestamp("2026-01-01T00:10:00Z")
 
@@ -108,7 +108,7 @@ def test_limits_are_shares_of_the_nodes(rolling, desired, expected):
 )
 def test_what_is_replaced(on_nodes, limit, expected):
     """Pods that are not available go first and use up what may be missing."""
-    assert names(Judge(daemon_set(), "new", NOW).replace(on_nodes, limit).pods) == expected
+    assert names(PodClassifier(daemon_set(), "new", NOW).replace(on_nodes, limit).pods) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_what_is_replaced(on_nodes, limit, expected):
 )
 def test_what_surges(on_nodes, nodes, gone):
     """New pods beside available old ones, up to the limit; the old one goes when the new is available."""
-    judge = Judge(daemon_set({"maxSurge": 1, "maxUnavailable": 0}), "new", NOW)
-    plan = judge.surge(on_nodes, 1, lambda node: node != "off", sum(node != "off" for node in on_nodes))
+    classifier = PodClassifier(daemon_set({"maxSurge": 1, "maxUnavailable": 0}), "new", NOW)
+    plan = classifier.surge(on_nodes, 1, lambda node: node != "off", sum(node != "off" for node in on_nodes))
 
     assert (plan.nodes, names(plan.pods)) == (nodes, gone)
 
@@ -143,7 +143,7 @@ def test_what_surges(on_nodes, nodes, gone):
 )
 def test_which_of_several_pods_on_a_node_go(rolling, running, expected):
     """The oldest stays; with surge one of each template may stay for a while."""
-    assert names(Judge(daemon_set(rolling), "new", NOW).excess(running)) == expected
+    assert names(PodClassifier(daemon_set(rolling), "new", NOW).excess(running)) == expected
 
 
 def test_a_pod_is_pinned_by_affinity():

@@ -20,7 +20,7 @@ from randomness import examples
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
 from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 
@@ -208,7 +208,7 @@ def _expression(wanted, least):
 def test_searches_go_on_until_a_device_becomes_free():
     """A search that remembers where the last one ended finds what one that does not remember finds."""
     features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
-    book = AllocatedBook()
+    book = AllocatedDevices()
     allocator = allocator_of(features, [a_slice([a_device("a"), a_device("b")])], book.state)
 
     def given():

@@ -4,7 +4,7 @@ import pytest
 from allocator_bench import DRIVER, TWO, a_claim, a_device, a_request, a_slice, all_devices, allocate, chosen
 
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
 from kubeskew.scheduler.allocator.errors import AllocationError
 
 
@@ -77,7 +77,7 @@ def test_admin_access_looks_past_other_users():
 
 def test_books_of_shares():
     """Shares of a device add up, and leave the device free when the last one goes."""
-    book, device = AllocatedBook(), DeviceID(DRIVER, "pool-1", "a")
+    book, device = AllocatedDevices(), DeviceID(DRIVER, "pool-1", "a")
     one, two = {"memory": Quantity.parse("1Gi")}, {"memory": Quantity.parse("2Gi")}
     book.add(device, one)
     book.add(device, two)

@@ -4,7 +4,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
@@ -291,7 +291,7 @@ def test_devices_of_dra_count_for_scores(strategy, scores):
     device plugin has counts as ever."""
     version = Version(36)
     features = AllocatorFeatures.of(version, FeatureGates(version))
-    book, slices, extended = AllocatedBook(), SliceIndex(features), IndexedExtendedResources()
+    book, slices, extended = AllocatedDevices(), SliceIndex(features), IndexedExtendedResources()
     selectors = [{"cel": {"expression": "device.driver == 'd'"}}]
     spec = {"extendedResourceName": "example.com/gpu", "selectors": selectors}
     extended.set_class(None, {"metadata": {"name": "gpu"}, "spec": spec})
@@ -324,7 +324,7 @@ def test_devices_of_dra_count_for_balance():
         None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
     )
     slices.set_slice(_slice("a", "xy", nodeName="n0"))
-    totals = DeviceTotals(extended.class_for, slices, AllocatedBook().state, features.cel)
+    totals = DeviceTotals(extended.class_for, slices, AllocatedDevices().state, features.cel)
     resources = [{"name": "cpu"}, {"name": "example.com/gpu"}]
     balanced = NodeResourcesBalancedAllocation({"resources": resources}, totals)
 

@@ -9,7 +9,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 @dataclass(slots=True)
-class Reinvoked:
+class ReinvokeContext:
     """Holds those that want another call if others change the object, and those that are due."""
 
     eligible: set[str] = field(default_factory=set)

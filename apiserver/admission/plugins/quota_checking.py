@@ -29,7 +29,7 @@ class QuotaError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuotaRequest:
     """A write as quotas see it; `old` is None for a create."""
 
     operation: str
@@ -38,7 +38,7 @@ class Asked:
     old: Object | None = None
 
 
-def check(quotas: Sequence[Object], asked: Asked, evaluator: Evaluator) -> list[Object]:
+def check(quotas: Sequence[Object], asked: QuotaRequest, evaluator: Evaluator) -> list[Object]:
     """Returns the quotas with the write's use added (those it does not touch are the same objects).
 
     Raises QuotaError, SelectorError.
@@ -78,7 +78,7 @@ def _limits(quota: Object, obj: Object, evaluator: Evaluator) -> bool:
     return True
 
 
-def _more(quota: Object, usage: Amounts, asked: Asked, evaluator: Evaluator) -> Amounts:
+def _more(quota: Object, usage: Amounts, asked: QuotaRequest, evaluator: Evaluator) -> Amounts:
     """Returns the usage that the write adds: all of it, or the growth where the quota applied before."""
     old = asked.old
     if asked.operation != UPDATE or old is None or not old["metadata"].get("resourceVersion"):
@@ -86,7 +86,7 @@ def _more(quota: Object, usage: Amounts, asked: Asked, evaluator: Evaluator) -> 
     return subtract(usage, evaluator.usage(old)) if evaluator.matches(quota, old) else usage
 
 
-def _charged(quota: Object, more: Amounts, asked: Asked) -> Object:
+def _charged(quota: Object, more: Amounts, asked: QuotaRequest) -> Object:
     """Returns the quota with `more` used; raises QuotaError if that is too much."""
     status = quota["status"]
     hard, used = amounts(status.get("hard")), amounts(status.get("used"))

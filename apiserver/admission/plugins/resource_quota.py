@@ -17,7 +17,7 @@ from kubeskew.apimachinery.quota.evaluators import Evaluator
 from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.plugins.quota_checking import Asked, QuotaError, check
+from kubeskew.apiserver.admission.plugins.quota_checking import QuotaError, QuotaRequest, check
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore
@@ -34,7 +34,7 @@ class _Waiter:
     """A write that waits for its decision."""
 
     attributes: Attributes
-    asked: Asked
+    asked: QuotaRequest
     evaluator: Evaluator
     decided: asyncio.Future[None]
 
@@ -70,7 +70,7 @@ class ResourceQuota(Plugin):
         if not self._store.list(_RESOURCE, namespace, limit=1).entries:
             return
         evaluator = self._evaluators.of(resource.group_resource)
-        asked = Asked(attributes.operation, attributes.subresource, new, attributes.old)
+        asked = QuotaRequest(attributes.operation, attributes.subresource, new, attributes.old)
         if not evaluator.handles(asked.operation, asked.subresource, new, asked.old):
             return
         decided = asyncio.get_running_loop().create_future()

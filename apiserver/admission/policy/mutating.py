@@ -13,7 +13,7 @@ from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.conditions import Conditions
 from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError
 from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation
-from kubeskew.apiserver.admission.dynamic.reinvocation import Reinvoked
+from kubeskew.apiserver.admission.dynamic.reinvocation import ReinvokeContext
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
 from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
@@ -119,7 +119,7 @@ class MutatingAdmissionPolicy(Plugin):
 
     async def _apply_all(self, calls: list[_Call], versioned: Versioned, errors: list[_PolicyError]) -> None:
         attributes = versioned.attributes
-        notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
+        notes: ReinvokeContext = attributes.reinvocation.notes.setdefault(_NAME, ReinvokeContext())
         again = attributes.reinvocation.again
         if again and notes.last != attributes.object:
             notes.require()

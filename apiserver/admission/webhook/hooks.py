@@ -16,7 +16,7 @@ from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Crite
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
-from kubeskew.apiserver.admission.webhook.reviews import ReviewError, Verdict, WrongTypeError
+from kubeskew.apiserver.admission.webhook.reviews import AdmissionResponse, ReviewError, WrongTypeError
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.webhooks.client import CallError, ConfigError
 
@@ -88,7 +88,7 @@ class Hooks:
             return None
         return found
 
-    async def call(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> Verdict:
+    async def call(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> AdmissionResponse:
         """Calls the webhook; passes on warnings and annotations.
 
         Raises CallingError, and 400 for an impossible dry run.
@@ -105,15 +105,15 @@ class Hooks:
         asked = reviews.review(version, uid, attributes, invocation, objects)
         answer = await self._post(hook, asked)
         try:
-            verdict = reviews.verdict(answer, version, uid, mutating=self._mutating)
+            response = reviews.admission_response(answer, version, uid, mutating=self._mutating)
         except ReviewError as error:
             raise _failed(hook, f"received invalid webhook response: {error}") from None
         except WrongTypeError as error:
             raise _failed(hook, f"failed to call webhook: {error}") from None
-        attributes.warnings.extend(verdict.warnings)
-        for key, value in verdict.annotations.items():
+        attributes.warnings.extend(response.warnings)
+        for key, value in response.annotations.items():
             attributes.annotations[f"{hook.name}/{key}"] = value
-        return verdict
+        return response
 
     async def _post(self, hook: Hook, asked: Object) -> Object:
         seconds = float(hook.spec.get("timeoutSeconds") or _DEFAULT_SECONDS)

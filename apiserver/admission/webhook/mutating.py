@@ -8,12 +8,12 @@ import copy
 from kubeskew.apimachinery import errors
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
-from kubeskew.apiserver.admission.dynamic.reinvocation import Reinvoked
+from kubeskew.apiserver.admission.dynamic.reinvocation import ReinvokeContext
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.admission.webhook.hooks import CallingError, Hook, Hooks, guarded
-from kubeskew.apiserver.admission.webhook.reviews import Verdict
+from kubeskew.apiserver.admission.webhook.reviews import AdmissionResponse
 from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.values import PatchError
 
@@ -34,7 +34,7 @@ class MutatingAdmissionWebhook(Plugin):
         hooks = self._hooks.concerned(attributes)
         if not hooks:
             return
-        notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
+        notes: ReinvokeContext = attributes.reinvocation.notes.setdefault(_NAME, ReinvokeContext())
         again = attributes.reinvocation.again
         if again and notes.last != attributes.object:
             notes.require()
@@ -45,7 +45,7 @@ class MutatingAdmissionWebhook(Plugin):
         finally:
             notes.last = copy.deepcopy(attributes.object)
 
-    async def _ask(self, hook: Hook, versioned: Versioned, notes: Reinvoked, *, again: bool) -> None:
+    async def _ask(self, hook: Hook, versioned: Versioned, notes: ReinvokeContext, *, again: bool) -> None:
         attributes = versioned.attributes
         invocation = await self._hooks.invocation(hook, attributes, versioned)
         if invocation is None or (again and hook.uid not in notes.due):
@@ -68,14 +68,14 @@ class MutatingAdmissionWebhook(Plugin):
                 notes.eligible.add(hook.uid)
 
     async def _apply(
-        self, hook: Hook, invocation: Invocation, versioned: Versioned, verdict: Verdict
+        self, hook: Hook, invocation: Invocation, versioned: Versioned, response: AdmissionResponse
     ) -> bool:
-        """Applies the verdict; returns whether the object changed. Raises the refusal, and 500."""
-        if not verdict.allowed:
-            raise reviews.denial(hook.name, verdict.status)
-        if not verdict.patch:
+        """Applies the response; returns whether the object changed. Raises the refusal, and 500."""
+        if not response.allowed:
+            raise reviews.denial(hook.name, response.status)
+        if not response.patch:
             return False
-        operations = reviews.patch_operations(verdict.patch)
+        operations = reviews.patch_operations(response.patch)
         if not operations:
             return False
         current = await versioned.object(invocation)
@@ -84,8 +84,8 @@ class MutatingAdmissionWebhook(Plugin):
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not supported '
                 "for this operation"
             )
-        if verdict.patch_type != "JSONPatch":
-            why = f'unsupported patch type "{verdict.patch_type}"'
+        if response.patch_type != "JSONPatch":
+            why = f'unsupported patch type "{response.patch_type}"'
             raise CallingError(f'failed calling webhook "{hook.name}": {why}')
         try:
             patched = apply_json_patch(current, operations)

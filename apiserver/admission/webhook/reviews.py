@@ -30,7 +30,7 @@ class WrongTypeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionResponse:
     """Holds the answer of a webhook; `patch` is the JSON patch as bytes, empty if there is none."""
 
     allowed: bool
@@ -68,7 +68,7 @@ def review(
 # --- answers -----------------------------------------------------------------------------------------------
 
 
-def verdict(answer: Object, version: str, uid: str, *, mutating: bool) -> Verdict:
+def admission_response(answer: Object, version: str, uid: str, *, mutating: bool) -> AdmissionResponse:
     """Reads the webhook's answer.
 
     Raises WrongTypeError, and ReviewError where upstream does not believe it.
@@ -83,7 +83,7 @@ def verdict(answer: Object, version: str, uid: str, *, mutating: bool) -> Verdic
         patch_problem(patch, patch_type, mutating=mutating)
     elif not mutating:
         patch = b""
-    return Verdict(
+    return AdmissionResponse(
         bool(response.get("allowed")),
         response.get("status"),
         patch,

@@ -61,6 +61,6 @@ class ValidatingAdmissionWebhook(Plugin):
             raise refusals[0]
 
     async def _ask(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> None:
-        verdict = await self._hooks.call(hook, invocation, versioned)
-        if not verdict.allowed:
-            raise reviews.denial(hook.name, verdict.status)
+        response = await self._hooks.call(hook, invocation, versioned)
+        if not response.allowed:
+            raise reviews.denial(hook.name, response.status)

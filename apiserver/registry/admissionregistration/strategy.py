@@ -20,7 +20,10 @@ from kubeskew.apiserver.registry.admissionregistration.policy_validation import 
     mutating_policy_errors,
     validating_policy_errors,
 )
-from kubeskew.apiserver.registry.admissionregistration.webhook_validation import Leniency, webhooks_errors
+from kubeskew.apiserver.registry.admissionregistration.webhook_validation import (
+    WebhookValidationOptions,
+    webhooks_errors,
+)
 from kubeskew.apiserver.registry.generic.builtin import WithGenerationConditionalUpdate
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
@@ -45,7 +48,7 @@ class ValidatingWebhooksStrategy(WithGenerationConditionalUpdate):
     def _errors(self, obj: Object, ctx: StrategyContext, old: Object | None) -> list[FieldError]:
         known = expression_checks.webhook_expressions(old or {})
         check = expression_checks.condition_check(ctx.features.expressions, known)
-        lenient = Leniency.of(old) if old is not None else None
+        lenient = WebhookValidationOptions.of(old) if old is not None else None
         return list(webhooks_errors(obj, check, mutating=self.mutating, lenient=lenient))
 
 

@@ -20,7 +20,7 @@ _ALL_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Leniency:
+class WebhookValidationOptions:
     """Holds the errors that an update may have because the old object had them too."""
 
     side_effects: bool = False
@@ -28,7 +28,7 @@ class Leniency:
     repeated_names: bool = False
 
     @classmethod
-    def of(cls, old: Object) -> "Leniency":
+    def of(cls, old: Object) -> "WebhookValidationOptions":
         hooks = old.get("webhooks") or []
         listed = [hook.get("name") for hook in hooks]
         return cls(
@@ -39,10 +39,10 @@ class Leniency:
 
 
 def webhooks_errors(
-    obj: Object, check: ExpressionCheck, *, mutating: bool, lenient: Leniency | None = None
+    obj: Object, check: ExpressionCheck, *, mutating: bool, lenient: WebhookValidationOptions | None = None
 ) -> Iterator[FieldError]:
     """Checks the webhooks of a configuration."""
-    allowed = lenient or Leniency()
+    allowed = lenient or WebhookValidationOptions()
     seen: set[str] = set()
     for position, hook in enumerate(obj.get("webhooks") or []):
         at = index("webhooks", position)
@@ -56,7 +56,7 @@ def webhooks_errors(
 
 
 def _webhook_errors(
-    hook: Object, path: str, check: ExpressionCheck, allowed: Leniency, *, mutating: bool
+    hook: Object, path: str, check: ExpressionCheck, allowed: WebhookValidationOptions, *, mutating: bool
 ) -> Iterator[FieldError]:
     yield from fully_qualified_errors(hook.get("name") or "", child(path, "name"))
     for position, rule in enumerate(hook.get("rules") or []):
@@ -113,7 +113,9 @@ def _is_known(versions: list[str]) -> bool:
     return any(version in _REVIEWS for version in versions)
 
 
-def _reviews_errors(versions: list[str] | None, path: str, allowed: Leniency) -> Iterator[FieldError]:
+def _reviews_errors(
+    versions: list[str] | None, path: str, allowed: WebhookValidationOptions
+) -> Iterator[FieldError]:
     listed = ", ".join(_REVIEWS)
     if not versions:
         yield required(path, f"must specify one of {listed}")

@@ -27,7 +27,7 @@ _LAST_PORT = 65535
 _NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
 
 
-class Wanted(NamedTuple):
+class ProxyTarget(NamedTuple):
     """`scheme:name:port`, as a path names the target of a proxy; the parts may be empty."""
 
     scheme: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     port: str
 
     @classmethod
-    def of(cls, text: str) -> "Wanted | None":
+    def of(cls, text: str) -> "ProxyTarget | None":
         """Parses a text; returns None if it has another form (SplitSchemeNamePort)."""
         parts = text.split(":")
         if len(parts) == 1:
@@ -57,7 +57,7 @@ async def proxy(request: Request, scope: Scope) -> Response:
         path += "/"
     options: Object = {"kind": _KINDS[plural], "apiVersion": "v1"}
     await admit_connection(request, scope, options | ({"path": path} if path else {}))
-    wanted = Wanted.of(info.name)
+    wanted = ProxyTarget.of(info.name)
     if wanted is None:
         raise errors.bad_request(f'invalid {plural[:-1]} request "{info.name}"')
     await scope.services.store.refresh()
@@ -83,7 +83,7 @@ async def proxy(request: Request, scope: Scope) -> Response:
 Backend = tuple[Address, str, str]
 
 
-async def _pod(services: RequestServices, namespace: str, wanted: Wanted) -> Backend:
+async def _pod(services: RequestServices, namespace: str, wanted: ProxyTarget) -> Backend:
     pod = await pod_of(services, namespace, wanted.name)
     port = wanted.port or _first_port(pod)
     if not (pod.get("status") or {}).get("podIP"):
@@ -105,7 +105,7 @@ def _inside(services: RequestServices, pod: Object, port: str) -> Backend:
     return address, prefix, f"{(pod.get('status') or {}).get('podIP', '')}:{port}"
 
 
-async def _service(services: RequestServices, namespace: str, wanted: Wanted) -> Backend:
+async def _service(services: RequestServices, namespace: str, wanted: ProxyTarget) -> Backend:
     name, port = wanted.name, wanted.port
     service = services.core_object("services", namespace, name)
     if re.fullmatch(r"[+-]?\d+", port):
@@ -153,7 +153,7 @@ def _pod_behind(services: RequestServices, namespace: str, address: Object) -> O
     return pod if any(ready.get("ip") == address["ip"] for ready in known) else None
 
 
-async def _node(services: RequestServices, _namespace: str, wanted: Wanted) -> Backend:
+async def _node(services: RequestServices, _namespace: str, wanted: ProxyTarget) -> Backend:
     address = services.nodes.address(services, wanted.name)
     if wanted.port in {"", str(address.port)}:
         return address, "", str(address)

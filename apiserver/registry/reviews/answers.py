@@ -22,7 +22,7 @@ _ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Reviewer:
     """Holds the authenticator and the authorizer of reviews. `user` is the one who asks."""
 
     user: User
@@ -31,52 +31,52 @@ class Judge:
     clock: Clock
 
 
-def self_subject(review: Object, judge: Judge) -> Object:
+def self_subject(review: Object, reviewer: Reviewer) -> Object:
     """Answers a SelfSubjectReview: the user who asks."""
     about = {name: review[name] for name in ("apiVersion", "kind")}
-    created = {"creationTimestamp": timestamp(judge.clock.now())}
-    return {**about, "metadata": created, "status": {"userInfo": _info(judge.user)}}
+    created = {"creationTimestamp": timestamp(reviewer.clock.now())}
+    return {**about, "metadata": created, "status": {"userInfo": _info(reviewer.user)}}
 
 
-def token(review: Object, judge: Judge) -> Object:
+def token(review: Object, reviewer: Reviewer) -> Object:
     """Answers a TokenReview: the user of a token, and those of the audiences that it is for."""
     spec = review.get("spec") or {}
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
     try:
-        found = judge.tokens.identify(spec["token"], spec.get("audiences") or judge.tokens.audiences)
+        found = reviewer.tokens.identify(spec["token"], spec.get("audiences") or reviewer.tokens.audiences)
     except TokenError as error:
         return {**review, "status": {"user": {}, "error": str(error)}}
     status = {"authenticated": True, "user": _info(found.user), "audiences": list(found.audiences)}
     return {**review, "status": status}
 
 
-def subject_access(review: Object, judge: Judge) -> Object:
+def subject_access(review: Object, reviewer: Reviewer) -> Object:
     """Answers a SubjectAccessReview: the rights of another user."""
     spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
     _check([*spec, *_metadata_errors(review)])
-    return _decided(review, _subject(review["spec"]), judge)
+    return _decided(review, _subject(review["spec"]), reviewer)
 
 
-def local_subject_access(review: Object, judge: Judge) -> Object:
+def local_subject_access(review: Object, reviewer: Reviewer) -> Object:
     """Answers a LocalSubjectAccessReview: the rights of another user in one namespace."""
     spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
     _check([*spec, *_local_errors(review)])
-    return _decided(review, _subject(review["spec"]), judge)
+    return _decided(review, _subject(review["spec"]), reviewer)
 
 
-def self_subject_access(review: Object, judge: Judge) -> Object:
+def self_subject_access(review: Object, reviewer: Reviewer) -> Object:
     """Answers a SelfSubjectAccessReview: the rights of the user who asks."""
     _check([*_spec_errors(review), *_attribute_errors(review), *_metadata_errors(review)])
-    return _decided(review, judge.user, judge)
+    return _decided(review, reviewer.user, reviewer)
 
 
-def self_subject_rules(review: Object, judge: Judge) -> Object:
+def self_subject_rules(review: Object, reviewer: Reviewer) -> Object:
     """Answers a SelfSubjectRulesReview: the rules of the user who asks, in a namespace."""
     namespace = (review.get("spec") or {}).get("namespace") or ""
     if not namespace:
         raise bad_request("no namespace on request")
-    rules = judge.authorizer.rules(judge.user, namespace)
+    rules = reviewer.authorizer.rules(reviewer.user, namespace)
     status = {
         "resourceRules": list(rules.resources),
         "nonResourceRules": list(rules.paths),
@@ -88,7 +88,7 @@ def self_subject_rules(review: Object, judge: Judge) -> Object:
     return {**about, "metadata": {}, "spec": {}, "status": status}
 
 
-Review = Callable[[Object, Judge], Object]
+Review = Callable[[Object, Reviewer], Object]
 
 REVIEWS: Mapping[str, Review] = {
     "selfsubjectreviews.authentication.k8s.io": self_subject,
@@ -110,8 +110,8 @@ def _subject(spec: Object) -> User:
     return User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
 
 
-def _decided(review: Object, user: User, judge: Judge) -> Object:
-    decision = judge.authorizer.authorize(user, _question(review["spec"]))
+def _decided(review: Object, user: User, reviewer: Reviewer) -> Object:
+    decision = reviewer.authorizer.authorize(user, _question(review["spec"]))
     status = {"allowed": decision.allowed, "denied": decision.denied, "reason": decision.reason}
     return {**review, "status": status}
 

@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.admission import admit_posted
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.registry.requests.writes import managed, write_of
-from kubeskew.apiserver.registry.reviews.answers import REVIEWS, Judge
+from kubeskew.apiserver.registry.reviews.answers import REVIEWS, Reviewer
 
 
 async def review(request: Request, scope: Scope) -> Response:
@@ -25,6 +25,6 @@ async def review(request: Request, scope: Scope) -> Response:
     question = managed(request, scope, None, question, write, options.field_manager)
     await admit_posted(request, scope, question, dry_run=options.dry_run)
     services = scope.services
-    judge = Judge(request.user, services.authenticator, services.authorizer, services.environment.clock)
-    answer = REVIEWS[scope.resource.storage_resource](question, judge)
+    reviewer = Reviewer(request.user, services.authenticator, services.authorizer, services.environment.clock)
+    answer = REVIEWS[scope.resource.storage_resource](question, reviewer)
     return rendering.render(request, scope, normalise(answer, scope.resource.schema), form, 201)

@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ending:
+class ProgramEnd:
     """The end of a program that ended by itself."""
 
     time: datetime
@@ -49,7 +49,7 @@ class Simulation:
         self.lines: deque[Line] = deque()
         self._kept_bytes = 0
         self.dropped = 0  # number of dropped lines
-        self.ending: Ending | None = None
+        self.ending: ProgramEnd | None = None
         self.waits_for_input = False
         self.wakes_at: datetime | None = started_at  # None: it waits for input, or has ended
         self.listeners: list[Callable[[str, bytes], None]] = []
@@ -120,7 +120,7 @@ class Simulation:
         try:
             request: Request = self._program.send(value)
         except StopIteration as done:
-            self.ending = Ending(self.now, done.value)
+            self.ending = ProgramEnd(self.now, done.value)
             self.close()
             return
         self.waits_for_input = isinstance(request, Receive)

@@ -9,8 +9,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.allocation.files import AllocationFiles
 from kubeskew.cluster.failures import UserError
-from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
-from kubeskew.scheduler.allocator.allocator import Allocator, Found
+from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices
+from kubeskew.scheduler.allocator.allocator import Allocator, NodeSolution
 from kubeskew.scheduler.allocator.claims import allocated_devices, allocation
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.explaining import Explanation, explain
@@ -56,8 +56,8 @@ class AllocationRun:
             raise UserError("the files have no claim without an allocation")
         self._plans = self._allocator.plan([files.claims[name] for name in self.claim_names])
 
-    def _allocated(self) -> AllocatedBook:
-        book = AllocatedBook()
+    def _allocated(self) -> AllocatedDevices:
+        book = AllocatedDevices()
         for claim in self._files.claims.values():
             shares = self._features.gates.consumable_capacity
             for device in allocated_devices(allocation(claim), shares=shares):
@@ -73,7 +73,7 @@ class AllocationRun:
         return [self._on_node(_Node(name, labels.get(name, {})), explained=explained) for name in names]
 
     def _on_node(self, node: _Node, *, explained: bool) -> Object:
-        found: Found | None = None
+        found: NodeSolution | None = None
         answer: Object = {"name": node.name, "allocations": None}
         try:
             found = self._allocator.find(node, self._plans, lambda: deadline(FILTER_SECONDS))
@@ -87,7 +87,7 @@ class AllocationRun:
             answer["explanation"] = _as_json(self._explanation(node, found))
         return answer
 
-    def _explanation(self, node: _Node, found: Found | None) -> Explanation:
+    def _explanation(self, node: _Node, found: NodeSolution | None) -> Explanation:
         solution = None if found is None else found.solution
         try:
             return explain(self._plans, self._slices, node, self._state, self._features, solution)

@@ -54,7 +54,7 @@ class ShardType(click.ParamType[tuple[int, int]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunFlags:
     """Holds the flags that `run` and `matrix` share."""
 
     only: tuple[str, ...]
@@ -200,8 +200,8 @@ def matrix(
     )
 
 
-def _asked(flags: dict[str, Any]) -> Asked:
-    asked = Asked(**flags)
+def _asked(flags: dict[str, Any]) -> RunFlags:
+    asked = RunFlags(**flags)
     if asked.resume and not asked.report:
         raise UserError(
             "--resume goes on with the run that a report tells of: name its directory by --report"
@@ -209,7 +209,7 @@ def _asked(flags: dict[str, Any]) -> Asked:
     return asked
 
 
-def _check_kubeconfig(kubeconfig: Path, asked: Asked) -> None:
+def _check_kubeconfig(kubeconfig: Path, asked: RunFlags) -> None:
     """Raises UserError for a file that no cell could use, and for flags that do not go with it."""
     if asked.resume:
         raise UserError("leave out --resume: nobody knows whether the cluster of --kubeconfig is as it was")
@@ -227,7 +227,7 @@ def _checked(work: Callable[[], T]) -> T:
         raise UserError(str(error)) from error
 
 
-def _cells(selection: Selection, asked: Asked) -> list[Cell]:
+def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
     cells = _checked(lambda: selection.cells(asked.only))
     if not cells:
         raise UserError(
@@ -243,7 +243,7 @@ def _cells(selection: Selection, asked: Asked) -> list[Cell]:
     return part
 
 
-def _list(cells: Sequence[Cell], asked: Asked) -> int:
+def _list(cells: Sequence[Cell], asked: RunFlags) -> int:
     """Prints the cells, with the numbers of their steps and of those that are to fail or not to be run."""
     rows = [
         {
@@ -265,7 +265,7 @@ def _list(cells: Sequence[Cell], asked: Asked) -> int:
     return 0
 
 
-def _component_processes(asked: Asked, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
+def _component_processes(asked: RunFlags, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
     """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
     kinds = () if kubeconfig or asked.listing else UPGRADE_ORDER
     return component_processes(*kinds, often=True, dependent=True)
@@ -274,7 +274,7 @@ def _component_processes(asked: Asked, kubeconfig: Path | None) -> AbstractConte
 def _run(
     selection: Selection,
     cells: Sequence[Cell],
-    asked: Asked,
+    asked: RunFlags,
     kubeconfig: Path | None,
     processes: Processes,
 ) -> Run:
@@ -312,7 +312,7 @@ def _run(
     return _finish(selection, started, [by_name[cell.name] for cell in cells], asked)
 
 
-def _finish(selection: Selection, started: datetime, results: Sequence[CellResult], asked: Asked) -> Run:
+def _finish(selection: Selection, started: datetime, results: Sequence[CellResult], asked: RunFlags) -> Run:
     """Writes the report of these results."""
     finished = Run(selection.title, started, results, failing_sets(selection.scenarios, results))
     if asked.report:
@@ -323,7 +323,7 @@ def _finish(selection: Selection, started: datetime, results: Sequence[CellResul
     return finished
 
 
-def _show(run: Run, asked: Asked, differences: Sequence[str] | None) -> int:
+def _show(run: Run, asked: RunFlags, differences: Sequence[str] | None) -> int:
     """Prints the results; returns 1 if a cell failed or an outcome differs from the recorded one."""
     if asked.output == "json":
         compared = {} if differences is None else {"differences": list(differences)}

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
+from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, AllocatedState
 from kubeskew.scheduler.allocator.claims import (
     AllocatedDevice,
     allocated_devices,
@@ -50,7 +50,7 @@ class ClaimTracker:
         self._claims: dict[Key, Object] = {}
         self._extended_claims: dict[str, Key] = {}  # pod uid → its claim for extended resources
         self._shares = shares
-        self._book = AllocatedBook()
+        self._book = AllocatedDevices()
         self._pending: dict[str, list[AllocatedDevice]] = {}  # claim uid → devices
         self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None

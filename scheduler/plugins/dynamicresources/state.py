@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.allocator import Allocator, Found
+from kubeskew.scheduler.allocator.allocator import Allocator, NodeSolution
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.allocator.requests import ClaimPlan
 from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaims
@@ -60,7 +60,7 @@ class ExtendedResourcePlan:
 class NodeChoice(NamedTuple):
     """The result of Filter for a node."""
 
-    found: Found | None
+    found: NodeSolution | None
     extended_plan: ExtendedResourcePlan | None
 
 

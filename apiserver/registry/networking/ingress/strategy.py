@@ -26,7 +26,9 @@ class IngressStrategy(HandwrittenBuiltIn, WithGeneration):
     status: ClassVar[type[Strategy]] = IngressStatus
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-        lenient = ingress_validation.Leniency.of(old, relaxed=ctx.features.services.relaxed_names)
+        lenient = ingress_validation.IngressValidationOptions.of(
+            old, relaxed=ctx.features.services.relaxed_names
+        )
         return list(ingress_validation.spec_errors(obj.get("spec") or {}, "spec", lenient))
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

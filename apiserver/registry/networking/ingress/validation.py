@@ -31,7 +31,7 @@ _NO_IP = "must be a DNS name, not an IP address"
 
 
 @dataclass(frozen=True, slots=True)
-class Leniency:
+class IngressValidationOptions:
     """Holds the errors that an older object was allowed, and so may keep."""
 
     secret_names: bool = False
@@ -39,8 +39,8 @@ class Leniency:
     relaxed_services: bool = False
 
     @classmethod
-    def of(cls, old: Object | None, *, relaxed: bool) -> "Leniency":
-        """Returns the leniency; `relaxed`: services may have any label as name (gate
+    def of(cls, old: Object | None, *, relaxed: bool) -> "IngressValidationOptions":
+        """Returns the options; `relaxed`: services may have any label as name (gate
         RelaxedServiceNameValidation)."""
         spec = (old or {}).get("spec") or {}
         rules = spec.get("rules") or []
@@ -63,7 +63,7 @@ def _is_relaxed(name: str) -> bool:
     return not names.dns1123_label(name) and bool(names.dns1035_label(name))
 
 
-def spec_errors(spec: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def spec_errors(spec: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     if not rules and backend is None:
         yield invalid(path, spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
@@ -88,7 +88,7 @@ def class_annotation_errors(obj: Object) -> Iterator[FieldError]:
         yield invalid(child("annotations", CLASS_ANNOTATION), named, text)
 
 
-def _host_rule(rule: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def _host_rule(rule: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     host, at = rule.get("host") or "", child(path, "host")
     if host and addresses.parse(host) is not None:
         yield invalid(at, host, _NO_IP)
@@ -102,7 +102,7 @@ def _host_texts(host: str) -> list[str]:
     return domains.wildcard_subdomain(host) if "*" in host else names.dns1123_subdomain(host)
 
 
-def _rule(rule: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def _rule(rule: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     http = rule.get("http")
     if http is None:
         return
@@ -113,7 +113,7 @@ def _rule(rule: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
         yield from _path(http_path, index(at, position), lenient)
 
 
-def _path(one: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def _path(one: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     kind, value, at = one.get("pathType"), one.get("path") or "", child(path, "path")
     if kind is None:
         yield required(child(path, "pathType"), "pathType must be specified")
@@ -132,7 +132,7 @@ def _path(one: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
     yield from _backend(one.get("backend") or {}, child(path, "backend"), lenient)
 
 
-def _backend(backend: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def _backend(backend: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     resource, service = backend.get("resource"), backend.get("service")
     if resource is not None and service is not None:
         yield invalid(path, "", "cannot set both resource and service backends")
@@ -144,7 +144,7 @@ def _backend(backend: Object, path: str, lenient: Leniency) -> Iterator[FieldErr
         yield invalid(path, "", "resource or service backend is required")
 
 
-def _service(service: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def _service(service: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     at, name = child(path, "service"), service.get("name") or ""
     if not name:
         yield required(child(at, "name"))
@@ -164,7 +164,7 @@ def _service(service: Object, path: str, lenient: Leniency) -> Iterator[FieldErr
         yield required(path, "port name or number is required")
 
 
-def _tls(tls: Object, path: str, lenient: Leniency) -> Iterator[FieldError]:
+def _tls(tls: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     for position, host in enumerate(tls.get("hosts") or []):
         at = index(child(path, "hosts"), position)
         yield from (invalid(at, host, text) for text in _host_texts(host))

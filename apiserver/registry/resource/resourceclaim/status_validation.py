@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import (
     FieldError,
-    Shown,
+    Unquoted,
     child,
     forbidden,
     invalid,
@@ -95,7 +95,7 @@ def _devices(status: Object, allocated: set[str], rules: DeviceRules) -> Iterato
         rule,
         "status.devices",
         rules,
-        lambda device: Shown(device_id(device)),
+        lambda device: Unquoted(device_id(device)),
         "deviceID",
     )
 
@@ -113,7 +113,7 @@ def _reported(device: Object, path: str, allocated: set[str], rules: DeviceRules
         yield from unique_id_errors(device["shareID"], child(path, "shareID"))
     name = device_id(device)
     if name not in allocated:
-        yield invalid(path, Shown(name), "must be an allocated device in the claim")
+        yield invalid(path, Unquoted(name), "must be an allocated device in the claim")
     conditions, at = device.get("conditions") or [], child(path, "conditions")
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(at, len(conditions), MAX_CONDITIONS)

@@ -44,7 +44,7 @@ _NODES = ("nodeName", "nodeSelector", "allNodes")
 
 
 @dataclass(frozen=True, slots=True)
-class SliceAround:
+class SliceContext:
     """Holds the facts about a slice that its devices' rules need."""
 
     per_device_nodes: bool
@@ -52,7 +52,7 @@ class SliceAround:
 
 
 def device_errors(
-    device: Object, old: Object | None, path: str, around: SliceAround, rules: DeviceRules
+    device: Object, old: Object | None, path: str, around: SliceContext, rules: DeviceRules
 ) -> Iterator[FieldError]:
     """Yields errors of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
     yield from devices.label(device.get("name") or "", child(path, "name"))
@@ -159,7 +159,7 @@ def any_counter(_counter: Object, _path: str) -> Iterator[FieldError]:
 
 
 def _consumed(
-    consumed: list[Object] | None, path: str, around: SliceAround, rules: DeviceRules
+    consumed: list[Object] | None, path: str, around: SliceContext, rules: DeviceRules
 ) -> Iterator[FieldError]:
     def consumption(item: Object, at: str) -> Iterator[FieldError]:
         name, counters = item.get("counterSet") or "", item.get("counters") or {}
@@ -182,7 +182,7 @@ def _consumed(
         yield from _known(consumed or [], path, around)
 
 
-def _known(consumed: list[Object], path: str, around: SliceAround) -> Iterator[FieldError]:
+def _known(consumed: list[Object], path: str, around: SliceContext) -> Iterator[FieldError]:
     """Checks the number of counters, which until 1.34 was that of all sets, in the same slice."""
     total = sum(len(item.get("counters") or {}) for item in consumed)
     if total > MAX_COUNTERS:
@@ -200,7 +200,7 @@ def _known(consumed: list[Object], path: str, around: SliceAround) -> Iterator[F
         yield from (invalid(child(at, "counters"), counter, text) for counter in unknown)
 
 
-def _device_nodes(device: Object, path: str, around: SliceAround) -> Iterator[FieldError]:
+def _device_nodes(device: Object, path: str, around: SliceContext) -> Iterator[FieldError]:
     if not around.per_device_nodes:
         if any(device.get(name) is not None for name in _NODES):
             yield invalid(path, None, _NO_NODES)

@@ -11,7 +11,7 @@ from kubeskew.apiserver.features import DeviceRules
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import (
-    SliceAround,
+    SliceContext,
     any_counter,
     device_errors,
 )
@@ -144,7 +144,7 @@ def _devices(
         counter_set.get("name") or "": set(counter_set.get("counters") or {})
         for counter_set in spec.get("sharedCounters") or []
     }
-    around = SliceAround(bool(spec.get("perDeviceNodeSelection")), counter_sets)
+    around = SliceContext(bool(spec.get("perDeviceNodeSelection")), counter_sets)
     before: dict[str, Object] = {}
     for one in (old or {}).get("devices") or []:
         before.setdefault(one.get("name") or "", one)
