@@ -31,7 +31,7 @@ test-random: $(STAMP)  ## The tests that draw their cases, with other ones each 
 	hack/test-random $(RANDOM_FLAGS)
 
 # One alone: make mutants MUTANTS_FLAGS="--only scheduler".
-mutants: $(STAMP)  ## Plant ten defects, one at a time, and see the matrix find each
+mutants: $(STAMP)  ## Plant defects, one at a time, and see the matrix find each
 	$(BIN)/python hack/mutants.py $(MUTANTS_FLAGS)
 
 # Without the tests that start processes: what runs in those is not counted.

@@ -11,6 +11,8 @@ from kubeskew.conformance.matching import mismatches
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.scenario import Operation
 
+_ANSWERED = "(answered by kube-apiserver)"
+
 
 async def write(
     ctx: CellContext, operation: Operation, obj: Object, send: Callable[[], Awaitable[Object]], what: str
@@ -27,7 +29,7 @@ async def write(
         answer = await send()
     except StatusError as failure:
         error = failure.message
-        refusal = f"{failure.code} {failure.reason}: {error} (answered by kube-apiserver)"
+        refusal = f"{failure.code} {failure.reason}: {error} {_ANSWERED}"
     checks = [
         entry.get("check") or {}
         for entry in operation.body.get("expect") or []
@@ -46,5 +48,5 @@ def _hold(check: Any, answer: Object, bindings: Object, refusal: str, what: str)
     if not differing:
         return
     if not refusal and "$error" in str(check):
-        raise StepError(f"{what} to be refused", "success")
+        raise StepError(f"{what} to be refused", f"success {_ANSWERED}")
     raise StepError(f"{what} to be answered as expected", refusal or differing)

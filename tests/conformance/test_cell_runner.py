@@ -101,7 +101,8 @@ async def test_a_refused_write_can_be_expected():
 """,
         control,
     )
-    assert result.failure == "one: create: expected create of Pod t/b to be refused; found success"
+    text = "expected create of Pod t/b to be refused; found success (answered by kube-apiserver)"
+    assert result.failure == f"one: create: {text}"
 
 
 async def test_a_refusal_is_held_against_its_text():
