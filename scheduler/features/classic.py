@@ -32,7 +32,7 @@ class ClassicFeatures:
     shareable_flag: bool  # until 1.30 the driver says whether a claim may have several users
     pre_enqueue: bool  # since 1.28 pods wait for their claims outside of the queue (119078)
     skips: bool  # since 1.27 pods without claims are not filtered
-    classes_in_filter: bool  # until 1.27 a missing class is an error of each node
+    classes_in_filter: bool  # until 1.28 a missing class is an error of each node (114685)
     writes_in_reserve: bool  # until 1.29 contexts and reservations are written before the binding (121876)
     deletes_unseen_contexts: bool  # until 1.29 after each binding of a pod that has claims
     applies_on_conflict: bool  # since 1.29, by force (120534)
@@ -43,7 +43,7 @@ class ClassicFeatures:
         bool  # until 1.28 what PostFilter freed counts as success, which nobody else is asked for
     )
     blocks_owner_deletion: bool  # since 1.30 contexts keep their pod
-    class_events: bool  # since 1.28 classes that come or change wake pods
+    class_events: bool  # since 1.29 classes that come or change wake pods (120213)
     taint_events: bool  # since 1.30 taints of nodes do
     node_filter_reason: str
 
@@ -73,7 +73,7 @@ class ClassicFeatures:
             shareable_flag=minor <= 30,
             pre_enqueue=minor >= 28,
             skips=minor >= 27,
-            classes_in_filter=minor <= 27,
+            classes_in_filter=minor <= 28,
             writes_in_reserve=minor <= 29,
             deletes_unseen_contexts=minor <= 29 and not semantic,
             applies_on_conflict=minor >= 29,
@@ -82,7 +82,7 @@ class ClassicFeatures:
             frees_by_position=minor <= 27,
             freeing_succeeds=minor <= 28,
             blocks_owner_deletion=minor >= 30,
-            class_events=minor >= 28,
+            class_events=minor >= 29,
             taint_events=minor >= 30,
             node_filter_reason=f"excluded by {'resource' if minor <= 30 else 'device'} class node filter",
         )

@@ -245,7 +245,8 @@ async def test_the_class_says_which_nodes_suit(version):
     [
         ("1.26", "SchedulerError", 'look up resource class: resourceclass.resource.k8s.io "gpu" not found'),
         ("1.27", "SchedulerError", 'look up resource class: resourceclass.resource.k8s.io "gpu" not found'),
-        ("1.28", "Unschedulable", "resource class gpu does not exist"),
+        ("1.28", "SchedulerError", 'look up resource class: resourceclass.resource.k8s.io "gpu" not found'),
+        ("1.29", "Unschedulable", "resource class gpu does not exist"),
         ("1.30", "Unschedulable", "resource class gpu does not exist"),
         ("1.31", "Unschedulable", "request r: device class gpu does not exist"),
     ],
