@@ -73,8 +73,19 @@ def test_a_selector_says_yes_or_no(selector, fits):
 def test_a_selector_that_asks_for_what_is_not_there_does_not_match(selector):
     """It says which key is missing."""
     model = MetadataModel()
-    with pytest.raises(SemanticError, match="evaluate selector: no such key: "):
-        model.requirement({"selector": selector}).match(metadata()["metadata"], None)
+    attribute = model.attribute(metadata()["metadata"])
+    for _ in range(2):
+        with pytest.raises(SemanticError, match="evaluate selector: no such key: "):
+            model.requirement({"selector": selector}).match(attribute, model.nothing)
+
+
+def test_each_selector_has_its_own_answer():
+    """An answer about an attribute is remembered for its selector alone, however many others there are."""
+    model = MetadataModel()
+    attribute = model.attribute({"values": [{"name": "Length", "quantity": 100}]})
+    selectors = [model.requirement({"selector": f'values["Length"] > {number}'}) for number in range(200)]
+    for _ in range(2):
+        assert [each.match(attribute, model.nothing) for each in selectors] == [True] * 100 + [False] * 100
 
 
 @pytest.mark.parametrize("selector", ["", "1", "versions.API >", "device.driver == 'x'"])
