@@ -72,6 +72,10 @@ def test_without_a_cluster_it_says_how_to_start_one(
         (["gates", ""], "no gate given"),
         (["gates", "A=maybe"], 'invalid value of A=maybe, err: strconv.ParseBool: parsing "maybe"'),
         (["events", "--since", "x"], "'x' is not a valid integer"),
+        (
+            ["events", "--where", "verb =="],
+            "--where: does not parse at column 6, where CEL is expected: verb ==",
+        ),
         (["scheduler"], "Missing option '--kubeconfig'"),
         (["scheduler", "--kubeconfig", "none"], "cannot read kubeconfig none: No such file or directory"),
         (["apiserver", "--storage-url", "x", "--secure-port", "70000"], "70000 is not in the range"),

@@ -328,6 +328,9 @@ def test_events_say_who_wrote_what_at_which_version(local: Local):
     assert {row["object"].split()[0] for row in rows} <= {"configmaps", "component"}
     leases = json.loads(local.run("events", "leases.coordination.k8s.io", "-o", "json").stdout)
     assert ("kube-scheduler 1.35", "system:kube-scheduler") in {(r["by"], r["user"]) for r in leases}
+    where = f'revision >= {revision} && user == "kubernetes-admin" && verb == "create"'
+    chosen = json.loads(local.run("events", "--where", where, "configmaps", "-o", "json").stdout)
+    assert chosen == [row]
     table = local.run("events", "--since", str(revision - 1), "configmaps").stdout
     assert table.split("\n")[0].split() == ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
     assert "configmaps default/written" in table

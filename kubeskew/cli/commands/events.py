@@ -1,13 +1,14 @@
 """`kubeskew events`: who wrote what at which version."""
 
 import json
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 import click
 
 from kubeskew.apimachinery.catalogue.data import store_of
-from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apiserver.storage.failures import CompactedError, StorageError
 from kubeskew.cli.commands.options import (
     output_option,
@@ -17,9 +18,11 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cli.history import events_since
+from kubeskew.cli.row_filter import RowFilter
 from kubeskew.cli.terminal import escaped
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
+from kubeskew.conformance.evidence.reading import Row
 
 COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
 
@@ -31,25 +34,32 @@ COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
     "--since", type=click.IntRange(0), default=0, show_default=True, help="Only after this revision."
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+@click.option("--where", metavar="CEL", help="Only rows of which an expression over their fields is true.")
 @click.argument("resource", required=False)
-def events(directory: StateDir, output: str, since: int, follow: bool, resource: str | None) -> None:
+def events(
+    directory: StateDir, output: str, since: int, follow: bool, where: str | None, resource: str | None
+) -> None:
     """List the log: what was written, by which component at which version, and when components came and went.
 
-    RESOURCE limits it to one, as plural or plural.group.
+    RESOURCE limits it to one, as plural or plural.group. The fields of a row are those that `-o json` shows.
 
     \b
     kubeskew events
     kubeskew events --since 100 pods
     kubeskew events --follow resourceclaims.resource.k8s.io -o json
+    kubeskew events --where 'verb == "update" && by.startsWith("kube-scheduler ")'
     """
+    chosen = RowFilter(where) if where is not None else None
     directory.load()
-    resource = store_of(resource) if resource else None
+    found = _rows(
+        directory,
+        since,
+        store_of(resource) if resource else None,
+        chosen,
+        SystemClock() if follow else None,
+    )
     try:
-        run_async(
-            _follow(directory, since, resource, output)
-            if follow
-            else _list(directory, since, resource, output)
-        )
+        run_async(_follow(found, output) if follow else _list(found, output))
     except KeyboardInterrupt:
         return
     except StorageError as error:
@@ -58,8 +68,18 @@ def events(directory: StateDir, output: str, since: int, follow: bool, resource:
         raise UserError(f"--since {error.asked}: the log begins after revision {error.horizon}") from error
 
 
-async def _list(directory: StateDir, since: int, resource: str | None, output: str) -> None:
-    async with aclosing(events_since(directory.storage_url, since, resource)) as found:
+async def _rows(
+    directory: StateDir, since: int, resource: str | None, chosen: RowFilter | None, follow: Clock | None
+) -> AsyncGenerator[Row, None]:
+    """Yields the rows that are `chosen`; with a clock to `follow`, it does not end."""
+    async with aclosing(events_since(directory.storage_url, since, resource, follow=follow)) as found:
+        async for row in found:
+            if chosen is None or chosen.takes(row):
+                yield row
+
+
+async def _list(found: AsyncGenerator[Row, None], output: str) -> None:
+    async with aclosing(found):
         rows = [row async for row in found]
     if output == "json":
         print_json(rows)
@@ -67,8 +87,8 @@ async def _list(directory: StateDir, since: int, resource: str | None, output: s
         print_table(COLUMNS, [_short(row) for row in rows])
 
 
-async def _follow(directory: StateDir, since: int, resource: str | None, output: str) -> None:
-    async with aclosing(events_since(directory.storage_url, since, resource, follow=SystemClock())) as found:
+async def _follow(found: AsyncGenerator[Row, None], output: str) -> None:
+    async with aclosing(found):
         async for row in found:
             if output == "json":
                 click.echo(json.dumps(row))
