@@ -41,6 +41,7 @@ def check(folder: Path, operation: str, cluster: str = CLUSTER) -> None:
         "{upgrade: {to: '1.36', components: [kubelet]}}",
         "{driver: {name: gpu.example.com, node: a, vanish: true}}",
         "{prepared: {node: a, count: 0}}",
+        "{fault: {component: scheduler, verb: update, resource: pods, nth: 1, answer: 409}}",
     ],
 )
 def test_operations_that_can_be_done_are_taken(tmp_path: Path, operation: str):
