@@ -21,6 +21,10 @@ def driver_controller(options: ComponentOptions, driver_name: str, driver_file: 
 
     `--emulated-version` is the release whose library it is built with. The driver's plugins on the nodes are
     a process of their own, `kubeskew driver`.
+
+    \b
+    kubeskew driver-controller --kubeconfig .kubeskew/kubeconfig --emulated-version 1.29 \\
+        --driver-name gpu.example.com
     """
     from kubeskew.kubelet.drivers.controller.host import ControllerHost
     from kubeskew.kubelet.drivers.settings import DriverFileError, load

@@ -1,0 +1,88 @@
+"""Lists what a write changed in an object."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jsonpatch
+
+from kubeskew.apimachinery.objects import ObjectView
+
+# Every write has these.
+_BOOKKEEPING = ("managedFields", "resourceVersion")
+_KEYS = ("name", "type", "uid", "ip")
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field that was added, removed or replaced; items of lists are named by their key."""
+
+    op: str  # add, remove, replace
+    path: str  # status.conditions.Ready.status
+    before: Any = None
+    after: Any = None
+
+    def __str__(self) -> str:
+        match self.op:
+            case "add":
+                return f"+ {self.path}: {_short(self.after)}"
+            case "remove":
+                return f"- {self.path}: {_short(self.before)}"
+            case _:
+                return f"{self.path}: {_short(self.before)} → {_short(self.after)}"
+
+
+def patch(before: ObjectView | None, after: ObjectView | None) -> list[dict[str, Any]]:
+    """Returns the JSON patch (RFC 6902) between two states of an object; bookkeeping is left out."""
+    operations: list[dict[str, Any]] = jsonpatch.make_patch(_plain(before), _plain(after)).patch
+    return operations
+
+
+def changes(before: ObjectView | None, after: ObjectView | None) -> list[FieldChange]:
+    """Returns what differs, field by field, in the order of their paths; bookkeeping is left out."""
+    return [*_changes(_plain(before), _plain(after), "")]
+
+
+def _changes(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
+    if isinstance(old, list) and isinstance(new, list):
+        old, new = _by_key(old), _by_key(new)
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        if old != new:
+            yield FieldChange("replace", path, old, new)
+        return
+    for key in sorted(dict.fromkeys([*old, *new]), key=str):
+        place = f"{path}.{key}" if path else str(key)
+        if key not in new:
+            yield FieldChange("remove", place, before=old[key])
+        elif key not in old:
+            yield FieldChange("add", place, after=new[key])
+        else:
+            yield from _changes(old[key], new[key], place)
+
+
+def _by_key(items: list[Any]) -> Any:
+    """Returns a list as a mapping by what its items are known by; as it is, if there is no such key."""
+    for key in _KEYS:
+        names = [item.get(key) if isinstance(item, Mapping) else None for item in items]
+        if None not in names and len(set(map(str, names))) == len(names):
+            return dict(zip(names, items, strict=True))
+    return items
+
+
+def _plain(obj: ObjectView | None) -> Any:
+    """Returns the object without what every write changes."""
+    if obj is None:
+        return {}
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _BOOKKEEPING}
+    return {**obj, "metadata": metadata}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{key}: {_short(entry)}" for key, entry in value.items()) + "}"
+    elif isinstance(value, list):
+        text = "[" + ", ".join(map(_short, value)) + "]"
+    else:
+        text = "null" if value is None else str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

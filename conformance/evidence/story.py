@@ -1,0 +1,277 @@
+"""Tells the story of one object in sentences: which component did what to it, and because of which event."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeskew.apimachinery.claim_users import controller_of, reserved_for
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.conformance.evidence.aspects import claim_names, results
+from kubeskew.conformance.evidence.changes import changes
+from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
+
+CLAIMS = "resourceclaims.resource.k8s.io"
+_EVENTS = frozenset({"events", "events.events.k8s.io"})
+_MOST_CHANGES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One thing that happened. `because` names what led to it; empty where the log does not tell."""
+
+    revision: int
+    time: str
+    text: str
+    because: str = ""
+
+
+def story(
+    log: Sequence[Logged], records: NodeRecords, resource: str, namespace: str, name: str
+) -> list[Sentence]:
+    """Returns what happened to an object, and to the claims of a pod, in the order of time.
+
+    Objects of the same name that came before it are told, too.
+    """
+    tale = _Tale(log, resource, namespace, name)
+    sentences = [*tale.sentences(), *_calls(records, tale.claim_uids)]
+    return sorted(sentences, key=lambda sentence: sentence.time)
+
+
+@dataclass
+class _Tale:
+    log: Sequence[Logged]
+    resource: str
+    namespace: str
+    name: str
+    last: dict[tuple[str, str, str], Write] = field(default_factory=dict)
+    claim_uids: set[str] = field(default_factory=set)
+    claims: set[str] = field(default_factory=set)
+    node: str = ""
+    begun: bool = False
+
+    def sentences(self) -> Iterator[Sentence]:
+        self._find_claims()
+        for entry in self.log:
+            if isinstance(entry, ComponentChange):
+                yield from self._component(entry)
+                continue
+            before = self.last.get(_place(entry))
+            if _place(entry) == (self.resource, self.namespace, self.name):
+                yield from self._written(entry, before)
+            elif entry.resource == CLAIMS and entry.namespace == self.namespace and entry.name in self.claims:
+                self.claim_uids.add(_uid(entry.value))
+                yield from self._written(entry, before)
+            elif entry.resource in _EVENTS:
+                yield from self._event(entry)
+            self.last[_place(entry)] = entry
+
+    def _find_claims(self) -> None:
+        """Notes the claims that the pod ever used; of a claim, itself."""
+        for entry in self.log:
+            if isinstance(entry, Write) and _place(entry) == (self.resource, self.namespace, self.name):
+                if self.resource == "pods":
+                    self.claims |= claim_names(entry.value)
+                elif self.resource == CLAIMS:
+                    self.claim_uids.add(_uid(entry.value))
+
+    def _component(self, change: ComponentChange) -> Iterator[Sentence]:
+        """Yields what happened to the components that the object depends on, once it is there."""
+        ours = change.component in {"apiserver", "scheduler", "controller-manager", f"kubelet/{self.node}"}
+        if self.begun and ours and not change.what.startswith(FAULT):
+            text = f"{change.component} {change.version} {change.what}"
+            yield Sentence(change.revision, change.time, f"{text}.")
+
+    def _written(self, write: Write, before: Write | None) -> Iterator[Sentence]:
+        old = before.value if before is not None and before.verb != "delete" else None
+        self.begun = True
+        if write.resource == "pods":
+            self.node = (write.value.get("spec") or {}).get("nodeName") or self.node
+        for text, because in self._told(write, old):
+            yield Sentence(write.revision, write.time, f"{_who(write)} {text.rstrip('.')}.", because)
+
+    def _told(self, write: Write, old: ObjectView | None) -> Iterator[tuple[str, str]]:
+        what = f"{write.value.get('kind')} {write.name}"
+        if write.verb == "delete":
+            yield f"removed {what}", self._deletion(write)
+            return
+        if old is None:
+            yield f"created {what}{_for(write.value)}", self._creation(write)
+            return
+        told = [*_pod_news(what, write.value, old, self), *_claim_news(what, write.value, old, self)]
+        if write.value["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
+            told.append((f"asked for {what} to be deleted", self._deletion(write)))
+        if not told:
+            listed = [str(change) for change in changes(old, write.value)]
+            more = f" and {len(listed) - _MOST_CHANGES} more" if len(listed) > _MOST_CHANGES else ""
+            told = [(f"changed {what}: {', '.join(listed[:_MOST_CHANGES])}{more}", "")] if listed else []
+        yield from told
+
+    def _creation(self, write: Write) -> str:
+        """Returns the write of the owner that made its controller act."""
+        owner = self._owner(write.value)
+        return (
+            f"{owner.value.get('kind')} {owner.name} was written by {owner.by}" + _at(owner) if owner else ""
+        )
+
+    def _deletion(self, write: Write) -> str:
+        """Returns what happened last to the owner, or to the pod's node."""
+        condition = _condition(write.value, "DisruptionTarget")
+        if condition:
+            return f"{condition.get('reason')}: {condition.get('message') or 'the pod is disrupted'}"
+        owner = self._owner(write.value)
+        if owner is not None and owner.verb == "delete":
+            return f"{owner.value.get('kind')} {owner.name} was removed by {owner.by}" + _at(owner)
+        marked = self.last.get(_place(write))
+        if (
+            write.verb == "delete"
+            and marked is not None
+            and marked.value["metadata"].get("deletionTimestamp")
+        ):
+            return f"it was to be deleted, and nothing held it since {marked.by} wrote it" + _at(marked)
+        if owner is not None:
+            return f"{owner.value.get('kind')} {owner.name} was written by {owner.by}" + _at(owner)
+        return ""
+
+    def _owner(self, obj: ObjectView) -> Write | None:
+        """Returns the last write of the object's controller."""
+        reference = controller_of(obj) or {}
+        for write in reversed(self.last.values()):
+            if reference and _uid(write.value) == reference.get("uid"):
+                return write
+        return None
+
+    def trigger(self, *resources: str) -> str:
+        """Returns the newest write of some resources by others than the scheduler, whom it wakes."""
+        found = [write for write in self.last.values() if write.resource in resources and _wakes(write)]
+        newest = max(found, key=lambda write: write.revision, default=None)
+        if newest is None:
+            return ""
+        verb = {"create": "created", "update": "written", "delete": "removed"}[newest.verb]
+        return f"{newest.value.get('kind')} {newest.name} was {verb} by {newest.by}{_at(newest)}"
+
+    def _event(self, write: Write) -> Iterator[Sentence]:
+        """Yields what a component said in an Event about the object."""
+        event = write.value
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        mine = (about.get("namespace") or "", about.get("name")) == (self.namespace, self.name)
+        kind = self.last.get((self.resource, self.namespace, self.name))
+        if write.verb == "delete" or not mine or kind is None or about.get("kind") != kind.value.get("kind"):
+            return
+        message = event.get("message") or event.get("note") or ""
+        yield Sentence(write.revision, write.time, f"{_who(write)} said {event.get('reason')}: {message}")
+
+
+def _pod_news(what: str, pod: ObjectView, old: ObjectView, tale: _Tale) -> Iterator[tuple[str, str]]:
+    if pod.get("kind") != "Pod":
+        return
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    old_spec, old_status = old.get("spec") or {}, old.get("status") or {}
+    if spec.get("nodeName") and not old_spec.get("nodeName"):
+        yield f"bound {what} to node {spec['nodeName']}", _scheduling_cause(old, tale)
+    waiting = _condition(pod, "PodScheduled")
+    if waiting.get("status") == "False" and waiting != _condition(old, "PodScheduled"):
+        yield f"found no place for {what}: {waiting.get('message') or waiting.get('reason')}", ""
+    mapped = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    if mapped and not old_status.get("extendedResourceClaimStatus"):
+        yield f"gave {what} the claim {mapped} for its extended resources", ""
+    for entry in status.get("resourceClaimStatuses") or []:
+        if entry not in (old_status.get("resourceClaimStatuses") or []):
+            yield f"told {what} that its claim {entry['name']} is {entry.get('resourceClaimName')}", ""
+    if status.get("phase") != old_status.get("phase"):
+        reason = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+        yield f"reported {what} {status.get('phase')}{f' ({reason})' if reason else ''}", ""
+    ready, was = _condition(pod, "Ready").get("status"), _condition(old, "Ready").get("status")
+    if ready != was and status.get("phase") == old_status.get("phase") and "True" in {ready, was}:
+        yield f"reported {what} {'ready' if ready == 'True' else 'not ready'}", ""
+    counts = {
+        each["name"]: int(each.get("restartCount") or 0) for each in old_status.get("containerStatuses") or []
+    }
+    for each in status.get("containerStatuses") or []:
+        if int(each.get("restartCount") or 0) > counts.get(each["name"], 0):
+            yield f"restarted container {each['name']} of {what}", ""
+
+
+def _scheduling_cause(old: ObjectView, tale: _Tale) -> str:
+    """Returns what a waiting pod had waited for: the newest event that could make it fit."""
+    waited = _condition(old, "PodScheduled").get("status") == "False"
+    return tale.trigger("nodes", CLAIMS, "resourceslices.resource.k8s.io", "pods") if waited else ""
+
+
+def _claim_news(what: str, claim: ObjectView, old: ObjectView, tale: _Tale) -> Iterator[tuple[str, str]]:
+    if claim.get("kind") != "ResourceClaim":
+        return
+    given, had = _devices(claim), _devices(old)
+    allocated = bool((claim.get("status") or {}).get("allocation"))
+    was_allocated = bool((old.get("status") or {}).get("allocation"))
+    if allocated and not was_allocated:
+        yield f"allocated {what}{f' the devices {given}' if given else ''}", _users(claim)
+    elif was_allocated and not allocated:
+        yield f"deallocated {what}{f', which had {had}' if had else ''}", "nobody had it reserved any more"
+    now, before = _consumers(claim), _consumers(old)
+    for name in sorted(now - before):
+        yield f"reserved {what} for {name}", ""
+    for name in sorted(before - now):
+        gone = tale.last.get(("pods", tale.namespace, name))
+        ended = f"Pod {name} was last written by {gone.by}{_at(gone)}" if gone is not None else ""
+        yield f"dropped the reservation of {what} for {name}", ended
+
+
+def _devices(claim: ObjectView) -> str:
+    return ", ".join(
+        f"{each.get('driver')}/{each.get('pool')}/{each.get('device')}" for each in results(claim)
+    )
+
+
+def _consumers(claim: ObjectView) -> set[str]:
+    return {str(consumer.get("name")) for consumer in reserved_for(claim)}
+
+
+def _users(claim: ObjectView) -> str:
+    names = sorted(_consumers(claim))
+    return f"{', '.join(names)} asked for it" if names else ""
+
+
+def _for(obj: ObjectView) -> str:
+    owner = controller_of(obj)
+    return f" for {owner['kind']} {owner['name']}" if owner else ""
+
+
+def _calls(records: NodeRecords, uids: set[str]) -> Iterator[Sentence]:
+    for call in records.calls:
+        if call.uid in uids:
+            yield Sentence(0, call.time, _call(call))
+
+
+def _call(call: DriverCall) -> str:
+    did = "gave back" if call.unprepares else "prepared"
+    text = f"driver {call.driver} on node {call.node} {did} the devices of ResourceClaim {call.name}."
+    return (
+        f"driver {call.driver} on node {call.node} failed {call.call}: {call.error}" if call.error else text
+    )
+
+
+def _who(write: Write) -> str:
+    user = f" as {write.user}" if write.user and not write.user.startswith("system:") else ""
+    return f"{write.by or 'somebody'}{user}"
+
+
+def _wakes(write: Write) -> bool:
+    return not write.by.startswith("kube-scheduler")
+
+
+def _at(write: Write) -> str:
+    return f" at revision {write.revision}"
+
+
+def _place(write: Write) -> tuple[str, str, str]:
+    return write.resource, write.namespace, write.name
+
+
+def _uid(obj: ObjectView) -> str:
+    return str(obj["metadata"].get("uid") or "")
+
+
+def _condition(obj: ObjectView, kind: str) -> Mapping[str, Any]:
+    found = (obj.get("status") or {}).get("conditions") or []
+    return next((each for each in found if each.get("type") == kind), {})

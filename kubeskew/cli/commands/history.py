@@ -1,0 +1,240 @@
+"""The commands that look back: `history`, `diff` and `why`."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import orjson
+
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.records import Event, Key, Verb
+from kubeskew.cli.commands.options import (
+    output_option,
+    print_json,
+    run_async,
+    state_dir_option,
+)
+from kubeskew.cli.resource_arguments import resource_of
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import StateDir
+from kubeskew.conformance.evidence.changes import changes, patch
+from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.node_files import node_records
+from kubeskew.conformance.evidence.reading import evidence
+from kubeskew.conformance.evidence.story import CLAIMS, Sentence, story
+
+_NARROW = 60  # columns that changes have at least
+
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="Of the object; none counts where there are none.",
+)
+
+
+@click.command()
+@state_dir_option
+@output_option
+@namespace_option
+@click.argument("resource")
+@click.argument("name")
+def history(directory: StateDir, output: str, namespace: str, resource: str, name: str) -> None:
+    """Show every write of one object that the log has: when, by whom, and what it changed.
+
+    \b
+    kubeskew history pod web-0
+    kubeskew history resourceclaims gpu -n tests -o json
+    """
+    directory.load()
+    log = _log(directory)
+    writes = _writes(log, _place(log, resource, namespace, name))
+    if not writes:
+        raise UserError(f"the log has no {resource} {namespace}/{name}")
+    rows = [*_history(writes)]
+    if output == "json":
+        print_json(rows)
+        return
+    for row in rows:
+        echo(f"{row['revision']}  {row['time'][11:23]}  {row['verb']} by {row['by']}{_through(row)}")
+        for change in row["changes"]:
+            echo(f"    {change}"[: max(_width(), _NARROW)])
+
+
+def _history(writes: Sequence[Write]) -> list[dict[str, Any]]:
+    before: Mapping[str, Any] | None = None
+    rows = []
+    for write in writes:
+        after = None if write.verb == "delete" else write.value
+        found = changes(before, after) if before is not None and after is not None else []
+        rows.append(
+            {
+                "revision": write.revision,
+                "time": write.time,
+                "verb": write.verb,
+                "by": write.by,
+                "user": write.user,
+                "server": write.server,
+                "changes": [str(each) for each in found],
+                "patch": patch(before, after) if found else [],
+                "object": dict(write.value),
+            }
+        )
+        before = after
+    return rows
+
+
+def _through(row: Mapping[str, Any]) -> str:
+    return f" through API server {row['server']}" if row["server"] else ""
+
+
+@click.command()
+@state_dir_option
+@output_option
+@click.argument("old", type=click.IntRange(0), metavar="REV")
+@click.argument("new", type=click.IntRange(0), metavar="REV")
+def diff(directory: StateDir, output: str, old: int, new: int) -> None:
+    """Show what differs between the cluster's objects at two revisions.
+
+    Exits 0 whether or not something differs. Leases and Events are objects like others.
+
+    \b
+    kubeskew diff 120 180
+    kubeskew diff 120 180 -o json
+    """
+    directory.load()
+    try:
+        rows = run_async(_differences(directory, old, new))
+    except StorageError as error:
+        raise ClusterError(f"cannot read the log: {error}") from error
+    if output == "json":
+        print_json(rows)
+        return
+    for row in rows:
+        place = "/".join(filter(None, (row["namespace"], row["name"])))
+        echo(f"{row['what']} {row['resource']} {place}")
+        for change in row["changes"]:
+            echo(f"    {change}"[: max(_width(), _NARROW)])
+    echo(f"{len(rows)} objects differ between revision {old} and revision {new}.", err=True)
+
+
+async def _differences(directory: StateDir, old: int, new: int) -> list[dict[str, Any]]:
+    """Returns a row per object that differs. Raises UserError for a revision that cannot be had."""
+    first, last = sorted((old, new))
+    async with await LogReader.open(directory.storage_url) as reader:
+        newest, horizon = await reader.revision(), await reader.horizon()
+        if last > newest:
+            raise UserError(f"revision {last} has not been written yet: the newest is {newest}")
+        if first < horizon:
+            raise UserError(f"revision {first} is compacted: the log begins after revision {horizon}")
+        at_first: dict[Key, Event] = {}
+        later: dict[Key, Event] = {}
+        async for event in reader.remaining():
+            if event.revision > last:
+                break
+            (at_first if event.revision <= first else later)[event.key] = event
+    rows = []
+    for key in sorted(later):
+        before, after = _value(at_first.get(key)), _value(later[key])
+        if old > new:
+            before, after = after, before
+        found = changes(before, after)
+        if found:
+            what = "+" if before is None else "-" if after is None else "~"
+            listed = [str(each) for each in found] if what == "~" else []
+            place = {"resource": key.resource, "namespace": key.namespace, "name": key.name}
+            rows.append({"what": what, **place, "changes": listed, "before": before, "after": after})
+    return rows
+
+
+def _value(event: Event | None) -> Any:
+    """Returns the object that an event left behind, None if it left none."""
+    return None if event is None or event.verb is Verb.DELETE else orjson.loads(event.value)
+
+
+@click.command()
+@state_dir_option
+@output_option
+@namespace_option
+@click.argument("what")
+@click.argument("name", required=False)
+def why(directory: StateDir, output: str, namespace: str, what: str, name: str | None) -> None:
+    """Tell the story of one pod, claim or other object: which component did what to it, because of what.
+
+    WHAT is the name of a pod or a claim, or a resource followed by NAME.
+
+    \b
+    kubeskew why web-0
+    kubeskew why resourceclaim gpu -n tests
+    kubeskew why deployment/web -o json
+    """
+    directory.load()
+    log = _log(directory)
+    kind, slash, rest = what.partition("/")
+    if slash and name is None:
+        what, name = kind, rest
+    place = _place(log, what, namespace, name) if name else _pod_or_claim(log, namespace, what)
+    if not _writes(log, place):
+        raise UserError(f"the log has no {place[0]} {'/'.join(filter(None, place[1:]))}")
+    found = story(log, node_records(directory), *place)
+    if output == "json":
+        fields = ("revision", "time", "text", "because")
+        print_json([{name: getattr(sentence, name) for name in fields} for sentence in found])
+        return
+    for sentence in found:
+        echo(_line(sentence))
+
+
+def _line(sentence: Sentence) -> str:
+    revision = str(sentence.revision or "")
+    because = f"\n{'':23}because {sentence.because}" if sentence.because else ""
+    return f"{sentence.time[11:23]}  {revision:>7}  {sentence.text}{because}"
+
+
+def _pod_or_claim(log: Sequence[Logged], namespace: str, name: str) -> tuple[str, str, str]:
+    """Returns the pod of that name or, if there never was one, the claim."""
+    for resource in ("pods", CLAIMS):
+        place = (resource, namespace, name)
+        if _writes(log, place):
+            return place
+    raise UserError(
+        f"the log has no pod and no resourceclaim {namespace}/{name}; say -n NAMESPACE for another one"
+    )
+
+
+# -- shared
+
+
+def _log(directory: StateDir) -> list[Logged]:
+    async def read() -> list[Logged]:
+        async with await LogReader.open(directory.storage_url) as reader:
+            return await evidence(reader.events())
+
+    try:
+        return run_async(read())
+    except StorageError as error:
+        raise ClusterError(f"cannot read the log: {error}") from error
+
+
+def _place(log: Sequence[Logged], resource: str, namespace: str, name: str) -> tuple[str, str, str]:
+    """Returns resource, namespace and name as the log has them; a resource without namespaces has none."""
+    writes = [entry for entry in log if isinstance(entry, Write)]
+    found = resource_of(resource, {write.resource for write in writes})
+    spaces = {write.namespace for write in writes if write.resource == found}
+    return found, "" if spaces == {""} else namespace, name
+
+
+def _writes(log: Sequence[Logged], place: tuple[str, str, str]) -> list[Write]:
+    return [
+        entry
+        for entry in log
+        if isinstance(entry, Write) and (entry.resource, entry.namespace, entry.name) == place
+    ]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
