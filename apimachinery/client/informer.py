@@ -396,8 +396,11 @@ class InformerFactory:
         await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
 
     async def settled(self) -> None:
-        """Returns when everything has been listed that the server has."""
-        await asyncio.gather(*(informer.settled() for informer in self._informers.values()))
+        """Returns when everything has been listed that the server has, by informers added meanwhile, too."""
+        waited = 0
+        while waited < len(self._informers):
+            waited = len(self._informers)
+            await asyncio.gather(*(informer.settled() for informer in [*self._informers.values()]))
 
     async def stop(self) -> None:
         informers = (*self._informers.values(), *self._followed)

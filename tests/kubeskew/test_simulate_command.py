@@ -100,6 +100,88 @@ def test_claims_of_templates_need_devices(simulate, version, nodes):
     assert answer["unschedulable"] == answer["existing"] == []
 
 
+def test_named_resources_need_instances(simulate):
+    """In 1.30 a template's devices are published by its kubelet, as named resources."""
+    head = {"apiVersion": "resource.k8s.io/v1alpha2"}
+    made = {"kind": "ResourceClass", "metadata": {"name": "gpu"}, "driverName": "gpu.example.com"}
+    spec = {"spec": {"resourceClassName": "gpu", "allocationMode": "WaitForFirstConsumer"}}
+    claims = {"kind": "ResourceClaimTemplate", "metadata": {"name": "one"}, "spec": spec}
+    entry = {"name": "g", "source": {"resourceClaimTemplateName": "one"}}
+    code, answer = _scale_up(
+        simulate,
+        _GPU_NODES,
+        json.dumps({**head, **made, "structuredParameters": True}),
+        json.dumps({**head, **claims}),
+        _pods(3, {"resourceClaims": [entry]}),
+        version="1.30",
+        gates="DynamicResourceAllocation=true",
+    )
+    assert (code, answer["templates"][0]["nodes"]) == (0, 2)
+
+
+_CARDS = """
+nodes:
+- name: card
+  drivers:
+  - name: cards.dra.example.com
+    resources:
+      nodeResources:
+      - id: CardA
+        attributes:
+        - {name: meta, metadata: {labels: [{name: Color, value: Red}]}}
+        - {name: RAM, counter: {count: 1000}}
+"""
+_VENDORS = """
+apiVersion: dra.example.com/v1alpha1
+kind: CardParameters
+metadata: {name: wish, uid: u-1}
+spec: {ram: 400}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: cardparameters.dra.example.com}
+spec:
+  group: dra.example.com
+  names: {plural: cardparameters, kind: CardParameters}
+  scope: Namespaced
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClass
+metadata: {name: cards}
+driverName: cards.dra.example.com
+parameterTypes: [{apiGroup: dra.example.com, kind: CardParameters}]
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaimParameters
+metadata: {name: generated}
+generatedFrom: {name: wish, kind: CardParameters, apiGroup: dra.example.com, uid: u-1, generation: 1}
+parameters:
+- {name: meta, metadata: {selector: 'labels["Color"] == "Red"'}}
+- {name: RAM, counter: {required: 400}}
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaimTemplate
+metadata: {name: one}
+spec:
+  spec:
+    resourceClassName: cards
+    parametersRef: {apiGroup: dra.example.com, kind: CardParameters, name: wish}
+"""
+
+
+@pytest.mark.parametrize(("color", "nodes"), [("Red", 3), ("Blue", 0)])
+def test_semantic_parameters_need_resources(simulate, color, nodes):
+    """In 1.29+kep4381 claims of a vendor's kind count for the cards of a template."""
+    entry = {"name": "g", "source": {"resourceClaimTemplateName": "one"}}
+    pods = _pods(5, {"resourceClaims": [entry]})
+    cards = _CARDS.replace("Red", color)
+    code, answer = _scale_up(simulate, cards, _VENDORS, pods, version="1.29+kep4381")
+
+    assert (code, answer["templates"][0]["nodes"]) == (0 if nodes else 1, nodes)
+
+
 @pytest.mark.parametrize("version", ["1.34", "1.35", "1.36", "1.37"])
 def test_extended_resources_need_devices(simulate, version):
     """Pods that ask for an extended resource get devices of its class on new nodes."""

@@ -144,8 +144,8 @@ def claim(*parameters, driver=DRIVER):
     return SemanticClaim(driver, wishes(MODELS, {"parameters": [*parameters]}), shareable=False)
 
 
-def chosen(resources, *claims, node="n0", template=""):
-    found = NodeSearch(resources, node, template).find(claims)
+def chosen(resources, *claims, node="n0"):
+    found = NodeSearch(resources, node).find(claims)
     return None if found is None else [resource.id for resource in found]
 
 
@@ -281,7 +281,10 @@ def test_a_fictional_node_has_the_slices_of_its_template():
 
     assert chosen(resources, claim(required("RAM", 1))) is None
     assert chosen(resources, claim(required("RAM", 1)), node="fictional") is None
-    assert chosen(resources, claim(required("RAM", 1)), node="fictional", template="n0") == ["CardA"]
+    resources.copy_node("fictional", "n0")
+    assert chosen(resources, claim(required("RAM", 1)), node="fictional") == ["CardA"]
+    resources.drop_node("fictional")
+    assert chosen(resources, claim(required("RAM", 1)), node="fictional") is None
 
 
 def test_an_example_without_identifiers_is_read_by_its_names():

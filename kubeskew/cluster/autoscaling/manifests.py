@@ -29,6 +29,7 @@ from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.manifest_files import documents, typed
 
+_DEFINITION = "CustomResourceDefinition"
 _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
 
 
@@ -42,12 +43,13 @@ class Manifests:
         self._context = DefaultingContext(features_of(gates), SystemClock().now())
         self._spoken = {(ref.group, ref.kind): ref.version for ref in _spoken(version)}
         self._objects: dict[str, dict[Key, Object]] = {}
+        self._custom: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
 
     def read(self, paths: Sequence[Path]) -> None:
         """Takes everything in the files. Raises UserError that names file, document and what is wrong."""
-        for path in paths:
-            for where, obj in documents(path):
-                self.take(where, obj)
+        found = [each for path in paths for each in documents(path)]
+        for where, obj in sorted(found, key=lambda each: each[1].get("kind") != _DEFINITION):
+            self.take(where, obj)
 
     def take(self, where: str, obj: Object) -> Object:
         """Adds an object and returns it as it would be stored. Raises UserError."""
@@ -61,22 +63,43 @@ class Manifests:
 
     def add(self, obj: Object) -> Object:
         """Adds an object and returns it as it would be stored. Raises UserError."""
+        custom = self._custom.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
+        if custom is not None:
+            return self._keep(copy.deepcopy(obj), custom)
         resource = self._resource(obj)
         stored = convert(self._typed(obj), resource.gvk, self._catalogue)
+        apply_defaults(stored, resource.schema, self._context)
+        drop_disabled(stored, None, resource.schema, self.gates)
+        if resource.kind == _DEFINITION:
+            self._define(stored)
+        ref = Ref(resource.group, resource.version, resource.plural, resource.namespaced, resource.kind)
+        return self._keep(stored, ref)
+
+    def _keep(self, stored: Object, ref: Ref) -> Object:
         metadata = stored.setdefault("metadata", {})
         if not metadata.get("name"):
-            raise UserError(f"{resource.kind} without metadata.name")
-        if resource.namespaced:
+            raise UserError(f"{ref.kind} without metadata.name")
+        if ref.namespaced:
             metadata.setdefault("namespace", "default")
         else:
             metadata.pop("namespace", None)
-        apply_defaults(stored, resource.schema, self._context)
-        drop_disabled(stored, None, resource.schema, self.gates)
-        place = "/".join(filter(None, (resource.kind, metadata.get("namespace"), metadata["name"])))
+        place = "/".join(filter(None, (ref.kind, metadata.get("namespace"), metadata["name"])))
         metadata.setdefault("uid", place)
         metadata.setdefault("resourceVersion", "1")
-        self._objects.setdefault(_path(resource), {})[object_key(stored)] = stored
+        metadata.setdefault("generation", 1)
+        self._objects.setdefault(ref.path(), {})[object_key(stored)] = stored
         return stored
+
+    def _define(self, definition: Object) -> None:
+        """Takes the kind that a definition adds, as established."""
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            names = spec["names"]
+            namespaced = spec["scope"] == "Namespaced"
+            ref = Ref(spec["group"], version["name"], names["plural"], namespaced, names["kind"])
+            self._custom[ref.api_version, ref.kind] = ref
+        established = {"type": "Established", "status": "True"}
+        definition["status"] = {"acceptedNames": spec["names"], "conditions": [established]}
 
     def of(self, ref: Ref) -> list[Object]:
         """Returns the objects of a collection, by namespace and name."""
@@ -121,7 +144,3 @@ def _spoken(version: Version) -> list[Ref]:
         found += [scheduling_context_ref(version), *parameters_refs(version)]
         found += [taint_rules_ref(version), pod_groups_ref(version)]
     return found
-
-
-def _path(resource: Resource) -> str:
-    return Ref(resource.group, resource.version, resource.plural, resource.namespaced, resource.kind).path()

@@ -1,6 +1,6 @@
 """Reads node templates: cluster files, or manifests of nodes with their slices."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,14 @@ from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import config
 from kubeskew.cluster.autoscaling.manifests import Manifests
 from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.device_managers import PluginCapacity
-from kubeskew.kubelet.drivers.named_resources import named_resources_of
+from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
+from kubeskew.kubelet.drivers.named_resources import named_resources_of, semantic_resources_of
 from kubeskew.kubelet.drivers.profiles.catalogue import resources_of
 from kubeskew.kubelet.drivers.publishing import slice_specs
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode, offer
@@ -129,28 +131,35 @@ def _node(spec: NodeSpec, into: Manifests) -> Object:
 
 
 def _slices(spec: NodeSpec, into: Manifests) -> Iterator[Object]:
-    """Yields the slices that drivers, or the kubelet of 1.30, would publish for the node."""
-    if into.version.preview or into.version.minor < _NAMED_RESOURCES:
-        return
-    refs = dra_refs(into.version)
-    head = {"kind": refs.slices.kind}
+    """Yields the slices that drivers, or the kubelet of classic releases, would publish for the node."""
+    ref = dra_refs(into.version).slices
     for entry in spec.drivers:
         driver = str(entry["name"])
-        offered = offer(spec.name, entry)
-        if into.version.minor < _FIRST_WITH_DEVICES:
-            directories = Directories(*(Path(),) * 3)
-            models = named_resources_of(driver, DriverNode(spec.name, directories, offered), into.version)
-            for number, model in enumerate(models):
-                body = {"nodeName": spec.name, "driverName": driver, **model}
-                metadata = {"name": f"{spec.name}-{driver}-{number}"}
-                yield {**head, "apiVersion": refs.slices.api_version, "metadata": metadata, **body}
-            continue
-        for name, pool in resources_of(driver, [offered], into.version).items():
-            if pool.node_name != spec.name:
-                raise UserError(f"template {spec.name}: devices of {driver} are not for one node alone")
-            for number, body in enumerate(slice_specs(driver, spec.name, name, pool)):
-                metadata = {"name": f"{spec.name}-{driver}-{number}"}
-                yield {**head, "apiVersion": "resource.k8s.io/v1", "metadata": metadata, "spec": body}
+        for number, (api_version, body) in enumerate(_bodies(spec.name, driver, entry, into.version)):
+            metadata = {"name": f"{spec.name}-{driver}-{number}"}
+            yield {"apiVersion": api_version, "kind": ref.kind, "metadata": metadata, **body}
+
+
+def _bodies(
+    node: str, driver: str, entry: Mapping[str, Any], version: Version
+) -> Iterator[tuple[str, Object]]:
+    """Yields the slices of a driver on a node, as (apiVersion, all but metadata)."""
+    offered, head = offer(node, entry), {"nodeName": node, "driverName": driver}
+    of_driver = DriverNode(node, Directories(*(Path(),) * 3), offered)
+    spoken = dra_refs(version).slices.api_version
+    if has_semantic_parameters(version):
+        resources = semantic_resources_of(driver, of_driver, version)
+        if resources:
+            yield spoken, {**head, "resources": resources}
+    elif version.minor == _NAMED_RESOURCES:
+        for model in named_resources_of(driver, of_driver, version):
+            yield spoken, {**head, **model}
+    elif version.minor >= _FIRST_WITH_DEVICES:
+        for name, pool in resources_of(driver, [offered], version).items():
+            if pool.node_name != node:
+                raise UserError(f"template {node}: devices of {driver} are not for one node alone")
+            for spec in slice_specs(driver, node, name, pool):
+                yield "resource.k8s.io/v1", {"spec": spec}
 
 
 # -- manifests

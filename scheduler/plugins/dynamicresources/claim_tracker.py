@@ -55,9 +55,9 @@ class ClaimTracker:
         self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
 
-    def copy(self) -> "ClaimTracker":
-        """Returns a tracker of the same claims and allocations, which follows nothing."""
-        copy = ClaimTracker(shares=self._shares)
+    def copy(self, ledger: Ledger | None = None) -> "ClaimTracker":
+        """Returns a tracker of the same claims and allocations, which follows nothing; it tells `ledger`."""
+        copy = ClaimTracker(shares=self._shares, ledger=ledger)
         for key, claim in self._claims.items():
             copy._store(key, claim)
         for uid, devices in self._pending.items():

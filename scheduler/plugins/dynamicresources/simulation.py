@@ -9,41 +9,44 @@ from typing import Any
 
 from kubeskew.apimachinery.claim_users import is_pod_group, reserved_for
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.node_slices import slices_node
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
-from kubeskew.scheduler.framework.undoing import UndoLog
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
+from kubeskew.scheduler.plugins.dynamicresources.simulated_claims import SimulatedClaims, driver_allocates
 from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState
 
 
-class ClaimSimulation(UndoLog):
+class ClaimSimulation(SimulatedClaims):
     """Simulates the claims of one scheduler."""
 
     def __init__(self, decisions: ClaimDecisions, slices: SliceIndex, users: ClaimUsers) -> None:
         """`decisions` are made from copies of claims and slices; `slices` is that copy."""
-        super().__init__()
+        super().__init__(decisions.claims)
         self._decisions = decisions
-        self._claims = decisions.claims
         self._slices = slices
         self._users = users
         self._by_node = slices.by_node()
-        self._detected: set[str] = set()
 
     # -- decisions
 
     def pre_filter(self, pod: PodInfo) -> PodState | PreFilterResult:
         """Decides as the plugin's PreFilter, and refuses claims that only a driver's controller allocates."""
         own = self._decisions.pre_filter(pod)
-        if isinstance(own, PodState):
-            for claim in own.claims:
-                if claim.is_driven and not (claim.claim.get("status") or {}).get("allocation"):
-                    return PreFilterResult(unresolvable(driver_allocates(claim.claim)))
+        if isinstance(own, PreFilterResult):
+            return own
+        for index, claim in enumerate(own.claims):
+            if not claim.is_driven:
+                continue
+            if allocation(claim.claim) is None:
+                return PreFilterResult(unresolvable(driver_allocates(claim.claim)))
+            own.kind = None  # nodes keep no answer about claims that are not the allocator's
+            if claim.node_selector is not None:
+                own.pinned.append((index, claim.node_selector))
         return own
 
     def filter(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
@@ -74,7 +77,7 @@ class ClaimSimulation(UndoLog):
             self._release(claim, pod)
         extended_claim = self._claims.extended_resource_claim(pod.pod)
         if extended_claim is not None:
-            self._remove(extended_claim)
+            self.remove(extended_claim)
         return SUCCESS
 
     # -- claims
@@ -86,7 +89,7 @@ class ClaimSimulation(UndoLog):
             status["allocation"] = own.result
         if self._users.reservation(claim, pod.pod) is None:
             status["reservedFor"] = [*reserved_for(claim), own.consumer]
-        self._write({**claim, "status": status})
+        self.write({**claim, "status": status})
         if own.result is not None:
             self._claims.remove_pending(own.uid)
 
@@ -97,7 +100,7 @@ class ClaimSimulation(UndoLog):
         metadata = {**made.claim["metadata"], "name": f"{made.claim['metadata']['generateName']}{pod.uid}"}
         consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
         status = {"allocation": made.result, "reservedFor": [consumer]}
-        self._write({**made.claim, "metadata": metadata, "status": status})
+        self.write({**made.claim, "metadata": metadata, "status": status})
         self._claims.remove_pending(made.pending_uid)
 
     def _release(self, claim: Object, pod: PodInfo) -> None:
@@ -108,35 +111,15 @@ class ClaimSimulation(UndoLog):
         status = {**claim["status"], "reservedFor": rest}
         if not rest:
             status = without_allocation(status)
-        self._write({**claim, "status": status})
-
-    def _write(self, claim: Object) -> None:
-        metadata = claim["metadata"]
-        before = self._claims.get(metadata.get("namespace", ""), metadata["name"])
-        self._claims.put(claim)
-        if before is None:
-            self.undo_by(lambda: self._claims.drop(claim))
-        else:
-            self.undo_by(lambda: self._claims.put(before))
-
-    def _remove(self, claim: Object) -> None:
-        self._claims.drop(claim)
-        self.undo_by(lambda: self._claims.put(claim))
+        self.write({**claim, "status": status})
 
     # -- slices
 
     def _detect(self, node: NodeInfo) -> None:
         """Copies slices for a node that is fictional and not known yet; pools get names of their own."""
-        if node.name in self._detected:
-            return
-        self._add(node.name)
-        origin = slices_node(node.node)
-        for slice_ in self._by_node.get(origin, ()) if origin and origin != node.name else ():
+        origin = self.origin_of_new(node)
+        for slice_ in self._by_node.get(origin, ()) if origin else ():
             self._copy(f"{slice_.name}-{node.name}", slice_.spec, node.name)
-
-    def _add(self, name: str) -> None:
-        self._detected.add(name)
-        self.undo_by(lambda: self._detected.discard(name))
 
     def _copy(self, name: str, spec: Mapping[str, Any], node: str) -> None:
         pool = {**spec["pool"], "name": f"{spec['pool']['name']}-{node}"}
@@ -146,14 +129,6 @@ class ClaimSimulation(UndoLog):
 
 
 Simulate = Callable[[], ClaimSimulation]
-
-
-def driver_allocates(claim: Object) -> str:
-    """Returns the reason against pods whose claims no simulation can allocate."""
-    return (
-        f"resourceclaim {display(claim)} is allocated by the controller of its driver, "
-        "which cannot be simulated"
-    )
 
 
 def without_allocation(status: Object) -> Object:

@@ -1,6 +1,7 @@
 """Everything that classic dynamic resources need besides their plugin, kept current by informers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,12 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import NoConversion
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions
 from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
 from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import ClassicDynamicResources
+from kubeskew.scheduler.plugins.dynamicresources.classic.simulation import ClassicSimulation
 from kubeskew.scheduler.plugins.dynamicresources.classic.structured import StructuredAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.following import follow, follow_classes, moves
@@ -53,7 +56,17 @@ class ClassicState:
         )
         if self._semantic is not None:
             handle.metrics.dynamic.watch_semantic(self._semantic)
-        return ClassicDynamicResources(self._classic, inventory, negotiation, writer)
+        return ClassicDynamicResources(self._classic, inventory, negotiation, writer, self._simulate)
+
+    def _simulate(self) -> ClassicSimulation:
+        """Begins a simulation with copies of what is known."""
+        inventory, allocated = self._inventory, None
+        if inventory.allocation is not None:
+            claims, allocated = inventory.allocation.simulated(self.claims)
+        else:
+            claims = self.claims.copy()
+        copy = replace(inventory, claims=claims, allocation=allocated, classes=dict(inventory.classes))
+        return ClassicSimulation(ClassicDecisions(self._classic, copy), claims, allocated)
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
         """Follow claims, classes and contexts; tell the queue what changed."""
@@ -79,4 +92,4 @@ class ClassicState:
         ):
             moved = moves(queue, resource)
             informer.add_handler(partial(moved, None), moved)
-        return StructuredAllocation(self.claims, parameters, factory.informer(self._edge.refs.slices))
+        return StructuredAllocation(self.claims, parameters, factory.informer(self._edge.refs.slices).list)

@@ -3,10 +3,9 @@
 Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.30.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
@@ -16,16 +15,16 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic import hints
-from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError, PodContext
-from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import ClaimFilter
+from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions
 from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims, NamedClaim
 from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
-from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
+from kubeskew.scheduler.plugins.dynamicresources.classic.simulation import ClassicSimulation
+from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaims
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 
 NAME = "DynamicResources"
+_SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
 
 class ClassicDynamicResources:
@@ -37,11 +36,14 @@ class ClassicDynamicResources:
         inventory: ClassicInventory,
         negotiation: Negotiation,
         writer: ClassicWriter,
+        simulate: Callable[[], ClassicSimulation],
     ) -> None:
+        """`simulate` begins a simulation."""
         self._features = features
         self._inventory = inventory
-        self._pod_claims = ClassicPodClaims(features, inventory.claims)
-        self._filter = ClaimFilter(features, inventory.get_class)
+        self._decisions = ClassicDecisions(features, inventory)
+        self._pod_claims = self._decisions.pod_claims
+        self._simulate = simulate
         self._negotiation = negotiation
         self._writer = writer
 
@@ -59,54 +61,33 @@ class ClassicDynamicResources:
     # -- which nodes
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        try:
-            named = self._pod_claims.of(pod.pod)
-            if not named:
-                return PreFilterResult(SKIP if self._features.skips else SUCCESS)
-            context = self._inventory.contexts.of_pod(pod)
-            own = DriverClaims([self._judged(pod.pod, claim, context) for claim in named], context)
-        except ClaimNotUsable as error:
-            return PreFilterResult(unresolvable(str(error)))
-        except (ForeignContextError, AllocationError) as error:
-            return PreFilterResult(failed(error))
-        if own.handled and self._inventory.allocation is not None:
-            own.resources = self._inventory.allocation.resources()
+        simulation: ClassicSimulation | None = state.read(_SIMULATION)
+        own = self._decisions.pre_filter(pod) if simulation is None else simulation.pre_filter(pod)
+        if isinstance(own, PreFilterResult):
+            return own
         state.write(NAME, own)
         return PreFilterResult()
-
-    def _judged(self, pod: Object, named: NamedClaim, context: PodContext) -> DriverClaim:
-        """Raises ClaimNotUsable for a claim that cannot be used or allocated now, and others' errors."""
-        entry, claim = named
-        self._pod_claims.check(pod, claim)
-        found = DriverClaim(entry, claim)
-        if not found.is_pending:
-            return found
-        found.class_name = claim["spec"].get("resourceClassName", "")
-        found.unsuitable = context.unsuitable_nodes(entry)
-        if self._features.classes_in_filter:
-            return found
-        resource_class = self._inventory.get_class(found.class_name)
-        if resource_class is None:
-            raise ClaimNotUsable(f"resource class {found.class_name} does not exist")
-        if resource_class.get("suitableNodes"):
-            found.class_selectors = [resource_class["suitableNodes"]]
-        allocation = self._inventory.handler_of(resource_class)
-        if allocation is None:
-            self._pod_claims.check_driver(claim)
-            return found
-        if allocation.is_in_flight(found.uid):
-            raise ClaimNotUsable(f"resource claim {display(claim)} is in the process of being allocated")
-        found.handler, found.handled = allocation, allocation.claim(claim, resource_class)
-        return found
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: DriverClaims | None = state.read(NAME)
         if own is None:
             return SUCCESS
-        status = self._filter.check(own, node)
-        if status is not SUCCESS or own.resources is None:
-            return status
-        return own.resources.check(node, [claim.handled for claim in own.handled])
+        simulation: ClassicSimulation | None = state.read(_SIMULATION)
+        return self._decisions.filter(own, node) if simulation is None else simulation.filter(own, node)
+
+    # -- simulating for the cluster autoscaler
+
+    def start_simulation(self, state: CycleState) -> Status:
+        state.write(_SIMULATION, self._simulate())
+        return SUCCESS
+
+    def simulate_bind_pod(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        simulation: ClassicSimulation = state.read(_SIMULATION)
+        return simulation.bind(pod, node)
+
+    def simulate_evict_pod(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        simulation: ClassicSimulation = state.read(_SIMULATION)
+        return simulation.evict(pod)
 
     async def post_filter(
         self,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import Status
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 
 
 class AllocationError(Exception):
@@ -51,3 +52,16 @@ class SchedulerAllocation(Protocol):
 
     def land(self, claim: Object, *, written: bool) -> None:
         """Ends what `decide` began, after the write or without."""
+
+    def simulated(self, claims: ClaimTracker) -> tuple[ClaimTracker, "SimulatedAllocation"]:
+        """Returns a copy of the claims, and what allocates from it without anybody else's knowledge."""
+
+
+class SimulatedAllocation(SchedulerAllocation, Protocol):
+    """Allocates in a simulation."""
+
+    def add_node(self, name: str, origin: str) -> None:
+        """Adds a node that has what drivers published about another one."""
+
+    def remove_node(self, name: str) -> None:
+        """Removes a node that was added."""

@@ -1,8 +1,7 @@
 """Allocates claims by structured parameters, as 1.30 does: the glue between parameters, slices and claims."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
@@ -14,6 +13,8 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.named_resources import 
     StructuredClaim,
 )
 from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
+
+Slices = Callable[[], Sequence[Object]]
 
 
 class FreeInstances:
@@ -36,7 +37,7 @@ class FreeInstances:
 class StructuredAllocation:
     """The claims of classes with `structuredParameters`."""
 
-    def __init__(self, claims: ClaimTracker, parameters: Parameters, slices: Informer) -> None:
+    def __init__(self, claims: ClaimTracker, parameters: Parameters, slices: Slices) -> None:
         self._claims = claims
         self._parameters = parameters
         self._slices = slices
@@ -50,7 +51,7 @@ class StructuredAllocation:
         return StructuredClaim(resource_class, of_class, self._parameters.of_claim(claim, resource_class))
 
     def resources(self) -> FreeInstances:
-        return FreeInstances(ResourceModel(self._slices.list(), self._known()))
+        return FreeInstances(ResourceModel(self._slices(), self._known()))
 
     def _known(self) -> Iterator[Object]:
         for claim in self._claims.all():
@@ -67,3 +68,22 @@ class StructuredAllocation:
 
     def land(self, claim: Object, *, written: bool) -> None:
         self._in_flight.pop(claim["metadata"]["uid"], None)
+
+    def simulated(self, claims: ClaimTracker) -> tuple[ClaimTracker, "SimulatedStructuredAllocation"]:
+        copy = claims.copy()
+        return copy, SimulatedStructuredAllocation(copy, self._parameters, self._slices())
+
+
+class SimulatedStructuredAllocation(StructuredAllocation):
+    """Allocates from slices that do not change but for nodes that are added."""
+
+    def __init__(self, claims: ClaimTracker, parameters: Parameters, slices: Sequence[Object]) -> None:
+        super().__init__(claims, parameters, lambda: self._simulated)
+        self._simulated = list(slices)
+
+    def add_node(self, name: str, origin: str) -> None:
+        found = [slice_ for slice_ in self._simulated if slice_.get("nodeName") == origin]
+        self._simulated += [{**slice_, "nodeName": name} for slice_ in found]
+
+    def remove_node(self, name: str) -> None:
+        self._simulated = [slice_ for slice_ in self._simulated if slice_.get("nodeName") != name]

@@ -20,8 +20,10 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUIT
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims
 from kubeskew.scheduler.plugins.dynamicresources.drafted.claims import DraftedClaim, DraftedClaims
 from kubeskew.scheduler.plugins.dynamicresources.drafted.writing import DraftedWriter
+from kubeskew.scheduler.plugins.dynamicresources.simulated_claims import driver_allocates
 
 NAME = "DynamicResources"
+_SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
 _NOT_HERE = unresolvable("resourceclaim not available on the node")
 _WAITING = unresolvable("waiting for resource driver to allocate resource")
@@ -57,11 +59,27 @@ class DraftedDynamicResources:
             claims = [DraftedClaim(named.claim) for named in self._pod_claims.of(pod.pod)]
             for claim in claims:
                 self._check(claim, pod)
+                if claim.is_pending and state.read(_SIMULATION):
+                    raise ClaimNotUsable(driver_allocates(claim.claim))
         except ClaimNotUsable as error:
             return PreFilterResult(unresolvable(str(error)))
         if claims:
             state.write(NAME, DraftedClaims(claims))
         return PreFilterResult()
+
+    # -- simulating for the cluster autoscaler
+
+    def start_simulation(self, state: CycleState) -> Status:
+        """Notes that nothing is negotiated: there is nothing that a scheduler of this release allocates."""
+        state.write(_SIMULATION, True)
+        return SUCCESS
+
+    def simulate_bind_pod(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS
+
+    def simulate_evict_pod(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Leaves claims as they are: drivers deallocate them."""
+        return SUCCESS
 
     def _check(self, claim: DraftedClaim, pod: PodInfo) -> None:
         """Raises ClaimNotUsable for a claim that somebody else has to change first."""

@@ -9,15 +9,12 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
-from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import CLAIM_UPDATED, Listener
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import CLAIM_UPDATED, ClaimTracker, Listener
 from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUITABLE
 from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import NodeSearch, SemanticClaim, wishes
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import Model, SemanticError
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import SemanticParameters
 from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import SemanticResources
-
-# Names the node whose slices count for a fictional node of the autoscaler.
-TEMPLATE_ANNOTATION = "autoscaling.k8s.io/node-resource-slices"
 
 
 class NodeResources:
@@ -27,8 +24,7 @@ class NodeResources:
         self._resources = resources
 
     def check(self, node: NodeInfo, claims: Sequence[SemanticClaim]) -> Status:
-        annotations = ((node.node or {}).get("metadata") or {}).get("annotations") or {}
-        search = NodeSearch(self._resources, node.name, annotations.get(TEMPLATE_ANNOTATION) or "")
+        search = NodeSearch(self._resources, node.name)
         try:
             return UNSUITABLE if search.find(claims) is None else SUCCESS
         except SemanticError as error:
@@ -103,3 +99,18 @@ class SemanticAllocation:
         self._resources.land(claim["metadata"]["uid"])
         if decided is not None and not written:
             self.listener(CLAIM_UPDATED, decided, claim)
+
+    def simulated(self, claims: ClaimTracker) -> tuple[ClaimTracker, "SimulatedSemanticAllocation"]:
+        resources = self._resources.copy()
+        made = SimulatedSemanticAllocation(self._models, resources, self._parameters, self._finalizer)
+        return claims.copy(resources), made
+
+
+class SimulatedSemanticAllocation(SemanticAllocation):
+    """Allocates resources that do not change but for nodes that are added."""
+
+    def add_node(self, name: str, origin: str) -> None:
+        self._resources.copy_node(name, origin)
+
+    def remove_node(self, name: str) -> None:
+        self._resources.drop_node(name)

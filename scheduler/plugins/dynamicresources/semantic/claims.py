@@ -118,14 +118,10 @@ def wishes(models: Mapping[str, Model], parameters: Object) -> list[Wish]:
 
 @dataclass(slots=True)
 class NodeSearch:
-    """Looks for resources of one node for several claims, which must not get the same part twice.
-
-    `template` is the node whose slices count for this one; the autoscaler's fictional nodes have one.
-    """
+    """Looks for resources of one node for several claims, which must not get the same part twice."""
 
     resources: SemanticResources
     node: str
-    template: str = ""
     _more: dict[Part, Hashable] = field(default_factory=dict)  # taken by the claims that have a resource
     _dead_ends: set[tuple[int, frozenset[tuple[Part, Hashable]]]] = field(default_factory=set)
     _choices: int = 0
@@ -143,8 +139,7 @@ class NodeSearch:
         chosen = self._choose([claims[index] for index in order], [offers[index] for index in order], 0)
         if chosen is None:
             for claim in claims:
-                place = Place(self.template or self.node, claim.driver)
-                self._errors.update(dict.fromkeys(self.resources.errors(place)))
+                self._errors.update(dict.fromkeys(self.resources.errors(self.place(claim))))
             if self._errors:
                 raise SemanticError(next(iter(self._errors)))
             return None
@@ -158,7 +153,7 @@ class NodeSearch:
         unreadable = self.resources.unreadable(self.place(claim))
         if unreadable:
             raise SemanticError(unreadable)
-        published = self.resources.resources(Place(self.template or self.node, claim.driver))
+        published = self.resources.resources(self.place(claim))
         for resource in published:
             claim.check_models(resource)
         return [resource for resource in published if self._suits(claim, resource)]

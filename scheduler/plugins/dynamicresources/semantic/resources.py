@@ -73,7 +73,26 @@ class SemanticResources:
         self._taken: dict[Part, Hashable] = {}
         self._unreadable: dict[str, dict[Place, str]] = {}  # by uid: claims with a result of an unknown model
 
+    def copy(self) -> "SemanticResources":
+        """Returns the same resources, of which no claim has anything yet."""
+        copy = SemanticResources(self._models)
+        copy._slices = {place: {**slices} for place, slices in self._slices.items()}
+        copy._places = {**self._places}
+        return copy
+
     # -- what there is
+
+    def copy_node(self, name: str, origin: str) -> None:
+        """Adds a node that has what drivers published about another one."""
+        for place in [place for place in self._slices if place.node == origin]:
+            for slice_name, slice_ in self._slices[place].items():
+                self._put(f"{slice_name}-{name}", Place(name, place.driver), slice_)
+
+    def drop_node(self, name: str) -> None:
+        """Removes everything that was published about a node."""
+        for slice_name, place in [*self._places.items()]:
+            if place.node == name:
+                self.remove_slice({"metadata": {"name": slice_name}})
 
     def set_slice(self, published: Object) -> None:
         name = published["metadata"]["name"]
@@ -84,6 +103,9 @@ class SemanticResources:
         except SemanticError as error:
             read = Slice(place, error=f"NodeResourceSlice {name}: {error}")
             log.warning("%s", read.error)
+        self._put(name, place, read)
+
+    def _put(self, name: str, place: Place, read: Slice) -> None:
         self._places[name] = place
         self._slices.setdefault(place, {})[name] = read
         self._listed.pop(place, None)
