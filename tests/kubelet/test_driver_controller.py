@@ -1,6 +1,7 @@
 """Tests the controller of a classic DRA driver in virtual time, at a server in memory."""
 
 import asyncio
+import itertools
 
 import orjson
 import pytest
@@ -377,3 +378,36 @@ async def test_claims_with_semantic_parameters_are_the_schedulers():
         assert "allocation" not in (await environment.read("semantic"))["status"]
         assert "finalizers" not in (await environment.read("semantic"))["metadata"]
         assert (await environment.read("opaque"))["status"]["driverName"] == DRIVER
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_what_is_looked_at_again_without_a_change(minor):
+    """A pod's context is looked at every 30 seconds for as long as it is there. Claims are not: upstream's
+    informers have no resync in any release.
+    """
+    asked = []
+    async with Environment(minor, capacity={"n0": 0}) as environment:
+        original = environment.driver.unsuitable_nodes
+
+        async def unsuitable_nodes(pod, claims, nodes):
+            asked.append(asyncio.get_running_loop().time())
+            await original(pod, claims, nodes)
+
+        environment.driver.unsuitable_nodes = unsuitable_nodes
+        await environment.claim("c0")
+        await environment.claim("idle")
+        await asyncio.sleep(5)
+        before = len(environment.server.requests)
+        await asyncio.sleep(1300)
+        assert [each for each in environment.server.requests[before:] if "watch=" not in each.target] == []
+
+        await environment.pod("c0")
+        await environment.context("", ["n0"])
+        await asyncio.sleep(600)
+        await environment.client.delete(environment.contexts, "p", "ns")
+        times = len(asked)
+        await asyncio.sleep(600)
+
+    assert 20 <= times <= 22
+    assert len(asked) == times
+    assert {round(later - earlier) for earlier, later in itertools.pairwise(asked[1:])} == {30}
