@@ -36,11 +36,16 @@ async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Proces
     raise AssertionError(f"the server ended before it was ready: {''.join(said)}")
 
 
+def trusting(directory: Path) -> ssl.SSLContext:
+    """Returns TLS that trusts the server's own certificate."""
+    return ssl.create_default_context(cafile=directory / "apiserver.crt")
+
+
 def session(directory: Path, port: int) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         f"https://127.0.0.1:{port}",
         headers={"Authorization": "Bearer secret"},
-        connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=directory / "apiserver.crt")),
+        connector=aiohttp.TCPConnector(ssl=trusting(directory)),
     )
 
 
