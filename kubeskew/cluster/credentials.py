@@ -9,26 +9,27 @@ from kubeskew.cluster.secret_files import write_secrets
 from kubeskew.cluster.state import State, StateDir
 
 if TYPE_CHECKING:
-    from kubeskew.cluster.pki import KeyPair
+    from kubeskew.cluster.pki import KeyPair, Keys
 
 MASTERS = "system:masters"
 _CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler")
 
 
-def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
+def write_credentials(directory: StateDir, state: State, now: datetime, keys: "Keys | None" = None) -> None:
     """Writes the authority, the serving certificate, and the credentials of components and administrator."""
     from kubeskew.cluster.pki import (  # cryptography is slow to import
         Authority,
+        RandomKeys,
         kubeconfig,
         new_key,
-        new_token,
     )
     from kubeskew.kubelet.node.object import host_ip
 
-    authority = Authority.create(now)
-    front_proxies = Authority.create(now, "front-proxy-ca")
+    keys = keys if keys is not None else RandomKeys()
+    authority = Authority.create(now, keys=keys)
+    front_proxies = Authority.create(now, "front-proxy-ca", keys)
     ca = authority.pair.certificate
-    serving, token = authority.serving(), new_token()
+    serving, token = authority.serving(), keys.token()
     servers = {process.name: process.url("") for process in state.of_kind("apiserver")}
     server = next(iter(servers.values()))
     users = {user: authority.client(user) for user in _CONTROL_PLANE}
@@ -49,7 +50,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
         directory.pki / "front-proxy-ca.crt": front_proxies.pair.certificate,
         directory.pki / "front-proxy-ca.key": front_proxies.pair.key,
         **_pair(directory.pki / "front-proxy-client", front_proxies.client("front-proxy-client")),
-        directory.account_key: new_key(),
+        directory.account_key: new_key(keys),
         directory.token: token,
         directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',
         directory.kubeconfig: kubeconfig(

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -35,12 +36,47 @@ class KeyPair:
     key: bytes
 
 
+class Keys(Protocol):
+    """The source of what nobody else may know."""
+
+    repeatable: bool  # whether the same source, made again, gives the same certificates
+
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        """Returns a new private key."""
+        ...
+
+    def serial(self) -> int:
+        """Returns a new serial number of a certificate."""
+        ...
+
+    def token(self) -> str:
+        """Returns a new bearer token."""
+        ...
+
+
+class RandomKeys:
+    """Draws from the operating system."""
+
+    repeatable = False
+
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        return ec.generate_private_key(ec.SECP256R1())
+
+    def serial(self) -> int:
+        return x509.random_serial_number()
+
+    def token(self) -> str:
+        """Returns a bearer token with 192 bits of randomness."""
+        return secrets.token_urlsafe(24)
+
+
 class Authority:
     """Signs as a certificate authority. `now` is the time its certificates start at."""
 
-    def __init__(self, pair: KeyPair, now: datetime) -> None:
+    def __init__(self, pair: KeyPair, now: datetime, keys: Keys) -> None:
         self.pair = pair
         self._now = now
+        self._keys = keys
         self._certificate = x509.load_pem_x509_certificate(pair.certificate)
         key = serialization.load_pem_private_key(pair.key, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -48,19 +84,20 @@ class Authority:
         self._key = key
 
     @classmethod
-    def create(cls, now: datetime, common_name: str = "kubeskew") -> "Authority":
-        """Makes a new authority."""
-        key = ec.generate_private_key(ec.SECP256R1())
+    def create(cls, now: datetime, common_name: str = "kubeskew", keys: Keys | None = None) -> "Authority":
+        """Makes a new authority; its keys are random if nothing else is said."""
+        keys = keys if keys is not None else RandomKeys()
+        key = keys.key()
         name = _name(common_name)
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
         certificate = (
-            _builder(name, name, key, now)
+            _builder(name, name, key, now, keys.serial())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
+            .sign(key, hashes.SHA256(), ecdsa_deterministic=keys.repeatable or None)
         )
-        return cls(_pair(certificate, key), now)
+        return cls(_pair(certificate, key), now, keys)
 
     def serving(self) -> KeyPair:
         """Makes a certificate for the API server on loopback and by its service's names."""
@@ -89,15 +126,16 @@ class Authority:
     def _issue(
         self, subject: x509.Name, usage: x509.ObjectIdentifier, *extensions: x509.ExtensionType
     ) -> KeyPair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, self._certificate.subject, key, self._now)
+        key = self._keys.key()
+        builder = _builder(subject, self._certificate.subject, key, self._now, self._keys.serial())
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         builder = builder.add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
         )
         for extension in extensions:
             builder = builder.add_extension(extension, critical=False)
-        return _pair(builder.sign(self._key, hashes.SHA256()), key)
+        signed = builder.sign(self._key, hashes.SHA256(), ecdsa_deterministic=self._keys.repeatable or None)
+        return _pair(signed, key)
 
 
 def _name(common_name: str, *organisations: str) -> x509.Name:
@@ -109,14 +147,14 @@ def _name(common_name: str, *organisations: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, serial: int
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
+        .serial_number(serial)
         # a clock that is a little behind must still accept what was issued just now
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + VALIDITY)
@@ -136,14 +174,9 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def new_key() -> bytes:
+def new_key(keys: Keys) -> bytes:
     """Makes a private key that is nobody's certificate, PEM."""
-    return _pem(ec.generate_private_key(ec.SECP256R1()))
-
-
-def new_token() -> str:
-    """Makes a bearer token with 192 bits of randomness."""
-    return secrets.token_urlsafe(24)
+    return _pem(keys.key())
 
 
 def kubeconfig(
