@@ -22,7 +22,7 @@ async def serve_health(health: Health, address: str, port: int) -> AsyncIterator
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/readyz" and WAIT in request.query:
-            await _until_ready(health, request.query[WAIT])
+            await until_ready(health, request.query[WAIT])
         return answer(health, request.path, request.query.getall("name[]", ()))
 
     runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.2)
@@ -37,7 +37,7 @@ async def serve_health(health: Health, address: str, port: int) -> AsyncIterator
         await runner.cleanup()
 
 
-async def _until_ready(health: Health, seconds: str) -> None:
+async def until_ready(health: Health, seconds: str) -> None:
     """Returns once the component is ready, or after so many seconds; at once if that is no number.
 
     The question may hang instead of being asked again and again: looking costs no more than some calls.

@@ -96,8 +96,8 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         "stepsNotRun": cell.steps_not_run,
         "digest": cell.digest or None,
         "seed": cell.seed,
-        "logHash": cell.record.digest if cell.record else None,
-        "logHashOf": "scrubbed log" if cell.record else None,
+        "logHash": cell.log_hash or (cell.record.digest if cell.record else None),
+        "logHashOf": "log" if cell.log_hash else "scrubbed log" if cell.record else None,
         "expectedFailures": {
             step: "; ".join(dict.fromkeys(mark.reason for mark in marks))
             for step, marks in cell.expected_failures.items()

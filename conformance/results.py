@@ -144,6 +144,7 @@ class CellResult:
     began: str = ""  # the times of the log's first and last entry
     ended: str = ""
     seed: int | None = None  # of a simulation; processes run without one
+    log_hash: str = ""  # of a simulation: of its log, to the byte
     record: Record | None = None  # what the log says, for comparing; not part of the report
     divergence: Divergence | None = None
     digest: str = ""  # of what it came from (resuming.py), if it was run to its end

@@ -139,7 +139,8 @@ def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
         began=value["began"],
         ended=value["ended"],
         seed=value["seed"],
-        record=Record([], value["logHash"]) if value["logHash"] else None,
+        log_hash=value["logHash"] if value["logHashOf"] == "log" else "",
+        record=Record([], value["logHash"]) if value["logHashOf"] == "scrubbed log" else None,
         divergence=divergence
         and Divergence(
             **{**divergence, "differences": [Difference(**entry) for entry in divergence["differences"]]}

@@ -39,9 +39,7 @@ async def run_cells(
 
             digest = digest_of(cell.scenario)
             result = await run_cell(cell, control_for(cell, progress), clock, progress)
-            result.digest = "" if result.error else digest
-            why = "" if result.passed else f": {result.failure.splitlines()[0]}"
-            progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}")
+            note_end(result, digest, progress)
             if done is not None:
                 done.append(result)
             return result
@@ -49,15 +47,22 @@ async def run_cells(
     async with asyncio.TaskGroup() as group:  # if interrupted, it waits until every cell's cluster is down
         tasks = [group.create_task(run(cell)) for cell in cells]
     results = [task.result() for task in tasks]
-    _compare(results)
+    compare(results)
     return results
+
+
+def note_end(result: CellResult, digest: str, progress: Announce) -> None:
+    """Says how a cell ended, and notes what it came from if it was run to its end."""
+    result.digest = "" if result.error else digest
+    why = "" if result.passed else f": {result.failure.splitlines()[0]}"
+    progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}")
 
 
 def interrupted(cells: Sequence[Cell], done: Sequence[CellResult]) -> list[CellResult]:
     """Results of all cells of a run that was interrupted: of those that were not ready, no step was run."""
     by_name = {result.name: result for result in done}
     results = [by_name.get(cell.name) or _not_run(cell) for cell in cells]
-    _compare(results)
+    compare(results)
     return results
 
 
@@ -66,7 +71,7 @@ def _not_run(cell: Cell) -> CellResult:
     return CellResult(cell.name, cell.scenario.name, cell.parameters, steps)
 
 
-def _compare(results: Sequence[CellResult]) -> None:
+def compare(results: Sequence[CellResult]) -> None:
     """Say of every cell that has a baseline where it parted from it."""
     by_name = {result.name: result for result in results}
     for result in results:

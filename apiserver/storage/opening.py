@@ -61,6 +61,11 @@ class MemoryStorage:
         """Returns the records of the log at a URL."""
         return self._records.setdefault(url, MemoryRecords())
 
+    def only(self) -> MemoryRecords:
+        """Returns the records of the one log there is."""
+        (records,) = self._records.values()
+        return records
+
     async def log(self, url: str, clock: Clock) -> Log:
         return MemoryLog(self.records(url), shared=self.shared)
 

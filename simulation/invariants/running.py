@@ -24,7 +24,7 @@ _PROBES = ("livenessProbe", "startupProbe", "lifecycle")
 
 @dataclass(slots=True)
 class _Life:
-    """What is known of a pod that was seen; times are RFC 3339."""
+    """Holds what is known of a pod that was seen; times are RFC 3339."""
 
     name: str
     spec: Mapping[str, object]

@@ -64,6 +64,8 @@ class RunFlags:
     resume: bool
     jobs: int
     keep: bool
+    simulate: bool
+    seed: int | None
     output: str
 
 
@@ -98,6 +100,12 @@ def run_options(command: F) -> F:
             help="Cells to run side by side.",
         ),
         click.option("--keep", is_flag=True, help="Keep the state directories, to look at."),
+        click.option(
+            "--simulate",
+            is_flag=True,
+            help="Run each cell's cluster in one process and one event loop, in virtual time.",
+        ),
+        click.option("--seed", type=int, default=None, help="Of a simulation's randomness [default: 0]."),
         output_option,
     ):
         command = option(command)
@@ -119,10 +127,13 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run kep-5004/upgrade-downgrade
     kubeskew run my-scenario.yaml --report report
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
+    kubeskew run kep-5004/upgrade-downgrade --simulate --seed 7
     """
     asked = _asked(flags)
     if kubeconfig:
         _check_kubeconfig(kubeconfig, asked)
+    if kubeconfig and asked.simulate:
+        raise UserError("choose one: --kubeconfig runs on that cluster, --simulate on simulated ones")
     with _component_processes(asked, kubeconfig) as processes:
         selection = _checked(lambda: matrices.of_scenarios(scenarios))
         if kubeconfig:
@@ -180,6 +191,8 @@ def matrix(
     if compare and record:
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
     asked = _asked(flags)
+    if asked.simulate and record:
+        raise UserError("--record: the record is of processes; leave out --simulate")
     with _component_processes(asked, None) as processes:
         selection = _checked(
             lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
@@ -202,6 +215,10 @@ def matrix(
 
 def _asked(flags: dict[str, Any]) -> RunFlags:
     asked = RunFlags(**flags)
+    if asked.simulate and asked.keep:
+        raise UserError("--keep: a simulation has no state directory that could be looked at; leave it out")
+    if asked.seed is not None and not asked.simulate:
+        raise UserError("--seed is of simulations: add --simulate, or leave it out")
     if asked.resume and not asked.report:
         raise UserError(
             "--resume goes on with the run that a report tells of: name its directory by --report"
@@ -267,7 +284,7 @@ def _list(cells: Sequence[Cell], asked: RunFlags) -> int:
 
 def _component_processes(asked: RunFlags, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
     """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
-    kinds = () if kubeconfig or asked.listing else UPGRADE_ORDER
+    kinds = () if kubeconfig or asked.listing or asked.simulate else UPGRADE_ORDER
     return component_processes(*kinds, often=True, dependent=True)
 
 
@@ -302,9 +319,13 @@ def _run(
         return LocalControl(directory, Platform(clock, processes), progress, keep=asked.keep)
 
     left = [cell for cell in cells if cell.name not in known]
-    work = running.run_cells(left, control_for, clock, show_progress, asked.jobs, done)
     try:
-        results = run_async(work)
+        if asked.simulate:
+            from kubeskew.simulation.matrix import simulate_cells
+
+            results = simulate_cells(left, asked.seed or 0, show_progress, asked.jobs, done)
+        else:
+            results = run_async(running.run_cells(left, control_for, clock, show_progress, asked.jobs, done))
     except KeyboardInterrupt:
         _finish(selection, started, running.interrupted(cells, done), asked)
         raise

@@ -1,0 +1,220 @@
+"""Connections in memory between servers and clients of one event loop, with TLS where either asks for it."""
+
+import asyncio
+import contextvars
+import errno
+import ssl
+from asyncio import sslproto
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kubeskew.simulation.processes import CURRENT, Process
+
+Address = tuple[str, int]
+Factory = Callable[[], asyncio.BaseProtocol]
+
+_FIRST_PORT = 40_000
+
+
+class MemoryTransport(asyncio.Transport):
+    """One end of a connection. What arrives is told in the context of the process that has this end."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, context: contextvars.Context, here: Address, there: Address
+    ) -> None:
+        super().__init__({"sockname": here, "peername": there})
+        self._loop = loop
+        self._context = context
+        self._protocol: Any = None
+        self._closing = False
+        self._paused = False
+        self._waiting: list[bytes | None] = []  # what has come while reading is paused; None is the end
+        self.peer: MemoryTransport | None = None
+
+    def tell(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Calls it soon, in the context of this end."""
+        self._loop.call_soon(call, *arguments, context=self._context)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        found: asyncio.BaseProtocol = self._protocol
+        return found
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def is_reading(self) -> bool:
+        return not self._paused and not self._closing
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        waiting, self._waiting = self._waiting, []
+        for data in waiting:
+            self.tell(self.arrive, data)
+
+    def arrive(self, data: bytes | None) -> None:
+        """Takes what the other end has written; None is the end of it."""
+        if self._closing:
+            return
+        if self._paused:
+            self._waiting.append(data)
+        elif data is not None:
+            _feed(self._protocol, data)
+        elif not self._protocol.eof_received():
+            self.close()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Does nothing: what is written is taken at once."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: Any) -> None:
+        if not self._closing and self.peer is not None:
+            self.peer.tell(self.peer.arrive, bytes(data))
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        if not self._closing and self.peer is not None:
+            self.peer.tell(self.peer.arrive, None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self.tell(self._protocol.connection_lost, None)
+        if self.peer is not None:
+            self.peer.tell(self.peer.close)
+
+
+def _feed(protocol: Any, data: bytes) -> None:
+    """Gives data to a protocol, in pieces where it has a buffer of its own."""
+    if not isinstance(protocol, asyncio.BufferedProtocol):
+        protocol.data_received(data)
+        return
+    rest = memoryview(data)
+    while rest:
+        buffer = memoryview(protocol.get_buffer(len(rest)))
+        size = min(len(buffer), len(rest))
+        buffer[:size] = rest[:size]
+        protocol.buffer_updated(size)
+        rest = rest[size:]
+
+
+class Listening:
+    """The part of `asyncio.Server` that components use; it goes with its process."""
+
+    def __init__(self, loop: "Connections", factory: Factory, address: Address, tls: Any) -> None:
+        self._loop = loop
+        self.factory = factory
+        self.address = address
+        self.tls: ssl.SSLContext | None = tls
+        self.process = CURRENT.get()
+        self.context = contextvars.copy_context()
+        self.sockets = [self]  # whoever asks for the port asks a socket
+        _end_with(self.process, self.close)
+
+    def getsockname(self) -> Address:
+        return self.address
+
+    def close(self) -> None:
+        if self._loop.listeners.get(self.address) is self:
+            del self._loop.listeners[self.address]
+
+    def is_serving(self) -> bool:
+        return self._loop.listeners.get(self.address) is self
+
+    async def wait_closed(self) -> None:
+        """Returns at once: there is no socket to wait for."""
+
+
+class Connections(asyncio.BaseEventLoop):
+    """The part of an event loop that listens and connects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: dict[Address, Listening] = {}
+        self._ports = iter(range(_FIRST_PORT, 1 << 16))
+
+    async def create_server(self, *arguments: Any, **options: Any) -> Any:
+        """Listens: takes a factory of protocols, host, port and `ssl`."""
+        factory, host, port = arguments
+        address = host, port or next(self._ports)
+        if address in self.listeners:
+            raise OSError(errno.EADDRINUSE, "address already in use")
+        server = self.listeners[address] = Listening(self, factory, address, options.get("ssl"))
+        return server
+
+    async def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Connects: takes a factory of protocols, host, port, `ssl` and `server_hostname`."""
+        factory, host, port = arguments
+        return await self._connect(factory, host, port, options.get("ssl"), options.get("server_hostname"))
+
+    async def _connect(
+        self, factory: Factory, host: str, port: int, tls: ssl.SSLContext | None, name: str | None
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        server = self.listeners.get((host, port))
+        if server is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
+        here: Address = (host, next(self._ports))
+        ours = MemoryTransport(self, contextvars.copy_context(), here, server.address)
+        theirs = MemoryTransport(self, server.context.copy(), server.address, here)
+        ours.peer, theirs.peer = theirs, ours
+        _end_with(CURRENT.get(), theirs.close)
+        _end_with(server.process, ours.close)
+        accepted = server.context.copy().run(server.factory)
+        theirs.tell(_accept, self, theirs, accepted, server.tls)
+        protocol = factory()
+        if tls is None:
+            ours.set_protocol(protocol)
+            protocol.connection_made(ours)
+            return ours, protocol
+        waiter: asyncio.Future[None] = self.create_future()
+        secured = _secured(self, ours, protocol, tls, waiter, name or host)
+        await waiter
+        return secured, protocol
+
+
+def _accept(
+    loop: asyncio.AbstractEventLoop, transport: MemoryTransport, protocol: asyncio.BaseProtocol, tls: Any
+) -> None:
+    if tls is not None:
+        _secured(loop, transport, protocol, tls, None, None)
+        return
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+
+
+def _secured(
+    loop: asyncio.AbstractEventLoop,
+    transport: MemoryTransport,
+    protocol: asyncio.BaseProtocol,
+    context: ssl.SSLContext,
+    waiter: "asyncio.Future[None] | None",
+    name: str | None,
+) -> asyncio.BaseTransport:
+    """Has TLS between a transport and its protocol; `name` is the server's, for a client."""
+    made: Any = sslproto.SSLProtocol  # whose parameters typeshed has otherwise
+    tls = made(loop, protocol, context, waiter, name is None, name)
+    transport.set_protocol(tls)
+    tls.connection_made(transport)
+    secured: asyncio.BaseTransport = tls._get_app_transport()  # noqa: SLF001 - as asyncio's own loops do
+    return secured
+
+
+def _end_with(process: Process | None, end: Callable[[], None]) -> None:
+    if process is not None:
+        process.ended[end] = None

@@ -1,0 +1,189 @@
+"""An event loop without sockets, threads or real time.
+
+Its time moves to the next timer when nothing is left to do. What a dead process was about to do is not done.
+Tasks hash by their numbers, so that sets of them have one order.
+"""
+
+import asyncio
+import contextvars
+import functools
+import heapq
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
+
+from kubeskew.simulation.connections import Connections
+from kubeskew.simulation.processes import CURRENT
+from kubeskew.simulation.sockets import MemorySockets
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_FINISH_SECONDS = 60.0  # that what is left may take to end, in virtual time
+_TURN_SECONDS = 1e-6  # that a turn of the loop takes: who waits for time to pass by yielding gets on
+
+
+class DeadlockError(Exception):
+    """Nothing is left to do, and nothing will ever be."""
+
+
+class SerialTask(asyncio.Task[T]):
+    """A task with a number of its own, by which it hashes."""
+
+    def __init__(self, serial: int, work: Coroutine[Any, Any, T], **options: Any) -> None:
+        self.serial = serial  # its hash is asked for while it is made
+        context = options.get("context")
+        self.process = CURRENT.get() if context is None else context.get(CURRENT)
+        super().__init__(work, **options)
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
+class SerialTimer(asyncio.TimerHandle):
+    """A timer that comes behind those of its moment which were set before."""
+
+    def __init__(self, serial: int, when: float, call: Callable[..., object], *rest: Any) -> None:
+        super().__init__(when, call, *rest)
+        self.when_and_serial = when, serial
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, SerialTimer):
+            return NotImplemented
+        return self.when_and_serial < other.when_and_serial
+
+
+class SimulatedLoop(Connections):
+    """Runs callbacks in order of time, and of being asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._scheduled: list[Any]
+        self._ready: deque[Any]
+        self._stopping: bool
+        self._timer_cancelled_count: int
+        self._serials: Iterator[int] = itertools.count(1)
+        self.message_sockets = MemorySockets()
+        self._tasks: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary()
+        self._finishing = False
+        self._skipped: list[Any] = []  # callbacks of dead processes
+        self.measures = False  # whether processes' seconds are counted
+        self.failures: list[str] = []  # what no task has heard of
+        self.set_task_factory(self._task)
+        self.set_exception_handler(self._note)
+
+    def _task(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        task: SerialTask[Any] = SerialTask(next(self._serials), work, loop=loop, **options)
+        self._tasks[task.serial] = task
+        if task.process is not None:
+            task.process.tasks[task.serial] = task
+        return task
+
+    def _note(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        process = CURRENT.get()
+        who = process.name if process is not None else "the scenario"
+        self.failures.append(f"{who}: {context['message']}: {context.get('exception')!r}")
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer: Any = SerialTimer(next(self._serials), when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        made: asyncio.TimerHandle = timer
+        return made
+
+    def finish(self) -> None:
+        """Ends what is left, as asyncio's runner does, and closes the loop: of dead processes, too, whose
+        objects would run their last lines whenever they are collected."""
+        self._finishing = True
+        self.run_until_complete(self._cancel_all())
+        self.close()
+
+    async def _cancel_all(self) -> None:
+        own = asyncio.current_task()
+        left = [task for task in self._tasks.values() if task is not own and not task.done()]
+        for task in left:
+            task.cancel()
+        self._ready.extend(self._skipped)  # what would have woken tasks that are dead
+        self._skipped.clear()
+        if left:
+            await asyncio.wait(left, timeout=_FINISH_SECONDS)
+        await self.shutdown_asyncgens()
+
+    def time(self) -> float:
+        return self._now
+
+    def add_signal_handler(self, sig: int, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Has the current process call something at a signal."""
+        process = CURRENT.get()
+        if process is not None:
+            process.handlers[sig] = functools.partial(callback, *args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        process = CURRENT.get()
+        return process is not None and process.handlers.pop(sig, None) is not None
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Calls a function at once, for there are no threads."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    async def subprocess_exec(self, *_arguments: Any, **_: Any) -> Any:
+        """Raises OSError: no other program can see the cluster."""
+        raise OSError("no other program can see a simulated cluster: leave out --simulate")
+
+    def _write_to_self(self) -> None:
+        """Does nothing: there is no thread to be woken from."""
+
+    def _process_events(self, event_list: Any) -> None:
+        """Does nothing: there is no selector."""
+
+    def _run_once(self) -> None:
+        """Moves time, and runs what is ready. (asyncio's own loop calls this method by its name.)"""
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if ready or self._stopping:
+            self._now += _TURN_SECONDS
+        elif scheduled:
+            self._now = max(self._now, scheduled[0]._when)
+        else:
+            raise DeadlockError("nothing is left to do, and nothing will ever be")
+        while scheduled and scheduled[0]._when <= self._now:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            self._run(ready.popleft())
+
+    def _run(self, handle: Any) -> None:
+        if handle._cancelled:
+            return
+        process = handle._context.get(CURRENT)
+        if process is not None and not process.alive and not self._finishing:
+            self._skipped.append(handle)
+            return
+        if not self.measures:
+            handle._run()
+            return
+        began = time.process_time()
+        handle._run()
+        if process is not None:
+            process.seconds += time.process_time() - began

@@ -1,0 +1,130 @@
+"""The machine that processes of a simulation run on."""
+
+import asyncio
+import random
+import traceback
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
+from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy
+from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.machine import LastWords
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.http.request import Handler
+from kubeskew.apiserver.storage.opening import MemoryStorage
+from kubeskew.apiserver.storage.records import ComponentEvent
+from kubeskew.simulation.network import APIListener, HealthListener, Network, NetworkTransport, dial_in
+from kubeskew.simulation.processes import Process, write_log
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.machine import Listener
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOST = "simulation"
+
+
+class LoopClock:
+    """The time of the event loop, from a fixed start."""
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class Streams:
+    """Sources of randomness, each with a stream of numbers of its own: one more or less shifts no other."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def entropy(self, name: str) -> Entropy:
+        """Returns the source of a name, from its beginning."""
+        return SeededEntropy(random.Random(f"{self._seed} {name}").getrandbits(64))  # noqa: S311 - repeatable on purpose
+
+
+class Site:
+    """Holds what the processes of one simulation share."""
+
+    def __init__(self, seed: int, *, servers: int = 1) -> None:
+        self.clock: Clock = LoopClock()
+        self.network = Network()
+        self.dial = dial_in(self.network)
+        self.storage = MemoryStorage(shared=servers > 1)
+        self.streams = Streams(seed)
+        self.starts = 0
+
+    def machine_of(self, process: Process) -> "SimulatedMachine":
+        """Returns the machine of a process that starts."""
+        self.starts += 1
+        return SimulatedMachine(self, process, f"{process.name} {self.starts}")
+
+
+class SimulatedMachine:
+    """`apiserver.machine.ServerMachine` for one process."""
+
+    name = HOST
+
+    def __init__(self, site: Site, process: Process, stream: str) -> None:
+        self._site = site
+        self._process = process
+        self._stream = stream
+        self.clock = site.clock
+        self.storage = site.storage
+
+    def entropy(self) -> Entropy:
+        return self._site.streams.entropy(self._stream)
+
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        self._process.spawn(self._live(main), name=self._process.name)
+
+    async def _live(self, main: Coroutine[Any, Any, None]) -> None:
+        try:
+            await main
+        except click.ClickException as error:
+            write_log(self._process, f"Error: {error.format_message()}")
+        except Exception:
+            write_log(self._process, traceback.format_exc())
+        self._process.end()
+
+    def settle(self) -> None:
+        """Does nothing: others live in this interpreter."""
+
+    def exit(self, code: int) -> None:
+        self._process.end()
+
+    def kill(self) -> None:
+        self._process.end()
+
+    def dial(self, config: Kubeconfig, max_requests: int) -> NetworkTransport:
+        return self._site.dial(config, max_requests)
+
+    def serve_health(self, health: Health, address: str, port: int) -> AbstractAsyncContextManager[int]:
+        return HealthListener(self._site.network, health, port)
+
+    def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
+        return self._record
+
+    def _record(self, announcements: Sequence[Object]) -> None:
+        """Puts announcements on the time line, if a server is there to hear them."""
+        if not self._site.network.servers:
+            return
+        for words in announcements:
+            event = ComponentEvent(
+                *(0, words["component"], words["what"], words["version"], words["gates"], self.clock.now()),
+                words.get("detail", ""),
+            )
+            self._site.storage.only().record(event)
+
+    def listener(self, handler: Handler, clock: Clock) -> "Listener":
+        return APIListener(self._site.network, handler)

@@ -1,0 +1,392 @@
+"""Carries requests between the processes of one simulation, as values: nothing is written or parsed."""
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+from multidict import CIMultiDict
+
+from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
+from kubeskew.apimachinery.client.transport import Request, split_lines
+from kubeskew.apimachinery.health import answer, until_ready
+from kubeskew.apimachinery.health_checks import WAIT, Health
+from kubeskew.apiserver.http.request import Handler, Peer, Upgrade
+from kubeskew.apiserver.http.request import Request as ServerRequest
+from kubeskew.cluster.state import StateDir
+from kubeskew.simulation.processes import CURRENT, Process
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.options import ServerOptions
+
+_PROBE_SECONDS = 5.0
+_PORT = re.compile(r":(\d+)$")
+
+
+class Network:
+    """Knows who listens on which port."""
+
+    def __init__(self) -> None:
+        self.servers: dict[int, APIListener] = {}
+        self.healths: dict[int, HealthListener] = {}
+        self.requests = 0
+
+    def peer_of(self, certificate: bytes) -> Peer | None:
+        """Returns the client that a PEM certificate makes."""
+        return _peer(certificate) if certificate else None
+
+
+def _peer(certificate: bytes) -> Peer:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import NameOID
+
+    found = x509.load_pem_x509_certificate(certificate)
+    der = found.public_bytes(Encoding.DER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names of accounts are longer than X.509 has them
+        names = [str(name.value) for name in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        groups = found.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return Peer(
+        names[0] if names else "",
+        tuple(str(group.value) for group in groups),
+        hashlib.sha256(der).hexdigest(),
+        found.not_valid_after_utc.timestamp(),
+        der,
+    )
+
+
+class Exchange:
+    """One request and its answer, which may be a stream. `part` breaks it off for both sides."""
+
+    def __init__(self, listener: "APIListener") -> None:
+        self._listener = listener
+        self._client = CURRENT.get()
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.pieces: asyncio.Queue[bytes | BaseException | None] | None = None  # of a stream
+        self._task: asyncio.Task[None] | None = None
+        listener.exchanges[self] = None
+        if self._client is not None:
+            self._client.ended[self.leave] = None
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has the server answer."""
+        self._task = self._listener.spawn(work)
+
+    def leave(self) -> None:
+        """The client is gone: a stream ends, but what is being done for it is done."""
+        if self.pieces is not None and self._task is not None:
+            self._task.cancel()
+        self.end()
+
+    def part(self) -> None:
+        """The server is gone."""
+        if not self.answer.done():
+            self.answer.set_exception(aiohttp.ServerDisconnectedError())
+        elif self.pieces is not None:
+            self.pieces.put_nowait(aiohttp.ClientPayloadError("the answer broke off"))
+        if self._task is not None:
+            self._task.cancel()
+        self.end()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        if self._client is not None:
+            self._client.ended.pop(self.leave, None)
+        self._listener.forget(self)
+
+
+class Answer:
+    """`transport.Response` of an exchange."""
+
+    def __init__(
+        self, exchange: Exchange, status: int, headers: Mapping[str, str], content: bytes = b""
+    ) -> None:
+        self._exchange = exchange
+        self.status = status
+        self.headers = headers
+        self._content = content
+
+    async def body(self) -> bytes:
+        if self._exchange.pieces is None:
+            return self._content
+        return b"".join([piece async for piece in self._pieces()])
+
+    def lines(self) -> AsyncIterator[bytes]:
+        return split_lines(self._pieces())
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        queue = self._exchange.pieces
+        if queue is None:
+            yield self._content
+            return
+        while (piece := await queue.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+    async def close(self) -> None:
+        self._exchange.leave()
+
+
+class NetworkTransport:
+    """Sends a client's requests to whoever listens on a port, as `peer`."""
+
+    def __init__(self, network: Network, port: int, peer: Peer | None, max_requests: int) -> None:
+        self._network = network
+        self._port = port
+        self._peer = peer
+        self._slots = asyncio.Semaphore(max_requests)
+
+    async def __call__(self, request: Request) -> Answer:
+        if request.timeout is None:
+            return await self._send(request)
+        async with self._slots, asyncio.timeout(request.timeout):
+            return await self._send(request)
+
+    async def _send(self, request: Request) -> Answer:
+        listener = self._network.servers.get(self._port)
+        if listener is None or listener.away:
+            raise ConnectionRefusedError(
+                errno.ECONNREFUSED, f"Connect call failed ('127.0.0.1', {self._port})"
+            )
+        self._network.requests += 1
+        asked = ServerRequest.of(
+            request.method, request.target, request.headers, request.body or b"", self._peer
+        )
+        exchange = Exchange(listener)
+        exchange.begin(listener.answer(exchange, asked, streams=request.timeout is None))
+        try:
+            return await exchange.answer
+        except asyncio.CancelledError:
+            exchange.leave()
+            raise
+
+    async def close(self) -> None:
+        """Does nothing: each exchange ends by itself."""
+
+
+class APIListener:
+    """`apiserver.machine.Listener` on a port of the network."""
+
+    def __init__(self, network: Network, handler: Handler) -> None:
+        self._network = network
+        self._handler = handler
+        self._process = CURRENT.get()
+        self._port = 0
+        self._closing = False
+        self._empty = asyncio.Event()
+        self.away = False
+        self.exchanges: dict[Exchange, None] = {}
+
+    async def listen(self, options: "ServerOptions") -> int:
+        if options.secure_port in self._network.servers:
+            raise OSError(errno.EADDRINUSE, f"address already in use: {options.secure_port}")
+        self._port = options.secure_port
+        self._network.servers[self._port] = self
+        if self._process is not None:
+            self._process.ended[self._end] = None
+        return self._port
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Runs an answer in the server's process."""
+        if self._process is not None:
+            return self._process.spawn(work)
+        return asyncio.get_running_loop().create_task(work)
+
+    async def answer(self, exchange: Exchange, request: ServerRequest, *, streams: bool) -> None:
+        """Answers one request, in the server's process."""
+        response = await self._respond(exchange, request)
+        if response is None:
+            return
+        headers = CIMultiDict(response.headers)
+        headers.setdefault("Content-Type", response.content_type)
+        body = response.body
+        if isinstance(body, Upgrade):
+            raise NotImplementedError("no protocol but HTTP is spoken to servers of a simulation yet")
+        if isinstance(body, bytes):
+            _settle(exchange, Answer(exchange, response.status, headers, body))
+            exchange.end()
+            return
+        closed: Any = body  # an asynchronous generator
+        async with contextlib.aclosing(closed):
+            answered = Answer(exchange, response.status, headers)
+            if streams:
+                await _stream(exchange, answered, body)
+            else:
+                content = b"".join([bytes(piece) async for piece in body])
+                _settle(exchange, Answer(exchange, response.status, headers, content))
+        exchange.end()
+
+    async def _respond(self, exchange: Exchange, request: ServerRequest) -> Any:
+        """Returns the response; None if the connection ends without one."""
+        try:
+            return await self._handler(request)
+        except ConnectionError:
+            exchange.part()
+            return None
+
+    def forget(self, exchange: Exchange) -> None:
+        """Does without an exchange that has ended."""
+        self.exchanges.pop(exchange, None)
+        if self._closing and not self.exchanges:
+            self._empty.set()
+
+    async def sit_out(self, outage: Awaitable[None]) -> None:
+        self.away = True
+        self._part_all()
+        await outage
+        self.away = False
+
+    def finish(self) -> None:
+        self._closing = True
+        if self._network.servers.get(self._port) is self:
+            del self._network.servers[self._port]
+
+    async def close(self, grace_seconds: float) -> None:
+        self.finish()
+        if self.exchanges:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds):
+                    await self._empty.wait()
+        self._part_all()
+
+    def _end(self) -> None:
+        self.finish()
+        self._part_all()
+
+    def _part_all(self) -> None:
+        for exchange in [*self.exchanges]:
+            exchange.part()
+
+
+async def _stream(exchange: Exchange, answer: Answer, body: AsyncIterator[bytes]) -> None:
+    exchange.pieces = asyncio.Queue()
+    _settle(exchange, answer)
+    try:
+        async for piece in body:
+            exchange.pieces.put_nowait(bytes(piece))
+        exchange.pieces.put_nowait(None)
+    except ConnectionError as error:
+        exchange.pieces.put_nowait(aiohttp.ClientPayloadError(str(error)))
+
+
+def _settle(exchange: Exchange, answer: Answer) -> None:
+    if not exchange.answer.done():
+        exchange.answer.set_result(answer)
+
+
+class HealthListener:
+    """Serves the health of a component on a port; a context, which gives the port."""
+
+    def __init__(self, network: Network, health: Health, port: int) -> None:
+        self._network = network
+        self._port = port
+        self.health = health
+        self.process = CURRENT.get()
+
+    async def __aenter__(self) -> int:
+        self._network.healths[self._port] = self
+        if self.process is not None:
+            self.process.ended[self._end] = None
+        return self._port
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._network.healths.get(self._port) is self:
+            del self._network.healths[self._port]
+
+    async def get(self, target: str) -> tuple[int, str]:
+        """Returns status and text of the answer to a GET."""
+        url = urlsplit(target)
+        query = parse_qs(url.query)
+        if url.path == "/readyz" and WAIT in query:
+            await until_ready(self.health, query[WAIT][0])
+        found = answer(self.health, url.path, query.get("name[]", ()))
+        body = found.body
+        return found.status, body.decode() if isinstance(body, bytes) else found.text or ""
+
+
+class ProbeTransport:
+    """`cluster.probes.Transport` over the network, with the credentials in a state directory."""
+
+    def __init__(self, network: Network, directory: StateDir) -> None:
+        self._network = network
+        token = directory.token.read_text().strip()
+        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "kubeskew/0.1"}
+
+    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
+        parts = urlsplit(url)
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                if parts.scheme == "http":
+                    return await self._health(parts.port or 0, target)
+                return await self._ask(parts.port or 0, Request(method, target, *self._message(body)))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return 0, str(error)
+
+    def _message(self, body: Any) -> tuple[Mapping[str, str], bytes | None, float]:
+        if body is None:
+            return self._headers, None, _PROBE_SECONDS
+        headers = {**self._headers, "Content-Type": "application/json"}
+        return headers, json.dumps(body).encode(), _PROBE_SECONDS
+
+    async def _ask(self, port: int, request: Request) -> tuple[int, str]:
+        answer = await NetworkTransport(self._network, port, None, 1)(request)
+        return answer.status, (await answer.body()).decode()
+
+    async def _health(self, port: int, target: str) -> tuple[int, str]:
+        listener = self._network.healths.get(port)
+        if listener is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('127.0.0.1', {port})")
+        if listener.process is None:
+            return await listener.get(target)
+        return await _until_gone(listener.process, listener.get(target))
+
+    async def close(self) -> None:
+        """Does nothing: there are no connections."""
+
+
+async def _until_gone(process: Process, work: Coroutine[Any, Any, tuple[int, str]]) -> tuple[int, str]:
+    """Returns what `work` of a process returns. Raises ConnectionResetError if the process ends before."""
+    found: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+
+    def gone() -> None:
+        if not found.done():
+            found.set_exception(ConnectionResetError("Connection reset by peer"))
+
+    async def settle() -> None:
+        result = await work
+        if not found.done():
+            found.set_result(result)
+
+    process.ended[gone] = None
+    process.spawn(settle())
+    try:
+        return await found
+    finally:
+        process.ended.pop(gone, None)
+
+
+def dial_in(network: Network) -> Callable[[Kubeconfig, int], NetworkTransport]:
+    """Returns what dials servers of a network by their kubeconfigs."""
+    peers: dict[bytes, Peer | None] = {}
+
+    def dial(config: Kubeconfig, max_requests: int) -> NetworkTransport:
+        if config.certificate not in peers:
+            peers[config.certificate] = network.peer_of(config.certificate)
+        found = _PORT.search(config.server)
+        port = int(found[1]) if found else 443
+        return NetworkTransport(network, port, peers[config.certificate], max_requests)
+
+    return dial

@@ -1,0 +1,115 @@
+"""Runs a cell of a scenario in a simulation."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kubeskew.apiserver.storage.memory_log import MemoryRecords
+from kubeskew.cluster.platform import Platform
+from kubeskew.conformance.controls import LocalControl
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.runner import run_cell
+from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.loop import SimulatedLoop
+from kubeskew.simulation.machine import Site
+from kubeskew.simulation.network import ProbeTransport
+from kubeskew.simulation.ports import CountedPorts, write_repeatable_credentials
+from kubeskew.simulation.processes import ProcessLogs, SimulatedProcesses
+
+_STATE, _SOCKETS = Path("state"), Path("run")
+_MEMORY = Path("/dev/shm")  # noqa: S108 - files of a simulation need no disk
+
+
+@dataclass(slots=True)
+class Simulated:
+    """The result of one simulation: the cell's own, and what identifies the run."""
+
+    result: CellResult
+    seed: int
+    log_hash: str
+    virtual_seconds: float
+    requests: int
+    failures: list[str] = field(default_factory=list)  # of tasks that nobody awaited
+    seconds: dict[str, float] = field(default_factory=dict)  # of CPU, by component
+
+
+def simulate(cell: Cell, seed: int, progress: Callable[[str], None], *, measures: bool = False) -> Simulated:
+    """Runs a cell on a cluster of its own, and returns when it has ended."""
+    loop = SimulatedLoop()
+    loop.measures = measures
+    with _own_directory(), _process_logs():
+        asyncio.set_event_loop(loop)
+        try:
+            site = Site(seed, servers=int((cell.cluster() or {}).get("ha", 1)))
+            processes = SimulatedProcesses(site.machine_of)
+            platform = Platform(
+                clock=site.clock,
+                processes=processes,
+                connect=lambda directory: ProbeTransport(site.network, directory),
+                storage=site.storage,
+                ports=CountedPorts,
+                credentials=write_repeatable_credentials,
+                dial=site.dial,
+                new_runtime_dir=_new_runtime_dir,
+            )
+            control = LocalControl(_STATE, platform, progress)
+            result = loop.run_until_complete(run_cell(cell, control, site.clock, progress))
+            result.log_hash, failures = digest(site.storage.only()), [*loop.failures]
+            virtual_seconds = loop.time()
+        finally:
+            loop.finish()
+            asyncio.set_event_loop(None)
+    result.seed = seed
+    seconds: dict[str, float] = {}
+    for process in processes.started:
+        seconds[process.name] = seconds.get(process.name, 0.0) + process.seconds
+    return Simulated(
+        *(result, seed, result.log_hash, virtual_seconds, site.network.requests, failures, seconds)
+    )
+
+
+def digest(records: MemoryRecords) -> str:
+    """Returns the hash of all that was written and of the time line, to the byte."""
+    found = hashlib.sha256()
+    for event in records.events:
+        found.update(repr(event).encode())
+    for moment in records.timeline:
+        found.update(repr(moment).encode())
+    return found.hexdigest()
+
+
+def _new_runtime_dir() -> str:
+    _SOCKETS.mkdir(mode=0o700, exist_ok=True)
+    return str(_SOCKETS)
+
+
+@contextmanager
+def _own_directory() -> Iterator[None]:
+    """Makes an empty directory the working one, so that the paths of all simulations are alike."""
+    before = Path.cwd()
+    made = tempfile.mkdtemp(prefix="kubeskew-", dir=_MEMORY if _MEMORY.is_dir() else None)
+    os.chdir(made)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _process_logs() -> Iterator[None]:
+    """Has each process log to its own file."""
+    root, handler = logging.getLogger(), ProcessLogs()
+    level, handlers = root.level, root.handlers
+    root.handlers, root.level = [handler], logging.INFO
+    try:
+        yield
+    finally:
+        root.handlers, root.level = handlers, level

@@ -1,0 +1,105 @@
+"""Cells in simulations: their verdicts, and that a seed decides every byte of their logs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubeskew.cli.commands.scenarios import run as run_command
+from kubeskew.conformance import matrix
+from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.running import Simulated, simulate
+
+CELL = "kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35"
+
+
+def cell(name: str) -> Cell:
+    """The cell of a name, of the scenarios that are shipped."""
+    scenario = "/".join(name.split("/")[:2])
+    (found,) = matrix.of_scenarios((scenario,)).cells((name,))
+    return found
+
+
+def run(name: str, seed: int = 0) -> Simulated:
+    return simulate(cell(name), seed, lambda _: None)
+
+
+def hash_in_another_process(name: str, hash_seed: str) -> str:
+    """The hash of a cell's log where strings hash otherwise."""
+    code = (
+        "import sys; from kubeskew.conformance import matrix;"
+        "from kubeskew.simulation.running import simulate;"
+        "(cell,) = matrix.of_scenarios((sys.argv[1],)).cells((sys.argv[2],));"
+        "print(simulate(cell, 0, lambda _: None).log_hash)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, "/".join(name.split("/")[:2]), name],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return found.stdout.strip()
+
+
+@pytest.mark.timeout(600)  # an interpreter of its own imports everything again
+def test_a_seed_decides_the_log():
+    """One seed gives one log, here and where strings hash otherwise; another seed gives another."""
+    first, second, other = run(CELL), run(CELL), run(CELL, seed=1)
+    assert [each.result.outcome for each in (first, second, other)] == ["passed"] * 3
+    assert first.failures == []
+    assert {second.log_hash, hash_in_another_process(CELL, "1")} == {first.log_hash}
+    assert other.log_hash != first.log_hash
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("kep-5004/upgrade-downgrade/implicit/1.34-1.35-1.34", "expected"),
+        ("dra/fault-crashes/1.36", "passed"),
+        ("dra/kubelet/1.36", "passed"),
+        ("dra/api-versions/1.36", "passed"),
+        ("classic/claims/1.30", "passed"),
+    ],
+)
+def test_a_cell_has_the_verdict_that_it_has_with_processes(name: str, outcome: str):
+    """Logs of pods, crashes by faults, restarts and drivers' controllers work as with processes."""
+    result = run(name).result
+    assert (result.outcome, result.error) == (outcome, "")
+
+
+def test_the_report_carries_seed_and_hash(tmp_path: Path):
+    """The seed that was given, and the hash of the log itself."""
+    arguments = ["kep-5004/upgrade-downgrade", "--only", CELL, "--simulate", "--seed", "7"]
+    result = CliRunner().invoke(run_command, [*arguments, "--report", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    (reported,) = json.loads((tmp_path / "report.json").read_text())["cells"]
+    assert (reported["seed"], reported["logHashOf"]) == (7, "log")
+    assert reported["logHash"] == run(CELL, seed=7).log_hash
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--seed", "1"], "--seed is of simulations: add --simulate, or leave it out"),
+        (["--simulate", "--keep"], "--keep: a simulation has no state directory that could be looked at"),
+        (["--simulate", "--kubeconfig", __file__], "choose one: --kubeconfig runs on that cluster"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(arguments: list[str], line: str):
+    """One line says which, and what to do."""
+    command = [sys.executable, "-m", "kubeskew", "run", "kep-5004/upgrade-downgrade", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert line in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_script_cannot_see_a_simulated_cluster():
+    """A scenario that runs other programs fails with the reason in the place of hanging."""
+    result = run("classic/controller-process").result
+    assert "no other program can see a simulated cluster: leave out --simulate" in result.failure
