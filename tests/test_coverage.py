@@ -1,11 +1,13 @@
 """The documents of coverage: what they name is there."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kubeskew.conformance.matrix import bundled, find
+from kubeskew.conformance.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted((ROOT / "docs/coverage").glob("*.md"))
@@ -23,13 +25,18 @@ def quoted(path: Path) -> list[str]:
     return re.findall(r"`([^`]+)`", path.read_text())
 
 
+@cache
+def loaded(name: str) -> Scenario:
+    return find(name)
+
+
 def is_there(name: str) -> bool:
     """Says whether there is such a scenario, cell, or step: `kep-4815/mig: two halves fit`."""
     place, _, step = name.partition(": ")
     known = next((each for each in bundled() if place == each or place.startswith(f"{each}/")), None)
     if known is None:
         return False
-    scenario = find(known)
+    scenario = loaded(known)
     if place != known and place not in {cell.name for cell in scenario.cells()}:
         return False
     return not step or step in {each.name for each in scenario.steps}
