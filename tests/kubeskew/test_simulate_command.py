@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.cli.main import main
+from kubeskew.cluster.autoscaling.source import SnapshotTransport
 
 _GPU_NODES = """
 nodes:
@@ -344,3 +348,13 @@ def test_bad_input_is_one_clear_line(simulate, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_a_simulation_cannot_write(method):
+    """The client of a simulation's scheduler reads lists; every write is refused."""
+    client = APIClient(SnapshotTransport(None, {"/api/v1/pods": [{"metadata": {"name": "p"}}]}))
+
+    assert [pod["metadata"]["name"] for pod in (await client.list(PODS))["items"]] == ["p"]
+    with pytest.raises(StatusError, match="a simulation writes nothing"):
+        await client.request(method, "/api/v1/namespaces/default/pods/p")
