@@ -22,6 +22,8 @@ MOST_NODES = 1000  # --max-nodes-per-scaleup
 
 Report = Callable[[str], None]
 
+_TOLD = 2000  # pods after which the progress is told again
+
 
 @dataclass(slots=True)
 class Placement:
@@ -85,7 +87,9 @@ class ScaleUp:
     def _place_on_existing(self, answer: Placement, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """Places pods on the nodes that are there, and returns the others."""
         rejected, left = RejectedPods(), []
-        for pod in pods:
+        for tried, pod in enumerate(pods):
+            if tried and not tried % _TOLD:
+                self._report(f"{tried} of {len(pods)} pods tried on the nodes that are there")
             node = None if rejected.has_like(pod) else self._snapshot.schedule_anywhere(pod, lambda _: True)
             if node is not None:
                 answer.placed[pod.uid] = pod, node

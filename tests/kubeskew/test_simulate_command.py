@@ -1,6 +1,7 @@
 """`kubeskew simulate`: its answers from files, for each form of claim, and what it says of bad input."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,6 +10,11 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.cli.main import main
 from kubeskew.cluster.autoscaling.source import SnapshotTransport
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.creation import create
+from kubeskew.cluster.credentials import write_credentials
+from kubeskew.cluster.ports import HeldPorts
+from kubeskew.cluster.state import StateDir
 
 _GPU_NODES = """
 nodes:
@@ -348,6 +354,20 @@ def test_bad_input_is_one_clear_line(simulate, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("question", [["scale-down", "a"], ["scale-up", "--node-template", "nodes"]])
+def test_a_cluster_that_does_not_run_is_told(simulate, tmp_path, question):
+    """A state directory whose API server does not answer ends the command at once."""
+    directory = StateDir(tmp_path / "state")
+    directory.path.mkdir(mode=0o700)
+    with HeldPorts() as ports:
+        create(directory, ClusterSpec(), ports, datetime.now(UTC), write_credentials)
+    code, out, err = simulate(*question, "--state-dir", str(directory.path), nodes=_GPU_NODES)
+
+    assert (code, out) == (2, "")
+    assert "the cluster does not run" in err.splitlines()[-1]
+    assert "kubeskew up" in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from kubeskew.apimachinery.client.refs import (
     DAEMON_SETS,
     JOBS,
+    NODES,
     POD_DISRUPTION_BUDGETS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -48,9 +49,14 @@ class Source:
 
 @asynccontextmanager
 async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, APIClient]]:
-    """Gives a scheduler whose informers have listed everything, and a client that reads the same."""
+    """Gives a scheduler whose informers have listed everything, and a client that reads the same.
+
+    Raises a connection error if the cluster does not answer.
+    """
     from prometheus_client import CollectorRegistry
 
+    if source.cluster is not None:
+        await source.cluster(NODES.path())  # informers would try for ever
     client = APIClient(SnapshotTransport(source.cluster, source.manifests.by_path()))
     environment = Environment(source.version, source.gates, SystemClock(), SeededEntropy())
     service = SchedulerService(environment, client, CollectorRegistry(), queues=False)
