@@ -221,6 +221,47 @@ async def test_a_claim_is_freed_on_request_and_when_it_is_deleted_but_never_in_u
         assert (await environment.client.list(REFS.claims))["items"] == []
 
 
+OPTIONAL = {"parameters": {"optional": True}}
+
+
+@pytest.mark.parametrize("mode", ["Delayed", "Immediate"])
+async def test_an_optional_claim_does_without_a_device_where_there_is_none(mode):
+    """It is allocated for a node all the same, and takes nothing from claims that come later."""
+    async with Environment(devices={"n0": [{"name": "gpu-0"}]}) as environment:
+        await environment.claim("c0", selected="n0")
+        await environment.status("c0")
+        selected = {"selected": "n0"} if mode == "Delayed" else {}
+        await environment.claim("c1", mode, **selected, **OPTIONAL)
+        without = await environment.status("c1")
+        await environment.change("c0", phase="Reallocate", scheduling={})
+        await environment.claim("c2", selected="n0")
+        later = await environment.status("c2")
+
+    assert (without["phase"], available_on(without)) == ("Allocated", ["n0"])
+    assert without["attributes"] == {
+        "node": "n0",
+        "admin_initCommand": "init --cluster",
+        "user_optional": "True",
+    }
+    assert later["attributes"]["device"] == "gpu-0"
+
+
+async def test_an_optional_claim_gets_a_device_where_there_is_one():
+    """A node without room does not suit as long as another of the pod's nodes has some."""
+    async with Environment() as environment:
+        await environment.claim("c0", selected="n0")
+        await environment.status("c0")
+        await environment.claim("c1", selected="n0", potential=["n0", "n1"], **OPTIONAL)
+        assert await environment.unsuitable("c1") == ["n0"]
+        scheduling = {"scheduler": {"selectedNode": "n1", "potentialNodes": ["n1"]}}
+        await environment.change("c1", scheduling=scheduling)
+        assert (await environment.status("c1"))["attributes"]["device"] == "gpu-0"
+
+        await environment.claim("c2", selected="n0", potential=["n0"], parameters={"optional": "yes"})
+        told = 'claim parameters ns/c2: optional: expected true or false, got: "yes"'
+        assert told in await environment.events()
+
+
 async def test_a_claim_whose_class_is_gone_is_freed():
     """The status names the driver and the device, so that neither the class nor its parameters are needed."""
     async with Environment() as environment:

@@ -8,7 +8,7 @@ Source: KEP-3063 as drafted, sections API and "Implementing a plugin for node re
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -197,10 +197,12 @@ class DraftedController:
     async def _immediate(self, claim: Object, resource_class: Object) -> None:
         """Selects a node by itself, and then allocates for it; for another if that has no room any more."""
         memory, selected = _memory(claim), _scheduler(claim).get("selectedNode") or ""
-        if selected and self._has_room(selected, memory, claim):
+        if selected in self._suiting(self._pool.devices, memory, claim):
             await self._allocate(claim, resource_class, selected)
             return
         fitting = self._pool.nodes_with_room(memory)
+        if not fitting and _is_optional(claim):
+            fitting = sorted(self._pool.devices)
         wanted = fitting[0] if fitting else ""
         if wanted != selected:
             scheduling: Object = {"scheduler": {"selectedNode": wanted}} if wanted else {}
@@ -212,20 +214,30 @@ class DraftedController:
         """Allocates for the selected node, or says which of the nodes do not suit."""
         scheduler, memory = _scheduler(claim), _memory(claim)
         selected = scheduler.get("selectedNode") or ""
-        if selected and self._has_room(selected, memory, claim):
-            await self._allocate(claim, resource_class, selected)
-            return
         scheduling = claim["status"].get("scheduling") or {}
         driver = scheduling.get("driver") or {}
         before: Sequence[str] = driver.get("unsuitableNodes") or ()
         # Nodes that were unsuitable are no longer potential ones, but have to stay on the list.
         known = {*before, *(scheduler.get("potentialNodes") or ()), *([selected] if selected else ())}
-        unsuitable = sorted(node for node in known if not self._has_room(node, memory, claim))
+        suiting = self._suiting(known, memory, claim)
+        if selected in suiting:
+            await self._allocate(claim, resource_class, selected)
+            return
+        unsuitable = sorted(known - suiting)
         if unsuitable != sorted(before):
             told = {**scheduling, "driver": {**driver, "unsuitableNodes": unsuitable}}
             await self._update({**claim, "status": {**claim["status"], "scheduling": told}}, "status")
         if known and len(unsuitable) == len(known) and not self._pool.nodes_with_room(memory):
             raise ExhaustedError(_EXHAUSTED)
+
+    def _suiting(self, nodes: Iterable[str], memory: Quantity | None, claim: Object) -> set[str]:
+        """Returns the nodes where a pod could use the claim; for an optional one that fits nowhere, all nodes
+        of the driver.
+        """
+        fitting = {node for node in nodes if self._has_room(node, memory, claim)}
+        if fitting or not _is_optional(claim):
+            return fitting
+        return {node for node in nodes if node in self._pool.devices}
 
     def _has_room(self, node: str, memory: Quantity | None, claim: Object) -> bool:
         """Returns whether a pod on the node can use what the claim would get."""
@@ -240,8 +252,8 @@ class DraftedController:
         if not self._is_ours(claim):
             finalizers = [*(claim["metadata"].get("finalizers") or ()), self._finalizer]
             claim = await self._update({**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}})
-        where = node if self._settings.node_local else self._pool.nodes_with_room(memory)[0]
-        share = self._pool.take(uid, where, memory)
+        others = [] if self._settings.node_local else self._pool.nodes_with_room(memory)
+        share = self._pool.take(uid, others[0] if others else node, memory, optional=_is_optional(claim))
         nodes = [node] if self._settings.node_local else sorted(self._pool.devices)
         status = {
             **claim["status"],
@@ -276,6 +288,15 @@ def _memory(claim: Object) -> Quantity | None:
         raise ParameterError(f"{_about_parameters(claim)}: {error}") from error
 
 
+def _is_optional(claim: Object) -> bool:
+    """Returns whether the claim does without a device where there is none. Raises ParameterError."""
+    asked = _claim_parameters(claim).get("optional", False)
+    if not isinstance(asked, bool):
+        shown = orjson.dumps(asked).decode()
+        raise ParameterError(f"{_about_parameters(claim)}: optional: expected true or false, got: {shown}")
+    return asked
+
+
 def _memory_in(attributes: Object) -> Quantity | None:
     """Returns the memory that an allocated claim has; what cannot be read counts as the whole device."""
     try:
@@ -304,7 +325,7 @@ def _mapping(parameters: Any, about: str) -> Object:
 
 
 def _told(share: Share) -> dict[str, str]:
-    told = {"node": share.node, "device": share.device}
+    told = {"node": share.node, **({"device": share.device} if share.device else {})}
     return told if share.memory is None else {**told, "memory": share.memory.canonical()}
 
 

@@ -28,7 +28,9 @@ def read_memory(value: object) -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of a device that a claim has. `memory` is None for all of it."""
+    """The part of a device that a claim has. `memory` is None for all of it; an optional claim that found no
+    room has no `device`.
+    """
 
     node: str
     device: str
@@ -52,18 +54,18 @@ class DevicePool:
     def free(self, uid: str) -> None:
         self._shares.pop(uid, None)
 
-    def take(self, uid: str, node: str, memory: Quantity | None) -> Share:
+    def take(self, uid: str, node: str, memory: Quantity | None, *, optional: bool = False) -> Share:
         """Returns the claim's part of a device of the node; the same one if it has one there.
 
-        Raises ExhaustedError.
+        Raises ExhaustedError, unless the claim does without a device.
         """
         known = self._shares.get(uid)
         if known is not None and known.node == node:
             return known
         device = self._first_fit(node, memory, but=uid)
-        if device is None:
+        if device is None and not optional:
             raise ExhaustedError(f'resources exhausted on node "{node}"')
-        self._shares[uid] = Share(node, device, memory)
+        self._shares[uid] = Share(node, "", None) if device is None else Share(node, device, memory)
         return self._shares[uid]
 
     def users_of(self, node: str, device: str) -> list[str]:
