@@ -41,5 +41,5 @@ def refusal(status: int, detail: str = "", text: str = "") -> bytes:
 
 
 def decoded(raw: RawHeaders) -> CIMultiDict[str]:
-    """Headers as the rest of the server reads them: case-insensitive, repeated ones kept."""
+    """Returns headers as the rest of the server reads them: case-insensitive, repeated ones kept."""
     return CIMultiDict([(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in raw])

@@ -8,7 +8,7 @@ _BUFFERED_MAX = 1 << 18
 
 
 class ConnectionTunnel:
-    """Bytes both ways; who reads slowly makes the client wait."""
+    """Carries bytes both ways; who reads slowly makes the client wait."""
 
     def __init__(
         self,

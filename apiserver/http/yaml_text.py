@@ -69,7 +69,7 @@ _Dumper.add_representer(float, _float)
 
 
 def _order(left: str, right: str) -> int:
-    """Keys in goyaml's natural order: letters after the rest, numbers by their value."""
+    """Sorts keys in goyaml's natural order: letters after the rest, numbers by their value."""
     for position, (a, b) in enumerate(zip(left, right, strict=False)):
         if a == b:
             continue

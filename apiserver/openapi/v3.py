@@ -22,7 +22,7 @@ _PRODUCES = ("application/json", "application/yaml")
 
 @cache
 def _data_digest(version: Version) -> bytes:
-    """Changes with the catalogue: clients keep documents by the hash in their address."""
+    """Returns the digest of the catalogue, by which clients keep documents: it changes with their content."""
     files = [CATALOGUE, *([preview_file(version)] if version.preview else ())]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 

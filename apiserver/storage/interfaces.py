@@ -10,7 +10,7 @@ from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Ev
 
 
 class Log(Protocol):
-    """Keeps the log in SQL. Every method may be called concurrently.
+    """Keeps the log. Every method may be called concurrently.
 
     `append` groups its callers into transactions. Whatever the database refuses is a StorageError.
     The revision of an empty log is EMPTY_REVISION, as etcd's; the first event is the one after.

@@ -63,7 +63,7 @@ class OneHopConnection(aiosqlite.Connection):
 
 
 class Readers:
-    """Connections that read, opened as they are needed; who comes when all are reading waits for one."""
+    """Opens the connections that read as they are needed; who comes when all are reading waits for one."""
 
     def __init__(self, connect: Callable[[], Awaitable[OneHopConnection]], most: int) -> None:
         self._connect = connect

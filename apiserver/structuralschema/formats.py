@@ -69,7 +69,10 @@ _HOSTNAME = _matches(r"[a1]-?[a1]{0,62}|(?:[a1](?:[a1-]{0,61}[a1])?\.)+a{2,63}")
 
 
 def _hostname(text: str) -> bool:
-    """Letters are those of any script, symbols count as digits; the last label of several is letters."""
+    """Decides whether a text is a host name, with letters of any script.
+
+    Symbols count as digits. The last of several labels has letters only.
+    """
     shape = "".join(map(_host_char, text))
     labels = text.encode().split(b".")
     return _HOSTNAME(shape) and len(text.encode()) <= 255 and all(len(label) <= 63 for label in labels)

@@ -66,7 +66,7 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
 
 
 def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> None:
-    """Gates are the cluster's, not a driver's."""
+    """Records a driver, without gates: those are the cluster's."""
     version = str(initial_target(spec, name).version)
     port = free_port(state, ports)
     state.processes[name] = Process(name, skew.kind_of(name), version, {}, port=port)

@@ -29,7 +29,7 @@ async def missing(probes: Probes, state: State, process: Process) -> str:
 
 
 async def _unpublished(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
-    """Nodes on which a device plugin is not registered, or that do not tell of its devices as they are."""
+    """Names the nodes where a device plugin is not registered, or that tell its devices differently."""
     server = state.of_kind("apiserver")[0]
     listed = await probes.json(server.url("/api/v1/nodes"))
     statuses = {node["metadata"]["name"]: node["status"] for node in (listed or {"items": ()})["items"]}
@@ -52,7 +52,7 @@ def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -
 
 
 async def _unregistered(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
-    """Nodes whose kubelet takes plugins and does not have this one, or has it still after it vanished.
+    """Names the nodes whose kubelet takes plugins and lacks this one, or has it still after it vanished.
 
     A refusal is an answer too.
     """
@@ -71,7 +71,7 @@ async def _unregistered(probes: Probes, state: State, process: Process, told: Ma
 
 
 async def _unstored(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
-    """Pools that the API server does not have as the driver wants them, and believes them to be.
+    """Names the pools that the API server does not have as the driver wants them, and believes them to be.
 
     A pool that the driver's library or the server refused is not waited for.
     """

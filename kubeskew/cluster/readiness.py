@@ -23,7 +23,7 @@ Progress = Callable[[str], None]
 
 
 def silent(_text: str) -> None:
-    """Progress that nobody wants to see."""
+    """Hears of progress that nobody wants to see."""
 
 
 async def wait_ready(

@@ -96,7 +96,7 @@ def sort_key(element: str) -> tuple[Any, ...]:
 
 
 def in_order(elements: Iterable[str]) -> list[str]:
-    """Elements as FieldsV1 lists them."""
+    """Returns the elements as FieldsV1 lists them."""
     found = sorted(elements)
     if found and found[-1][0] != "f":  # the letters of the other kinds come later in the alphabet
         found.sort(key=sort_key)

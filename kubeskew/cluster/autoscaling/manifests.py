@@ -34,7 +34,7 @@ _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
 
 
 class Manifests:
-    """Objects by the path of their collection; of namesakes the last counts."""
+    """Holds objects by the path of their collection; of namesakes the last counts."""
 
     def __init__(self, version: Version, gates: FeatureGates) -> None:
         self.version = version
