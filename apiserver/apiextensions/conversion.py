@@ -5,7 +5,7 @@ Source: apiextensions-apiserver pkg/apiserver/conversion/{converter,webhook_conv
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.clock import Entropy
@@ -16,7 +16,7 @@ from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.decoding.pruning import coerce
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.structuralschema.resources import structural_of
-from kubeskew.apiserver.webhooks.client import CallError, WebhookClient
+from kubeskew.apiserver.webhooks.client import CallError
 
 _GROUP = "apiextensions.k8s.io"
 _REVIEWS = ("v1", "v1beta1")
@@ -47,10 +47,18 @@ def pruned(obj: Object, resource: Resource) -> Object:
     return coerce(obj, structural, metadata, drop_invalid=True)[0]
 
 
+class ReviewClient(Protocol):
+    """Posts reviews to conversion webhooks, as `WebhookClient` does."""
+
+    async def post(self, config: Object, review: Object, seconds: float) -> Object:
+        """Returns the review that the webhook answers; raises CallError."""
+        ...
+
+
 class Converter:
     """Asks the webhooks of definitions."""
 
-    def __init__(self, client: WebhookClient, entropy: Entropy) -> None:
+    def __init__(self, client: ReviewClient, entropy: Entropy) -> None:
         self._client = client
         self._entropy = entropy
 

@@ -16,7 +16,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver import structuralschema
-from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
+from kubeskew.apiserver.apiextensions.conversion import (
+    Converter,
+    ReviewClient,
+    pruned,
+    relabelled,
+    webhook_of,
+)
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.features import features_of
@@ -27,7 +33,6 @@ from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.structuralschema.resources import structural_of
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
-from kubeskew.apiserver.webhooks.client import WebhookClient
 
 _REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
 _WRITING = 500
@@ -47,7 +52,7 @@ def form_of(resource: Resource) -> Form:
 class Codec:
     """Encodes for the store and decodes from it, at one version and gate set."""
 
-    def __init__(self, table: ResourceTable, environment: Environment, client: WebhookClient) -> None:
+    def __init__(self, table: ResourceTable, environment: Environment, client: ReviewClient) -> None:
         self.table = table
         self.environment = environment
         # Served bytes by (revision, form); True: the stored bytes themselves.

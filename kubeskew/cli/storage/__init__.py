@@ -1,0 +1,1 @@
+"""Audits stored objects for another version, and writes them anew."""

@@ -1,0 +1,50 @@
+"""`kubeskew storage` over clusters of processes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import Local
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    """A cluster without nodes at 1.34, which has a device class."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--nodes", "0", "--version", "1.34")
+    local.create(CLASSES, CLASS)
+    yield local
+    local.run("down", "--purge")
+
+
+def test_objects_are_written_anew_once_and_told_of_before_a_downgrade(local: Local) -> None:
+    """A migration stores the class in 1.35's version, once; 1.33 could read it before and not after that."""
+    found = json.loads(local.run("storage", "audit", "--for", "1.33", "-o", "json", code=1).stdout)
+    assert [(each["name"], each["what"], each["storedAs"]) for each in found] == [
+        ("gpu", "unserved", "resource.k8s.io/v1beta2")
+    ]
+    assert local.run("storage", "audit", "--for", "1.35").stderr == "For an API server 1.35: nothing.\n"
+    local.run("upgrade", "--to", "1.35", "--component", "apiserver")
+    for rewritten in (1, 0):
+        rows = json.loads(local.run("storage", "migrate", "deviceclasses", "-o", "json").stdout)
+        assert rows == [
+            {"resource": "deviceclasses.resource.k8s.io", "objects": 1, "rewritten": rewritten, "failed": []}
+        ]
+    text = local.run("storage", "audit", "--for", "1.33", code=1).stdout
+    assert 'no kind "DeviceClass" is registered for version "resource.k8s.io/v1"' in text
+
+
+def test_wrong_usage_is_told(local: Local) -> None:
+    """An unknown version, gate or resource is wrong usage, and so is a cluster that does not run."""
+    assert "is not supported" in local.run("storage", "audit", "--for", "1.99", code=2).stderr
+    gates = ("--feature-gates", "Nonsense=true")
+    assert "Nonsense" in local.run("storage", "audit", "--for", "1.33", *gates, code=2).stderr
+    assert "does not serve nothing" in local.run("storage", "migrate", "nothing", code=2).stderr
+    local.run("down")
+    assert "the cluster does not run" in local.run("storage", "migrate", code=2).stderr
