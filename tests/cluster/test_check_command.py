@@ -49,3 +49,22 @@ def test_a_log_that_cannot_be_read_is_wrong_usage(local: Local) -> None:
         (revision,) = raw.execute("SELECT max(revision) FROM events").fetchone()
         raw.execute(f"UPDATE events SET value = x'ff' WHERE revision = {revision}")
     assert f"the log's event {revision}," in local.run("check", code=2).stderr
+
+
+def test_a_pod_that_nobody_schedules_is_told(tmp_path: Path) -> None:
+    """`check` asks the scheduler's plugins about pending pods: one that fits a node is told of."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--nodes", "1")
+    components = json.loads(local.run("status", "-o", "json").stdout)["components"]
+    pid = next(each["pid"] for each in components if each["component"] == "scheduler")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+        local.create("/api/v1/namespaces/default/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+        found = json.loads(local.run("check", "--quiet-for", "0", "-o", "json", code=1).stdout)["violations"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        local.run("down", "--purge")
+    assert [each["message"] for each in found if each["invariant"] == "I04"] == [
+        "Pod default/p fits node node-1 and is not bound: nothing is said about it"
+    ]

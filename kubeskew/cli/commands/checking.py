@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.reading import LogReader
@@ -17,13 +18,16 @@ from kubeskew.cli.commands.options import (
     run_async,
     state_dir_option,
 )
-from kubeskew.cluster.failures import UserError
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster.autoscaling.run import feasible, source_of_cluster
+from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.probes import HTTPTransport, Probes
 from kubeskew.cluster.processes import ExecutedProcesses, alive
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.conformance.evidence.log import ComponentChange, Logged
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.reading import evidence
+from kubeskew.scheduler.autoscaling.snapshot import SimulationError
 from kubeskew.simulation.invariants.catalogue import invariants, measuring
 from kubeskew.simulation.invariants.checking import check as judge
 from kubeskew.simulation.invariants.checking import last_change
@@ -85,12 +89,14 @@ def _is_at_rest(log: Sequence[Logged], seconds: float) -> bool:
 
 
 def _judged(directory: StateDir, state: State, log: Sequence[Logged], *, at_rest: bool) -> list[Violation]:
+    feasible = _feasible(directory) if at_rest else {}
     managers = state.of_kind("controller-manager")
     measure = measuring(managers[0].feature_gates, SystemClock()) if managers else None
     found = Evidence(
         node_records(directory),
         _failures(state, run_async(_hosted(directory, state))),
         _refusals(directory, state, log),
+        feasible,
     )
     return judge(log, invariants(measure), found, at_rest=at_rest)
 
@@ -110,6 +116,15 @@ def _failures(state: State, nodes: Mapping[str, str]) -> list[ComponentFailure]:
     found = [ComponentFailure(name, message, at_start=True) for name, message in sorted(nodes.items())]
     gone = [each.name for each in state.processes.values() if each.wanted and each.pid and not _lives(each)]
     return [*found, *(ComponentFailure(name, "its process has ended", at_start=False) for name in gone)]
+
+
+def _feasible(directory: StateDir) -> dict[str, str]:
+    """Returns the nodes that pending pods fit, as the plugins see it; none if nobody can be asked."""
+    try:
+        return run_async(feasible(source_of_cluster(directory)))
+    except (*CONNECTION_ERRORS, ClusterError, SimulationError) as error:
+        echo(f"Whether pending pods fit a node (I04) is not judged: {error}", err=True)
+        return {}
 
 
 def _lives(process: Process) -> bool:

@@ -153,7 +153,13 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
     if not files:
         if version is not None or gates:
             raise UserError("--version and --feature-gates go with -f: a cluster's scheduler has its own")
-        return _cluster(directory)
+        if not directory.exists():
+            raise UserError(
+                f"there is no cluster in {directory.path}: `kubeskew up` starts one, -f takes files"
+            )
+        from kubeskew.cluster.autoscaling.run import source_of_cluster
+
+        return source_of_cluster(directory)
     from kubeskew.cluster.autoscaling.manifests import Manifests
     from kubeskew.cluster.autoscaling.run import Source
     from kubeskew.cluster.autoscaling.workloads import complete
@@ -167,26 +173,6 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
     manifests.read(files)
     complete(manifests)
     return Source(chosen, parsed, None, manifests)
-
-
-def _cluster(directory: StateDir) -> "Source":
-    from kubeskew.apimachinery.client.rest import APIClient, user_agent
-    from kubeskew.cluster.autoscaling.manifests import Manifests
-    from kubeskew.cluster.autoscaling.run import Source
-
-    if not directory.exists():
-        raise UserError(f"there is no cluster in {directory.path}: `kubeskew up` starts one, -f takes files")
-    scheduler = directory.load().processes["scheduler"]
-    chosen, gates = Version.parse(scheduler.version), scheduler.feature_gates
-
-    async def listed(path: str) -> Any:
-        client = APIClient.from_kubeconfig(directory.kubeconfig, user_agent("kubeskew", chosen))
-        try:
-            return await client.request("GET", path)
-        finally:
-            await client.close()
-
-    return Source(chosen, gates, listed, Manifests(chosen, gates))
 
 
 def _simulated(question: Any) -> Any:

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.client.refs import (
     STATEFUL_SETS,
     Ref,
 )
-from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
@@ -25,6 +25,7 @@ from kubeskew.cluster.autoscaling.manifests import Manifests
 from kubeskew.cluster.autoscaling.source import Lists, SnapshotTransport
 from kubeskew.cluster.autoscaling.workloads import daemon_pods
 from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.state import StateDir
 from kubeskew.scheduler.autoscaling.drainability import DrainContext
 from kubeskew.scheduler.autoscaling.scale_down import Removal, simulate_removal
 from kubeskew.scheduler.autoscaling.scale_up import Placement, Report, ScaleUp
@@ -71,6 +72,22 @@ async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, API
         await client.close()
 
 
+def source_of_cluster(directory: StateDir) -> Source:
+    """Returns the cluster of a state directory, with version and gates of its scheduler."""
+    scheduler = directory.load().processes["scheduler"]
+    version, gates = Version.parse(scheduler.version), scheduler.feature_gates
+
+    async def listed(path: str) -> Object:
+        client = APIClient.from_kubeconfig(directory.kubeconfig, user_agent("kubeskew", version))
+        try:
+            found: Object = await client.request("GET", path)
+            return found
+        finally:
+            await client.close()
+
+    return Source(version, gates, listed, Manifests(version, gates))
+
+
 async def _all(client: APIClient, ref: Ref) -> list[Object]:
     items: list[Object] = (await client.list(ref))["items"]
     return items
@@ -107,6 +124,15 @@ def _is_pending(pod: Object, service: SchedulerService) -> bool:
     ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     scheduler = pod["spec"].get("schedulerName") or "default-scheduler"
     return not ended and scheduler in service.scheduler.profiles
+
+
+async def feasible(source: Source) -> dict[str, str]:
+    """Returns, by the uid of a pending pod, a node that it fits now; pods are placed one after the other.
+
+    Raises SimulationError, ClusterError.
+    """
+    answer = await scale_up(source, [], 0, lambda _: None)
+    return {uid: node for uid, (_, node) in answer.placed.items()}
 
 
 async def scale_down(source: Source, node: str) -> Removal:
