@@ -55,6 +55,7 @@ def run_cell(cell: str, package: Path) -> Mapping[str, object]:
         "matrix",
         "--profile",
         "full",
+        "--simulate",
         "--only",
         cell,
         "-o",

@@ -16,7 +16,6 @@ MUTANTS: dict[str, Mapping[str, str]] = {
     mutant["name"]: mutant
     for mutant in yaml.safe_load((ROOT / "tests" / "data" / "mutants.yaml").read_text())
 }
-QUICK = ("kubelet", "conversion")  # their cells fail in the first seconds
 COMPONENTS = {"apiserver", "controller-manager", "scheduler", "kubelet", "driver"}
 
 
@@ -72,11 +71,8 @@ def test_only_the_right_failure_shows_a_defect(cell: dict[str, Any], why: str):
     assert script().judge({"cell": "c", "step": "s", "found": "by x"}, cell) == why
 
 
-@pytest.mark.cluster
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MUTANTS]
-)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_the_matrix_finds_a_planted_defect(name: str, tmp_path: Path):
     """The cell turns red on a copy of the package with the defect, and says whose fault it is."""
     mutants = script()

@@ -130,10 +130,10 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run kep-5004/upgrade-downgrade --simulate --seed 7
     """
     asked = _asked(flags)
-    if kubeconfig:
-        _check_kubeconfig(kubeconfig, asked)
     if kubeconfig and asked.simulate:
         raise UserError("choose one: --kubeconfig runs on that cluster, --simulate on simulated ones")
+    if kubeconfig:
+        _check_kubeconfig(kubeconfig, asked)
     with _component_processes(asked, kubeconfig) as processes:
         selection = _checked(lambda: matrices.of_scenarios(scenarios))
         if kubeconfig:
