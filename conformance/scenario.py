@@ -250,6 +250,11 @@ class Cell:
         bindings = self.bindings()
         return [step for part in self.scenario.parts for step in part.repeated(bindings)]
 
+    def uses(self, operation: str) -> bool:
+        """Returns whether a step has an operation of that name."""
+        steps = self.steps()
+        return any(each.kind == operation for step in steps for each in step.all_operations())
+
     def expected_failures(self) -> Mapping[str, Sequence[ExpectedFailure]]:
         """By step that is to fail in this cell, how upstream fails there."""
         return self._of_steps(self.scenario.expected_failures)

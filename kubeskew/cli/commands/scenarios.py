@@ -250,6 +250,8 @@ def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
         raise UserError(
             f"--only {', '.join(asked.only)}: no cell of {selection.title} has such a name; --list shows them"
         )
+    if asked.simulate:
+        cells = _simulated(cells)
     if not asked.shard:
         return cells
     part = matrices.shard(cells, *asked.shard)
@@ -258,6 +260,17 @@ def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
             f"--shard {asked.shard[0]}/{asked.shard[1]}: empty, there are {len(cells)} cells in all"
         )
     return part
+
+
+def _simulated(cells: Sequence[Cell]) -> list[Cell]:
+    """Returns the cells that can be simulated, and names the others. Raises UserError if there are none."""
+    scripts = [cell.name for cell in cells if cell.uses("script")]
+    if scripts:
+        why = "`script` runs other programs, which cannot see a simulated cluster"
+        echo(f"kubeskew: not simulated: {', '.join(scripts)}: {why}", err=True)
+    if len(scripts) == len(cells):
+        raise UserError("there is nothing to simulate: leave out --simulate")
+    return [cell for cell in cells if cell.name not in scripts]
 
 
 def _list(cells: Sequence[Cell], asked: RunFlags) -> int:
