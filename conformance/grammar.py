@@ -42,7 +42,7 @@ OPERATIONS: Mapping[str, Shape] = {
     "assert": _shape("resource", "count outputs timeout"),
     "error": _shape("resource", "count outputs timeout"),
     "wait": _shape("apiVersion kind for", "name namespace selector timeout"),
-    "podLogs": _shape("name", "namespace container matches lacks outputs timeout"),
+    "podLogs": _shape("name", "namespace container matches lacks since outputs timeout"),
     "observe": _shape("name value", "apiVersion kind object namespace selector node"),
     "script": _shape("content", "env timeout"),
     "simulate": _shape("", "scaleUp scaleDown answer outputs", of_cluster=True),

@@ -24,12 +24,13 @@ _SHOWN_LINES = 3
 async def pod_logs(ctx: CellContext, operation: Operation) -> None:
     """Wait until a pod's log has a line that matches, or has none: `podLogs: {name: a, matches: ^GPU=}`.
 
-    `container` where there are several; `lacks` instead of `matches` for what must not be there (now);
-    `outputs` bind the whole text, as `(@)`.
+    `container` where there are several; `lacks` instead of `matches` for what must not be there (now); with
+    `since: step` only what was written since the step began counts; `outputs` bind the whole text, as `(@)`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     if not body.get("name"):
         raise ScenarioError(f"{operation.where}.podLogs: expected `name`")
+    _check_since(body, f"{operation.where}.podLogs")
     limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("assert")
     deadline = ctx.clock.monotonic() + limit
     while True:
@@ -50,10 +51,10 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
 async def _read(ctx: CellContext, body: dict[str, str]) -> tuple[str, str]:
     """The log, or why it cannot be had."""
     path = f"/api/v1/namespaces/{body.get('namespace', ctx.namespace)}/pods/{body['name']}/log"
+    since = f"{ctx.step_began}Z" if body.get("since") == "step" else ""
+    query = {"container": body.get("container", ""), "sinceTime": since}
     try:
-        text = await ctx.client.request(
-            "GET", path, query={"container": body.get("container", "")}, accept="*/*"
-        )
+        text = await ctx.client.request("GET", path, query=query, accept="*/*")
     except StatusError as error:
         return "", error.message
     except CONNECTION_ERRORS as error:
@@ -72,8 +73,7 @@ async def logs(ctx: CellContext, operation: Operation) -> None:
     match, absent = (_pattern(body, name, operation) for name in ("match", "absent"))
     if match is None and absent is None:
         raise ScenarioError(f"{operation.where}.logs: expected `match` or `absent`")
-    if body.get("since", "step") not in _SINCE:
-        raise ScenarioError(f"{operation.where}.logs.since: expected {' or '.join(_SINCE)}")
+    _check_since(body, f"{operation.where}.logs")
     limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("assert")
     deadline = ctx.clock.monotonic() + limit
     since = ctx.step_began if body.get("since", "step") == "step" else ""
@@ -122,3 +122,8 @@ def _lines_since(lines: Sequence[str], time: str) -> Sequence[str]:
 def _line(pattern: str, text: str) -> str:
     found = re.search(f".*(?:{pattern}).*", text, re.MULTILINE)
     return found[0] if found else ""
+
+
+def _check_since(body: Mapping[str, Any], where: str) -> None:
+    if body.get("since", "step") not in _SINCE:
+        raise ScenarioError(f"{where}.since: expected {' or '.join(_SINCE)}")

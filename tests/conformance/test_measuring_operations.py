@@ -30,6 +30,23 @@ async def test_logs_are_searched_by_line(body: str, failure: str):
     assert await one(f"podLogs: {{name: a, {body}}}", control) == failure
 
 
+@pytest.mark.parametrize(("since", "asked"), [("step", True), ("start", False)])
+async def test_only_what_is_new_counts_if_asked(since: str, asked: bool):
+    """With `since: step` the log is asked for from the step's beginning on."""
+    control = Control()
+    control.server.logs = "A=1\n"
+
+    assert await one(f"podLogs: {{name: a, matches: A, since: {since}}}", control) == ""
+    [target] = [request.target for request in control.server.seen if "/log" in request.target]
+    assert ("sinceTime=" in target) is asked
+
+
+async def test_a_log_has_no_other_beginnings():
+    """`since` is the step or the start."""
+    failure = await one("podLogs: {name: a, matches: A, since: noon}", Control())
+    assert "podLogs.since: expected step or start" in failure
+
+
 async def test_a_log_that_cannot_be_had_fails_in_time():
     """A log that cannot be read fails in time, with the API server's message."""
     failure = await one("podLogs: {name: a, matches: x}", Control())
