@@ -6,15 +6,15 @@ one, by the context of its command, and does not notice.
 
 import os
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
-from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.running import allow_open_files, run_loop, settle_memory
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kubeskew.apimachinery.client.transport import Transport
     from kubeskew.apimachinery.health_checks import Health
 
-LastWords = Callable[[Sequence[Object]], None]
 M = TypeVar("M")
 
 MACHINE = "kubeskew.machine"  # in the `meta` of a command's context

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy
 from kubeskew.apimachinery.health_checks import Health
-from kubeskew.apimachinery.machine import LastWords
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import MemoryStorage

@@ -4,16 +4,13 @@ Source: github.com/google/cel-go/interpreter/interpretable.go (evalFold).
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kubeskew.apimachinery.cel.actual_costs import LIST
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from kubeskew.apimachinery.cel.nodes import Call, Comprehension, ListLiteral, Node
 from kubeskew.apimachinery.cel.steps import Frame, Step
 from kubeskew.apimachinery.cel.values import type_name
-
-if TYPE_CHECKING:
-    from kubeskew.apimachinery.cel.interpreter import Interpreter
 
 _UNREAD = object()
 _GO_TYPES = {
@@ -33,37 +30,56 @@ _GO_TYPES = {
 }
 
 
-def build(interpreter: "Interpreter", node: Comprehension) -> Step:
+class Builder(Protocol):
+    """The parts of an interpreter that loops need: closures of nodes, and places for variables."""
+
+    def build(self, node: Node) -> Step: ...
+
+    def constant(self, node: Node) -> tuple[Any] | None: ...
+
+    def place(self, name: str, start: Step | None = None) -> int: ...
+
+    def enter(self) -> None:
+        """Begins a scope of variables."""
+        ...
+
+    def leave(self) -> None:
+        """Ends the innermost scope."""
+        ...
+
+
+def build(builder: Builder, node: Comprehension) -> Step:
+    """Returns the closure of a loop."""
     if node.macro == "bind":
-        return _bind(interpreter, node)
-    container = interpreter.build(node.range)
-    interpreter.enter()
+        return _bind(builder, node)
+    container = builder.build(node.range)
+    builder.enter()
     if node.macro in ("all", "exists"):
-        interpreter.place(node.accumulator)
-        interpreter.enter()
-        setter = _setter(interpreter, node.variables)
-        test = interpreter.build(_call(node.step).arguments[1])
+        builder.place(node.accumulator)
+        builder.enter()
+        setter = _setter(builder, node.variables)
+        test = builder.build(_call(node.step).arguments[1])
         step = _quantified(container, setter, test, node.macro == "exists")
     elif node.macro == "collect":
-        interpreter.place(node.accumulator)
-        interpreter.enter()
-        step = _collected(interpreter, node, container)
+        builder.place(node.accumulator)
+        builder.enter()
+        step = _collected(builder, node, container)
     else:
-        return _fold(interpreter, node, container)
-    interpreter.leave()
-    interpreter.leave()
+        return _fold(builder, node, container)
+    builder.leave()
+    builder.leave()
     return step
 
 
 Setter = Callable[[list[Any], Any], Iterable[Any]]
 
 
-def _setter(interpreter: "Interpreter", names: tuple[str, ...]) -> Setter:
+def _setter(builder: Builder, names: tuple[str, ...]) -> Setter:
     """Returns a function that puts each element of a container in turn into the variables' places."""
-    first = interpreter.place(names[0])
+    first = builder.place(names[0])
     if len(names) == 1:
         return lambda places, container: _elements(places, first, container)
-    second = interpreter.place(names[1])
+    second = builder.place(names[1])
     return lambda places, container: _pairs(places, first, second, container)
 
 
@@ -123,13 +139,13 @@ def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> St
     return quantified
 
 
-def _collected(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
+def _collected(builder: Builder, node: Comprehension, container: Step) -> Step:
     """Returns the step that makes a list: an item for each element that passes the test, if there is one."""
-    setter = _setter(interpreter, node.variables)
+    setter = _setter(builder, node.variables)
     test_node, item_node = _parts(_call(node.step))
-    test = None if test_node is None else interpreter.build(test_node)
-    item = interpreter.build(item_node)
-    cost = 0 if interpreter.constant(item_node) is not None else LIST
+    test = None if test_node is None else builder.build(test_node)
+    item = builder.build(item_node)
+    cost = 0 if builder.constant(item_node) is not None else LIST
 
     def collected(frame: Frame) -> list[Any]:
         result: list[Any] = []
@@ -176,15 +192,15 @@ def _parts(step: Call) -> tuple[Node | None, Node]:
     return test, items.items[0]
 
 
-def _fold(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
-    start = interpreter.build(node.start)
-    place = interpreter.place(node.accumulator)
-    interpreter.enter()
-    setter = _setter(interpreter, node.variables)
-    condition, step = interpreter.build(node.condition), interpreter.build(node.step)
-    interpreter.leave()
-    result = interpreter.build(node.result)
-    interpreter.leave()
+def _fold(builder: Builder, node: Comprehension, container: Step) -> Step:
+    start = builder.build(node.start)
+    place = builder.place(node.accumulator)
+    builder.enter()
+    setter = _setter(builder, node.variables)
+    condition, step = builder.build(node.condition), builder.build(node.step)
+    builder.leave()
+    result = builder.build(node.result)
+    builder.leave()
 
     def fold(frame: Frame) -> Any:
         found = container(frame)
@@ -202,12 +218,12 @@ def _fold(interpreter: "Interpreter", node: Comprehension, container: Step) -> S
     return fold
 
 
-def _bind(interpreter: "Interpreter", node: Comprehension) -> Step:
-    start = interpreter.build(node.start)
-    interpreter.enter()
-    place = interpreter.place(node.accumulator, start)
-    result = interpreter.build(node.result)
-    interpreter.leave()
+def _bind(builder: Builder, node: Comprehension) -> Step:
+    start = builder.build(node.start)
+    builder.enter()
+    place = builder.place(node.accumulator, start)
+    result = builder.build(node.result)
+    builder.leave()
 
     def bind(frame: Frame) -> Any:
         frame.places[place] = _UNREAD

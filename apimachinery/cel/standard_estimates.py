@@ -5,17 +5,22 @@ Source: github.com/google/cel-go/checker/cost.go (functionCost), as of Kubernete
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kubeskew.apimachinery.cel.actual_costs import REGEX, TRAVERSAL
 from kubeskew.apimachinery.cel.estimated_calls import Operand
-from kubeskew.apimachinery.cel.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Range
-from kubeskew.apimachinery.cel.nodes import Call
-
-if TYPE_CHECKING:
-    from kubeskew.apimachinery.cel.estimator import Estimator
+from kubeskew.apimachinery.cel.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range
+from kubeskew.apimachinery.cel.nodes import Call, Node
 
 _Size = tuple[Range, Range | None]  # cost and size of the result
+
+
+class Entries(Protocol):
+    """The estimates of the keys and values of lists and maps, by node."""
+
+    def entry(self, node: Node | None) -> Entry | None: ...
+
+    def set_entry(self, node: Node, entry: Entry | None) -> None: ...
 
 
 def _to_bytes(_: Operand | None, operands: list[Operand]) -> _Size:
@@ -83,7 +88,7 @@ _SIMPLE: Mapping[str, Callable[[Operand | None, list[Operand]], _Size]] = {
 
 
 def standard_estimate(
-    estimator: "Estimator",
+    entries: Entries,
     node: Call,
     overload: str,
     target: Operand | None,
@@ -95,9 +100,9 @@ def standard_estimate(
     if overload in ("logical_and", "logical_or"):
         return CallEstimate(Range(costs[0].low, arguments.high))
     if overload == "conditional":
-        return _conditional(estimator, node, operands, costs)
+        return _conditional(entries, node, operands, costs)
     if overload in ("add_string", "add_bytes", "add_list"):
-        return _added(estimator, node, overload, operands, arguments)
+        return _added(entries, node, overload, operands, arguments)
     simple = _SIMPLE.get(overload)
     if simple is None:
         return CallEstimate(ONE + arguments)
@@ -105,12 +110,10 @@ def standard_estimate(
     return CallEstimate(cost + arguments, size)
 
 
-def _conditional(
-    estimator: "Estimator", node: Call, operands: list[Operand], costs: list[Range]
-) -> CallEstimate:
+def _conditional(entries: Entries, node: Call, operands: list[Operand], costs: list[Range]) -> CallEstimate:
     _, then, otherwise = operands
-    one, other = estimator.entry(then.node), estimator.entry(otherwise.node)
-    estimator.set_entry(node, one.union(other) if one and other else None)
+    one, other = entries.entry(then.node), entries.entry(otherwise.node)
+    entries.set_entry(node, one.union(other) if one and other else None)
     return CallEstimate(costs[0] + costs[1].union(costs[2]), _known(then).union(_known(otherwise)))
 
 
@@ -119,11 +122,11 @@ def _known(operand: Operand) -> Range:
 
 
 def _added(
-    estimator: "Estimator", node: Call, overload: str, operands: list[Operand], arguments: Range
+    entries: Entries, node: Call, overload: str, operands: list[Operand], arguments: Range
 ) -> CallEstimate:
     left, right = operands
     size = _known(left) + _known(right)
-    one, other = estimator.entry(left.node), estimator.entry(right.node)
-    estimator.set_entry(node, one.union(other) if one and other else None)
+    one, other = entries.entry(left.node), entries.entry(right.node)
+    entries.set_entry(node, one.union(other) if one and other else None)
     cost = ONE if overload == "add_list" else size.scaled(TRAVERSAL)
     return CallEstimate(cost + arguments, size)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, announcement
+from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, LastWords, announcement
 from kubeskew.apimachinery.client.faulty import FaultyTransport
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
@@ -22,7 +22,6 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
 from kubeskew.apimachinery.faults.process import ProcessFaults
-from kubeskew.apimachinery.machine import LastWords
 from kubeskew.apimachinery.objects import Object
 
 _LAST_SECONDS = 1.0  # a server that takes longer misses the last words

@@ -4,16 +4,19 @@ The schema's come from markers (`+default=`) and, for custom resources, from the
 """
 
 import copy
+import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
-from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
-from kubeskew.apiserver.registry.index import defaulter_of
+from kubeskew.apiserver.registry.defaulting.context import Defaulter, DefaultingContext
+from kubeskew.apiserver.registry.index import GROUP_PACKAGES, registered_in
 
 Walk = Callable[[Any], None]
+
+_TYPE_PREFIX = r"^io\.k8s\.(api\.|.*\.pkg\.apis\.)"  # before the group in OpenAPI names
 
 
 def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> Object:
@@ -25,6 +28,16 @@ def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> O
     if defaulter is not None:
         defaulter(obj, context)
     return obj
+
+
+@cache
+def defaulter_of(type_name: str) -> Defaulter | None:
+    """Returns what sets the defaults of a type, by its OpenAPI name (`io.k8s.api.core.v1.Pod`)."""
+    room, _, name = re.sub(_TYPE_PREFIX, "", type_name).partition(".")
+    defaulter: Defaulter | None = (
+        registered_in(room, "DEFAULTS", name) if room in GROUP_PACKAGES.values() else None
+    )
+    return defaulter
 
 
 @lru_cache(maxsize=4096)

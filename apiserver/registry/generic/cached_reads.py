@@ -10,18 +10,17 @@ KEP-4568.
 
 import asyncio
 import math
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import StatusError, retry_later, service_unavailable
+from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import Turn
 from kubeskew.apiserver.features import RequestFeatures
 from kubeskew.apiserver.http.parameters import EXACT, ListOptions
+from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError
-
-if TYPE_CHECKING:
-    from kubeskew.apiserver.registry.generic.registry import Registry
 
 _WITHOUT_CACHE = "events"
 _MANY = 10_000  # changed keys, after which all objects are looked at again instead
@@ -30,10 +29,20 @@ _ENOUGH = 60.0  # seconds after which it is the longest
 
 
 class CachedReads:
-    """Keeps which objects of a built-in resource cannot be read, at the cost of what changes."""
+    """Keeps which objects of a built-in resource cannot be read, at the cost of what changes.
 
-    def __init__(self, registry: "Registry") -> None:
-        self._registry = registry
+    `unreadable_list` returns the answer to a list of entries, None if all of them can be read.
+    """
+
+    def __init__(
+        self,
+        services: RegistryServices,
+        resource: Resource,
+        unreadable_list: Callable[[Iterable[Entry]], StatusError | None],
+    ) -> None:
+        self._services = services
+        self._resource = resource
+        self._unreadable_list = unreadable_list
         self._changed: dict[Key, None] | None = None  # None: all may have
         self._follows = False
         self._unreadable: dict[Key, None] = {}
@@ -45,7 +54,7 @@ class CachedReads:
 
     def has_cache(self) -> bool:
         """Decides whether the resource has a cache that can fail; those of custom resources are left out."""
-        resource = self._registry.resource
+        resource = self._resource
         return not resource.custom and resource.storage_resource != _WITHOUT_CACHE
 
     def answers_list(self, options: ListOptions, *, selects: bool) -> bool:
@@ -72,7 +81,7 @@ class CachedReads:
 
     @property
     def _features(self) -> RequestFeatures:
-        return self._registry.services.features.requests
+        return self._services.features.requests
 
     # --- what they get -------------------------------------------------------------------------------------
 
@@ -95,20 +104,20 @@ class CachedReads:
     def _refusal(self) -> StatusError:
         text, seconds = "storage is (re)initializing", 1
         if self._features.tells_cache_failure:
-            why = self._registry.unreadable_list(self._entries())
+            why = self._unreadable_list(self._entries())
             text += f": failed to list {self._type_name()}: {why.message}" if why is not None else ""
-            now = self._registry.services.environment.clock.now()
+            now = self._services.environment.clock.now()
             down = (now - (self._since or now)).total_seconds()
             seconds = int(min(_LONGEST, max(1.0, math.exp(_GROWTH * min(down, _ENOUGH)))))
         return retry_later(text, seconds)
 
     def _type_name(self) -> str:
         """Returns the name of upstream's internal type: `*core.Pod`."""
-        resource = self._registry.resource
+        resource = self._resource
         return f"*{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
 
     def _entries(self) -> list[Entry]:
-        store = self._registry.services.store
+        store = self._services.store
         return [entry for key in sorted(self._unreadable) if (entry := store.get(key)) is not None]
 
     # --- which objects -------------------------------------------------------------------------------------
@@ -122,11 +131,11 @@ class CachedReads:
         if not self._unreadable:
             self._since = None
         elif self._since is None:
-            self._since = self._registry.services.environment.clock.now()
+            self._since = self._services.environment.clock.now()
         return bool(self._unreadable)
 
     async def _examine(self) -> None:
-        store, resource = self._registry.services.store, self._registry.resource.storage_resource
+        store, resource = self._services.store, self._resource.storage_resource
         if not self._follows:
             store.follow(resource, self._note_change)
             self._follows = True
@@ -146,11 +155,11 @@ class CachedReads:
                 self._changed = None
 
     def _note_readability(self, key: Key) -> None:
-        services = self._registry.services
+        services = self._services
         entry = services.store.get(key)
         try:
             if entry is not None:
-                services.codec.served(self._registry.resource, entry.value, entry.revision)
+                services.codec.served(self._resource, entry.value, entry.revision)
         except UnreadableError:
             self._unreadable[key] = None
         else:

@@ -28,9 +28,9 @@ from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
+from kubeskew.apiserver.registry.generic.strategies import strategies_of
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
-from kubeskew.apiserver.registry.index import strategies_of
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import (
@@ -69,7 +69,7 @@ class Registry:
         self._checking = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
         self.field_manager = field_manager(services, resource)
-        self.cached = CachedReads(self)
+        self.cached = CachedReads(services, resource, self.unreadable_list)
 
     @property
     def kind(self) -> GroupKind:

@@ -6,7 +6,7 @@ a column needs no cells of its own.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
@@ -15,7 +15,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
 from kubeskew.apiserver.apiextensions.columns import AGE
 from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.registry.index import cells_of, row_conditions_of
+from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.registry.tables import custom
 from kubeskew.apiserver.registry.tables.subjects import Cell, Cells, CellsOf, Subject, at
 
@@ -71,6 +71,21 @@ def printer_for(resource: Resource, kind: GroupKind) -> Printer:
     return _printer(kind, resource.columns if kind == resource.group_kind else ())
 
 
+@cache
+def cells_of(kind: GroupKind) -> CellsOf | None:
+    """Returns what makes the cells of a kind's table rows, None if it has a name and an age only."""
+    cells: CellsOf | None = registered(kind.group, "CELLS", kind.kind)
+    return cells
+
+
+@cache
+def row_conditions_of(kind: GroupKind) -> Callable[[Object], list[Object]]:
+    """Returns what makes the conditions of a kind's table rows; most kinds have none."""
+    conditions: Callable[[Object], list[Object]] | None
+    conditions = registered(kind.group, "ROW_CONDITIONS", kind.kind)
+    return conditions or (lambda _: [])
+
+
 @lru_cache(maxsize=1024)
 def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
     columns = columns or _COLUMNS.get(kind, ())
@@ -83,14 +98,14 @@ def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
     return Printer(columns, cells, conditions=row_conditions_of(kind))
 
 
-def _by_name(names: Sequence[str], cells_of: CellsOf) -> Callable[[Subject], list[Cell]]:
+def _by_name(names: Sequence[str], own_cells: CellsOf) -> Callable[[Subject], list[Cell]]:
     """Returns the cells of a kind, in the order of its columns."""
 
     def cells(subject: Subject) -> list[Cell]:
         known: Cells = {
             "Name": subject.text("metadata", "name"),
             "Age": subject.since("metadata", "creationTimestamp"),
-            **cells_of(subject),
+            **own_cells(subject),
         }
         return [known.get(name) for name in names]
 

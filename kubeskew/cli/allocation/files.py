@@ -14,8 +14,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.registry.defaulting.applying import defaulter_of
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
-from kubeskew.apiserver.registry.index import defaulter_of
 from kubeskew.cli.allocation.validation import faults
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.manifest_files import documents, field_of, typed

@@ -18,7 +18,7 @@ from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.apiserver.registry.index import strategy_of
+from kubeskew.apiserver.registry.generic.strategies import strategy_of
 
 DATA = DATA / "core-1.20"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")

@@ -9,7 +9,10 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.versions import SUPPORTED
 from kubeskew.apiserver.registry import index
+from kubeskew.apiserver.registry.defaulting.applying import defaulter_of
+from kubeskew.apiserver.registry.generic.strategies import strategy_of
 from kubeskew.apiserver.registry.generic.strategy import Strategy
+from kubeskew.apiserver.registry.tables.printers import cells_of
 
 GROUP_PACKAGES = sorted(index.GROUP_PACKAGES.items())
 
@@ -23,11 +26,11 @@ def registered(room: str, table: str) -> dict[str, str]:
 def test_every_registration_names_something_that_is_there(group: str, room: str) -> None:
     """Strategies are classes of strategies, cells and defaults functions."""
     for resource in registered(room, "STRATEGIES"):
-        strategy = index.strategy_of(GroupResource(group, resource))
+        strategy = strategy_of(GroupResource(group, resource))
         assert strategy is not Strategy
         assert issubclass(strategy, Strategy)
     for kind in registered(room, "CELLS"):
-        assert callable(index.cells_of(GroupKind(group, kind)))
+        assert callable(cells_of(GroupKind(group, kind)))
 
 
 def test_every_default_is_of_a_type_that_some_release_has() -> None:
@@ -42,13 +45,13 @@ def test_every_default_is_of_a_type_that_some_release_has() -> None:
             found = [kind for kind in types if kind.endswith(ends)]
             if not found and room != "scheduling" and "v2beta2" not in name:
                 unknown.append((room, name))
-            assert all(callable(index.defaulter_of(one)) for one in found)
+            assert all(callable(defaulter_of(one)) for one in found)
     assert unknown == []
 
 
 def test_a_kind_with_nothing_particular_has_the_general_strategy() -> None:
     """A kind or group that the index does not know has the general strategy, without an error."""
-    assert index.strategy_of(GroupResource("", "things")) is Strategy
-    assert index.strategy_of(GroupResource("example.com", "things")) is Strategy
-    assert index.cells_of(GroupKind("example.com", "Thing")) is None
-    assert index.defaulter_of("com.example.v1.Thing") is None
+    assert strategy_of(GroupResource("", "things")) is Strategy
+    assert strategy_of(GroupResource("example.com", "things")) is Strategy
+    assert cells_of(GroupKind("example.com", "Thing")) is None
+    assert defaulter_of("com.example.v1.Thing") is None
