@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
 from kubeskew.scheduler.allocator.capacity import CapacityError, Rounding, refusal
 from kubeskew.scheduler.allocator.constraints import ConstraintState
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
-from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.slices import Device, NodeView
 from kubeskew.scheduler.allocator.solution import never
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
+from kubeskew.scheduler.allocator.slices import Device
 
 _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.slices import Device
 
 Key = tuple[str, str]  # counter set, counter
 

@@ -8,13 +8,12 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceI
 from kubeskew.scheduler.allocator.candidates import Preparation
 from kubeskew.scheduler.allocator.constraints import Constraint
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook, Shortage
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Pool
 from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.allocator.slices import NodeView, PoolID
+from kubeskew.scheduler.allocator.slices import Device, NodeView, PoolID
 from kubeskew.scheduler.allocator.solution import Choice, Solution
 
 CHOSEN, USABLE = "chosen", "usable"

@@ -10,12 +10,11 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.candidates import CapacityCheck
 from kubeskew.scheduler.allocator.capacity import taken
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import SearchTimeout
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Start
 from kubeskew.scheduler.allocator.requests import RequestPlan
-from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.slices import Device, NodeView
 from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution, Solution
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
+from kubeskew.scheduler.allocator.slices import Device, NodeView, PoolID, Slice
 
 Counters = Mapping[str, Mapping[str, int]]  # counter set → counter → amount in nanos
 

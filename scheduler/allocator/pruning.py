@@ -9,10 +9,10 @@ from collections.abc import Hashable, Sequence
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim, wants_all
 from kubeskew.scheduler.allocator.constraints import value_set
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
 from kubeskew.scheduler.allocator.search_state import SearchState
+from kubeskew.scheduler.allocator.slices import Device
 
 
 class Pruning:

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.candidates import Option, Preparation, PreparedClaim, wants_all
 from kubeskew.scheduler.allocator.counters import AvailableCounters
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.slices import Device
 
 _Wish = list[int]  # positions of the candidates for a device of a request
 

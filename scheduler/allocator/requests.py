@@ -12,9 +12,9 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.scheduler.allocator.allocated_state import Amounts
 from kubeskew.scheduler.allocator.constraints import Constraint
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
+from kubeskew.scheduler.allocator.slices import Device
 
 MAX_RESULTS = 32  # resource.k8s.io AllocationResultsMaxSize
 _HINT = (

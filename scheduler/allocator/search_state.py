@@ -13,9 +13,9 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceI
 from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim
 from kubeskew.scheduler.allocator.capacity import taken
 from kubeskew.scheduler.allocator.counters import CounterBook
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.requests import RequestPlan
+from kubeskew.scheduler.allocator.slices import Device
 from kubeskew.scheduler.allocator.solution import Choice
 
 Undo = Callable[[], None]

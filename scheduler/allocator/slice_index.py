@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.scheduler.allocator.devices import Device, on_node
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
+from kubeskew.scheduler.allocator.node_selection import on_node
 from kubeskew.scheduler.allocator.pools import NodePools, Pool, node_pools, view
-from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
+from kubeskew.scheduler.allocator.slices import Device, NodeView, PoolID, Slice
 
 
 class SliceIndex:

@@ -1,14 +1,24 @@
-"""A slice, as the allocator keeps it."""
+"""Slices and their devices, as the allocator keeps them, with results computed once.
+
+A slice has its devices, and each of them knows its slice: its pool, its counters, the node that it is for.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from kubeskew.apimachinery.cel.devices import Selector, device_value
+from kubeskew.apimachinery.cel.errors import CELError
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
-from kubeskew.scheduler.allocator.devices import Device, amounts, fault_of, on_node, unread_selector
+from kubeskew.scheduler.allocator.capacity import Capacity, capacity_of
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
+from kubeskew.scheduler.allocator.node_selection import fault_of, on_node, unread_selector
 
+Consumption = Sequence[tuple[str, Mapping[str, int]]]  # (counter set, counter → amount in nanos)
+
+_PREVENTING = ("NoSchedule", "NoExecute")  # effects; since 1.35 None and unknown ones prevent nothing
 _GATHERING = "gather pool information"
 
 
@@ -30,6 +40,101 @@ class NodeView(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]: ...
+
+
+class Device:
+    """A device; it lives as long as its slice object, over several scheduling cycles."""
+
+    __slots__ = (
+        "_capacities",
+        "_features",
+        "_matches",
+        "_value",
+        "counters",
+        "fault",
+        "id",
+        "per_node",
+        "plain",
+        "shareable",
+        "slice",
+        "spec",
+        "taints",
+        "usable",
+        "verdicts",
+    )
+
+    def __init__(
+        self, identity: DeviceID, spec: ObjectView, origin: "Slice", features: AllocatorFeatures
+    ) -> None:
+        gates = features.gates
+        self.id = identity
+        self.spec = spec
+        self.slice = origin
+        self._features = features
+        self._value: dict[str, Any] | None = None
+        self._capacities: dict[str, Capacity] | None = None
+        self._matches: dict[Selector, bool | CELError] = {}
+        self.verdicts: dict[object, bool] = {}  # results of lists of selectors, by RequestPlan.key
+        self.per_node = bool(origin.spec.get("perDeviceNodeSelection"))
+        self.fault = fault_of(spec) if self.per_node else ""
+        self.counters = _consumption(spec) if features.knows_partitions else ()
+        self.shareable = gates.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
+        self.taints: Sequence[ObjectView] = ()
+        if gates.device_taints:
+            taints: Sequence[ObjectView] = spec.get("taints") or ()
+            every = features.every_taint_prevents
+            self.taints = [taint for taint in taints if every or taint.get("effect") in _PREVENTING]
+        self.usable = (
+            gates.binding_conditions or not features.knows_binding or not spec.get("bindingConditions")
+        )
+        # only selectors, nodes, users and requested capacity matter for a plain device
+        policies = gates.consumable_capacity and any(
+            capacity.get("requestPolicy") is not None for capacity in (spec.get("capacity") or {}).values()
+        )
+        self.plain = self.usable and not (self.counters or self.shareable or self.taints or policies)
+
+    @property
+    def capacities(self) -> Mapping[str, Capacity]:
+        if self._capacities is None:
+            listed: Mapping[str, ObjectView] = self.spec.get("capacity") or {}
+            self._capacities = {name: capacity_of(capacity) for name, capacity in listed.items()}
+        return self._capacities
+
+    def meets(self, selector: Selector) -> bool:
+        """Returns whether the selector holds for the device; raises CELError."""
+        known = self._matches.get(selector)
+        if known is None:
+            known = self._matches[selector] = self._evaluate(selector)
+        if isinstance(known, CELError):
+            raise known
+        return known
+
+    def _evaluate(self, selector: Selector) -> bool | CELError:
+        try:
+            if self._value is None:
+                self._value = device_value(self.id.driver, self.spec, self._features.cel)
+                self._value["allowMultipleAllocations"] &= self._features.knows_sharing
+            return selector.matches(self._value)
+        except CELError as error:
+            return error
+
+    def is_on(self, labels: Mapping[str, str], node: str) -> bool:
+        """Returns whether the device is for the node, where its slice leaves that to devices.
+
+        Raises AllocationError if its selector cannot be read.
+        """
+        if self.fault:
+            raise AllocationError(unread_selector(self.spec["nodeSelector"], self.fault))
+        return not self.per_node or bool(on_node(self.spec, labels, node))
+
+    def attribute(self, qualified_name: str) -> ObjectView | None:
+        """Returns an attribute by its full name, or by the bare one if the domain is the driver's."""
+        attributes: Mapping[str, ObjectView] = self.spec.get("attributes") or {}
+        found = attributes.get(qualified_name)
+        if found is not None:
+            return found
+        domain, slash, name = qualified_name.partition("/")
+        return attributes.get(name) if slash and domain == self.id.driver else None
 
 
 class Slice:
@@ -92,3 +197,17 @@ class Slice:
             text = unread_selector(self.spec["nodeSelector"], self.fault)
             return f"{_GATHERING}: failed to perform node selection for slice {self.name}: {text}"
         return f"{_GATHERING}: node selector in resource slice {self.name}: {self.fault}"
+
+
+def _consumption(spec: ObjectView) -> Consumption:
+    return [(consumed["counterSet"], amounts(consumed)) for consumed in spec.get("consumesCounters") or ()]
+
+
+def amounts(spec: ObjectView) -> Mapping[str, int]:
+    """Returns the counters of a set, in nanos: whole numbers are cheap to compare."""
+    return {name: nanos(counter.get("value")) for name, counter in (spec.get("counters") or {}).items()}
+
+
+def nanos(value: Any) -> int:
+    quantity = Quantity.of(value)
+    return int(quantity.unscaled * 10 ** (quantity.exponent + 9))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kubeskew.scheduler.allocator.allocated_state import Amounts
-from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.requests import RequestPlan
+from kubeskew.scheduler.allocator.slices import Device
 
 Timer = Callable[[], Callable[[], bool]]  # begins a search; the result says whether its time is over
 
