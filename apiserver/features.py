@@ -318,6 +318,7 @@ class RequestFeatures:
     unreadable_options_are_bad: bool = since(35)  # 400 instead of 500: the client's fault (133358)
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     fairness: bool = unless_off("APIPriorityAndFairness")
+    connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
     # Versions of the aggregated discovery document, best first; may be empty.
     aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
     exempt_levels: bool = since(28)  # exempt priority levels have shares

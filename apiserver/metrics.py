@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Gauge, Metric
@@ -43,18 +44,24 @@ class RequestMetrics:
     """Counters of requests, which become metrics when somebody looks: those of a library cost more.
 
     `is_known` is whether something is served there: what clients make up is counted together, or they could
-    fill the memory with label sets.
+    fill the memory with label sets. `connect_verb`: connections into pods have the verb CONNECT (111988).
     """
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, is_known: Callable[[RequestInfo], bool] = lambda _: True) -> None:
+    def __init__(
+        self, is_known: Callable[[RequestInfo], bool] = lambda _: True, *, connect_verb: bool = True
+    ) -> None:
         self._is_known = is_known
+        self._connect_verb = connect_verb
         self.registry = CollectorRegistry()
         self._series: dict[RequestKind, _Series] = {}
         self.registry.register(self)
-        self.watchers = Gauge(
-            "apiserver_longrunning_requests", "Watches that are open.", _LABELS, registry=self.registry
+        self._long_running = Gauge(
+            "apiserver_longrunning_requests",
+            "Watches, logs that are followed and upgraded connections that are open.",
+            _LABELS,
+            registry=self.registry,
         )
 
     def observe(self, info: RequestInfo, code: int, seconds: float) -> None:
@@ -62,13 +69,25 @@ class RequestMetrics:
         key = (info.verb, info.group, info.version, info.resource, info.subresource, _scope(info))
         series = self._series.get(key)
         if series is None:
-            if not self._is_known(info):
+            if info is not _UNKNOWN and not self._is_known(info):
                 self.observe(_UNKNOWN, code, seconds)
                 return
             series = self._series[key] = _Series(self.labels(info))
         series.count(code)
         if not info.is_long_running:
             series.time(seconds)
+
+    @contextmanager
+    def long_running(self, info: RequestInfo) -> Iterator[None]:
+        """Counts an answer that has no end yet, for as long as the context lasts (RecordLongRunning).
+
+        What another server answers is not counted, as upstream's aggregator does not.
+        """
+        if not self._is_known(info):
+            yield
+            return
+        with self._long_running.labels(*self.labels(info)).track_inprogress():
+            yield
 
     def collect(self) -> Iterator[Metric]:
         """Yields the counts, for the registry."""
@@ -91,6 +110,8 @@ class RequestMetrics:
     def labels(self, info: RequestInfo) -> tuple[str, ...]:
         """Returns the label values of a request, without the code."""
         verb = _VERBS.get(info.verb) or _METHODS.get(info.verb, info.verb.upper())
+        if self._connect_verb and info.is_resource and info.is_connection:
+            verb = "CONNECT"
         return verb, info.group, info.version, info.resource, info.subresource, _scope(info), "apiserver"
 
     def render(self) -> bytes:
@@ -140,6 +161,6 @@ _UNKNOWN = RequestInfo(False, "", "other")
 def _scope(info: RequestInfo) -> str:
     if not info.is_resource:
         return ""
-    if info.name:
+    if info.name or info.verb == "create":
         return "resource"
     return "namespace" if info.namespace else "cluster"

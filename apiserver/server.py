@@ -71,10 +71,11 @@ class APIServer:
         if options.faults_dir:
             directory = Path(options.faults_dir)
             self.faults = ServerFaults(directory, options.name, environment, event_log, machine.kill)
+        features = features_of(environment.gates)
         self.services = Services(
             name=options.name,
             environment=environment,
-            features=features_of(environment.gates),
+            features=features,
             table=table,
             store=store,
             log=event_log,
@@ -82,7 +83,7 @@ class APIServer:
             authenticator=_authenticator(options, keys, store, environment),
             account_keys=keys,
             authorizer=Access(store, environment),
-            metrics=RequestMetrics(partial(is_served, table)),
+            metrics=RequestMetrics(partial(is_served, table), connect_verb=features.requests.connect_verb),
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,

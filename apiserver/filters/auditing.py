@@ -1,7 +1,13 @@
-"""Gives every request an id, counts it and times it."""
+"""Gives every request an id, counts it and times it, and counts the answers that have no end yet."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.http.request import Handler, Request, Response, Tunnel, Upgrade
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.metrics import RequestMetrics
 
 _ID_MAX = 64  # characters of a client's own id; as upstream
@@ -28,6 +34,32 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handl
         begun = clock.monotonic()
         response = await handler(request)
         metrics.observe(request.info, response.status, clock.monotonic() - begun)
+        if request.info.is_long_running:
+            _count_open(metrics, request.info, response)
         return response
 
     return audit
+
+
+def _count_open(metrics: RequestMetrics, info: RequestInfo, response: Response) -> None:
+    """Has the answer counted among the long-running ones while it is being sent."""
+    body = response.body
+    if isinstance(body, Upgrade):
+        response.body = Upgrade(partial(_talk, metrics, info, body))
+    elif not isinstance(body, bytes):
+        response.body = _pieces(metrics, info, body)
+
+
+async def _talk(metrics: RequestMetrics, info: RequestInfo, upgrade: Upgrade, tunnel: Tunnel) -> None:
+    with metrics.long_running(info):
+        await upgrade.talk(tunnel)
+
+
+async def _pieces(
+    metrics: RequestMetrics, info: RequestInfo, body: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    generator: Any = body
+    with metrics.long_running(info):
+        async with aclosing(generator):
+            async for piece in body:
+                yield piece

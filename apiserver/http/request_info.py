@@ -42,7 +42,12 @@ class RequestInfo(NamedTuple):
     @property
     def is_long_running(self) -> bool:
         """Decides whether the request may outlive every deadline (a watch, a log)."""
-        return self.verb in {"watch", "proxy"} or self.subresource in _LONG_RUNNING
+        return self.verb in {"watch", "proxy"} or self.is_connection
+
+    @property
+    def is_connection(self) -> bool:
+        """Decides whether the request is for bytes of a container, a service or a node."""
+        return self.subresource in _CONNECTIONS
 
     @property
     def is_mutating(self) -> bool:
@@ -50,7 +55,7 @@ class RequestInfo(NamedTuple):
         return self.verb not in {"get", "list", "watch"}
 
 
-_LONG_RUNNING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+_CONNECTIONS = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 
 
 def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo:
