@@ -16,9 +16,11 @@ from multidict import CIMultiDict
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.transport import Request, split_lines
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.health import answer, until_ready
 from kubeskew.apimachinery.health_checks import WAIT, Health
-from kubeskew.apiserver.http.request import Handler, Peer, Upgrade
+from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.request import Handler, Peer, Response, Upgrade
 from kubeskew.apiserver.http.request import Request as ServerRequest
 from kubeskew.cluster.state import StateDir
 from kubeskew.simulation.processes import CURRENT, Process
@@ -206,17 +208,16 @@ class APIListener:
         response = await self._respond(exchange, request)
         if response is None:
             return
+        if isinstance(response.body, Upgrade):
+            response = await _refused(request, response.body)
         headers = CIMultiDict(response.headers)
         headers.setdefault("Content-Type", response.content_type)
-        body = response.body
-        if isinstance(body, Upgrade):
-            raise NotImplementedError("no protocol but HTTP is spoken to servers of a simulation yet")
+        body: Any = response.body  # bytes or an asynchronous generator
         if isinstance(body, bytes):
             _settle(exchange, Answer(exchange, response.status, headers, body))
             exchange.end()
             return
-        closed: Any = body  # an asynchronous generator
-        async with contextlib.aclosing(closed):
+        async with contextlib.aclosing(body):
             answered = Answer(exchange, response.status, headers)
             if streams:
                 await _stream(exchange, answered, body)
@@ -225,7 +226,7 @@ class APIListener:
                 _settle(exchange, Answer(exchange, response.status, headers, content))
         exchange.end()
 
-    async def _respond(self, exchange: Exchange, request: ServerRequest) -> Any:
+    async def _respond(self, exchange: Exchange, request: ServerRequest) -> Response | None:
         """Returns the response; None if the connection ends without one."""
         try:
             return await self._handler(request)
@@ -265,6 +266,24 @@ class APIListener:
     def _part_all(self) -> None:
         for exchange in [*self.exchanges]:
             exchange.part()
+
+
+class _NoClient:
+    """A `Tunnel` whose client has left."""
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+
+async def _refused(request: ServerRequest, upgrade: Upgrade) -> Response:
+    """Returns the answer in the place of an upgrade, which lets go of its backend."""
+    with contextlib.suppress(ConnectionError):
+        await upgrade.talk(_NoClient())
+    message = "a simulation does not carry upgraded connections: exec, attach and port-forward need processes"
+    return statuses.response(request, StatusError(501, "NotImplemented", message))
 
 
 async def _stream(exchange: Exchange, answer: Answer, body: AsyncIterator[bytes]) -> None:
