@@ -3,10 +3,14 @@
 import orjson
 import pytest
 
+from kubeskew.apimachinery.catalogue.table import catalogue_for
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apiextensions.conversion import Converter
 from kubeskew.apiserver.storage.records import Entry, Key
-from kubeskew.cli.storage.audit import audit
+from kubeskew.cli.storage.audit import NoWebhooks, audit
 
 
 def entry(resource, api_version, kind, namespace="default", **parts):
@@ -61,3 +65,19 @@ TOLERANT = claim("v1beta1", {"deviceClassName": "gpu", "count": 1, "tolerations"
 def test_each_object_is_read_as_the_other_server_would(stored, version, expected):
     """An object is unreadable, unserved, or loses what the version does not know, but for custom ones."""
     assert audited(stored, version) == expected
+
+
+async def test_a_conversion_that_an_audit_would_need_fails_as_a_webhook_that_does_not_answer():
+    """The converter answers the error of a failed call: a 500 that says why."""
+    converter = Converter(NoWebhooks(), SeededEntropy(0))
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}
+    target = catalogue_for(Version.parse("1.36")).by_kind("", "v1", "ConfigMap")
+    assert target is not None
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}}
+    with pytest.raises(StatusError) as raised:
+        await converter.convert(webhook, [widget], target)
+    assert raised.value.code == 500
+    assert raised.value.message == (
+        "conversion webhook for example.com/v1, Kind=Widget failed: "
+        "an audit of stored objects calls no webhooks"
+    )

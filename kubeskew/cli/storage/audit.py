@@ -20,6 +20,7 @@ from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
+from kubeskew.apiserver.webhooks.client import CallError
 from kubeskew.conformance.evidence.changes import changes
 
 UNREADABLE, UNSERVED, LOST, CHANGED = "unreadable", "unserved", "lost", "changed"
@@ -39,18 +40,18 @@ class Finding:
 def audit(entries: Iterable[Entry], version: Version, gates: FeatureGates) -> list[Finding]:
     """Returns what a server of the version would make of the objects, in the order of their keys."""
     table = catalogue_for(version, gates)
-    codec = Codec(table, Environment(version, gates, SystemClock(), SeededEntropy(0)), _NoWebhooks())
+    codec = Codec(table, Environment(version, gates, SystemClock(), SeededEntropy(0)), NoWebhooks())
     found = []
     for entry in sorted(entries, key=lambda entry: entry.key):
         found += [Finding(entry.key, entry.revision, *each) for each in _of_entry(codec, table, entry)]
     return found
 
 
-class _NoWebhooks:
-    """Stands in for conversion webhooks, which only custom resources have."""
+class NoWebhooks:
+    """Stands in for conversion webhooks (`ReviewClient`): an audit reads a log and calls nobody."""
 
     async def post(self, config: Object, review: Object, seconds: float) -> Object:
-        raise NotImplementedError("custom resources are not audited")
+        raise CallError("an audit of stored objects calls no webhooks")
 
 
 def _of_entry(codec: Codec, table: Catalogue, entry: Entry) -> Iterator[tuple[Any, ...]]:
