@@ -9,19 +9,13 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.execution.files import File, FileSystem, Mount, Tree
-from kubeskew.kubelet.containers.execution.process import (
-    ExitError,
-    Input,
-    LiveInput,
-    Machine,
-    Output,
-    Process,
-)
+from kubeskew.kubelet.containers.execution.process import Input, LiveInput, Machine, Output, Process
 from kubeskew.kubelet.containers.execution.simulating import STDERR, STDOUT, Line, ProgramEnd, Simulation
 from kubeskew.kubelet.containers.execution.tasks import Tasks
+from kubeskew.kubelet.containers.execution.waiting import ExitError
 from kubeskew.kubelet.containers.images import has_unknown_programs, is_busybox
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.containers.shell import interpreter, lookup
 from kubeskew.kubelet.containers.shell.statements import BreakError, ReturnError
 
 _OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
@@ -51,7 +45,7 @@ class Setting:
     @property
     def runs_here(self) -> bool:
         """Returns whether the program is one that the fake containers have, and not one of the image."""
-        return bool(self.argv) and interpreter.knows(self.argv[0])
+        return bool(self.argv) and lookup.knows(self.argv[0])
 
 
 _DIRECTORIES = ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log", "var/run", "opt", "mnt")

@@ -12,7 +12,7 @@ with `.CONTAINER` appended to the key, for one:
 from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.containers.shell import lookup
 
 PREFIX = "kubelet.kubeskew.io/"
 
@@ -38,7 +38,7 @@ def program_of(pod: Object, container: Object) -> Program:
     own_time = _annotation(pod, container, "runs-for")
     exit_code = int(own_code or 0)
     runs_for = float(own_time) if own_time is not None else None
-    if own_code is not None and runs_for is None and not (argv and interpreter.knows(argv[0])):
+    if own_code is not None and runs_for is None and not (argv and lookup.knows(argv[0])):
         runs_for = 0.0
     fixed = own_code is not None or own_time is not None
     return Program(runs_for, exit_code, _stops_after(_annotation(pod, container, "on-sigterm")), fixed)

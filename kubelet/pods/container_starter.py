@@ -11,7 +11,7 @@ from kubeskew.kubelet.containers.images import has_unknown_programs
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.containers.program import Program, program_of
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.containers.shell import lookup
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
 from kubeskew.kubelet.pods.next_steps import PodActions, should_restart
 from kubeskew.kubelet.pods.post_start import PostStartHooks
@@ -157,7 +157,7 @@ class ContainerStarter:
         contents = self._services.contents
         env = await contents.environment(pod, spec, sandbox.ip)
         argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
-        if argv and interpreter.knows(argv[0]) and interpreter.looks_around(argv):
+        if argv and lookup.knows(argv[0]) and lookup.may_use_files_or_variables(argv):
             env = {**await contents.service_links(pod), **env}
             self._services.runtime.set_volumes(sandbox.pod_uid, await contents.volumes(pod))
         return env
@@ -174,7 +174,7 @@ def start_failure(spec: Object, image: str) -> str:
     """Returns containerd's error for a program that is not in the image; empty if it is, or may be."""
     argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
     name = argv[0] if argv else ""
-    if not name or interpreter.knows(name) or has_unknown_programs(image) or "$" in name:
+    if not name or lookup.knows(name) or has_unknown_programs(image) or "$" in name:
         return ""
     why = f"stat {name}: no such file or directory" if "/" in name else "executable file not found in $PATH"
     return (

@@ -14,7 +14,7 @@ from kubeskew.kubelet.containers.execution.driving import drive
 from kubeskew.kubelet.containers.execution.process import BytesInput
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.containers.shell import lookup
 
 _MOST_OUTPUT = 10 << 10
 _TIMED_OUT = -1
@@ -56,7 +56,7 @@ async def run_in_container(
 def command_of(handler: Object | None) -> list[str]:
     """Returns the command of a probe, if the fake containers have it; empty for other probes."""
     argv: list[str] = ((handler or {}).get("exec") or {}).get("command") or []
-    return argv if argv and interpreter.knows(argv[0]) else []
+    return argv if argv and lookup.knows(argv[0]) else []
 
 
 class Prober:

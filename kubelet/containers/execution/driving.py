@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.kubelet.containers.execution.process import Receive, Request, Sleep
+from kubeskew.kubelet.containers.execution.waiting import Receive, Request, Sleep
 
 _FOREVER = 1e9
 

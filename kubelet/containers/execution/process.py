@@ -1,59 +1,13 @@
-"""A running command: its state, and how it waits.
+"""Holds the state of a running command: its variables, arguments, directory, inputs and outputs."""
 
-A command is a coroutine that waits for three things only, `Sleep`, `Receive` and `Until`. The tasks of one
-program take turns (`tasks.py`). The driver of the program decides what the first two mean: an `exec` waits in
-real time, the program of a container in its own.
-"""
-
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kubeskew.kubelet.containers.execution.files import FileSystem, join
-
-if TYPE_CHECKING:
-    from kubeskew.kubelet.containers.execution.tasks import Task, Tasks
-
-
-class Sleep(NamedTuple):
-    """Waits for seconds; for ever if a program is only known to run."""
-
-    seconds: float
-
-
-class Receive(NamedTuple):
-    """Waits for the next bytes of the standard input; gives empty bytes at its end, None after a timeout."""
-
-    seconds: float = float("inf")
-
-
-class Until(NamedTuple):
-    """Waits until a condition holds, at most so many seconds; gives whether it holds."""
-
-    check: Callable[[], bool]
-    seconds: float = float("inf")
-
-
-Request = Sleep | Receive | Until
-
-
-class _Wait:
-    def __init__(self, request: Request) -> None:
-        self._request = request
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return (yield self._request)
-
-
-async def wait_for(request: Request) -> Any:
-    """Waits; returns what the driver answers."""
-    return await _Wait(request)
-
-
-async def sleep(seconds: float) -> None:
-    """Sleeps; zero seconds let other tasks run."""
-    await _Wait(Sleep(seconds))
+from kubeskew.kubelet.containers.execution.tasks import Task, Tasks
+from kubeskew.kubelet.containers.execution.waiting import MEMORY_SPENT, ExitError, Receive, wait_for
 
 
 class Input(Protocol):
@@ -81,7 +35,7 @@ class LiveInput:
         if self._held:
             data, self._held = self._held, b""
             return data
-        received: bytes = await _Wait(Receive())
+        received: bytes = await wait_for(Receive())
         return received
 
 
@@ -110,7 +64,7 @@ class Machine:
     hostname: str
     files: FileSystem
     now: Callable[[], datetime]
-    tasks: "Tasks"
+    tasks: Tasks
     is_main: bool = False  # the container's own program
     terminate: Callable[[str], None] | None = None  # a signal for the container's own program
     assumes_programs: bool = True  # assume that a program the fake does not have is in the image
@@ -119,15 +73,6 @@ class Machine:
     listed: Callable[[], list[tuple[int, str]]] = list  # (pid, command) of all tasks in the container
 
 
-class ExitError(Exception):
-    """Ends the shell."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-MEMORY_SPENT = 137  # exit code after a limit on memory, which all containers share with the kubelet
 _MOST_GATHERED = 64 << 20
 
 
@@ -163,7 +108,7 @@ class Process:
     locals: dict[str, str | None] = field(default_factory=dict)  # values of `local` variables from before
     depth: int = 0  # of calls
     conditions: int = 0  # depth of conditions, in which failures end nothing
-    jobs: "list[Task]" = field(default_factory=list)  # tasks in the background
+    jobs: list[Task] = field(default_factory=list)  # tasks in the background
     shell: str = "sh"  # the name by which the shell was called: sh, bash, …
     unset_exports: set[str] = field(default_factory=set)  # names exported without a value so far
 

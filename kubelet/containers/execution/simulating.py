@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import later
-from kubeskew.kubelet.containers.execution.process import Receive, Request, Sleep
 from kubeskew.kubelet.containers.execution.tasks import Tasks
+from kubeskew.kubelet.containers.execution.waiting import Receive, Request, Sleep
 
 STDOUT, STDERR = "stdout", "stderr"
 KEPT_LINES = 20_000

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import later
-from kubeskew.kubelet.containers.execution.process import (
+from kubeskew.kubelet.containers.execution.waiting import (
+    MEMORY_SPENT,
     ExitError,
     Receive,
     Request,
@@ -16,7 +17,6 @@ from kubeskew.kubelet.containers.execution.process import (
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 _LARGEST_PIPE = 64 << 20
-_MEMORY_SPENT = 137
 
 
 class Task:
@@ -102,7 +102,7 @@ class Tasks:
                     await self._run_round(main)
         finally:
             for task in self._tasks.values():
-                task.end(_MEMORY_SPENT)
+                task.end(MEMORY_SPENT)
         return main.code
 
     async def _run_alone(self, main: Task) -> None:
@@ -183,7 +183,7 @@ class PipeEnd:
         if self._abandoned:
             raise ExitError(BROKEN_PIPE)
         if len(self._data) + len(data) > _LARGEST_PIPE:
-            raise ExitError(_MEMORY_SPENT)
+            raise ExitError(MEMORY_SPENT)
         self._data.extend(data)
 
     def unread(self, data: bytes) -> None:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Awaitable, Callable
 
-from kubeskew.kubelet.containers.execution.process import ExitError, Process, sleep
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import ExitError, sleep
 from kubeskew.kubelet.containers.shell.variable_commands import VARIABLE_COMMANDS
 from kubeskew.kubelet.containers.tools.byte_commands import BYTE_COMMANDS
 from kubeskew.kubelet.containers.tools.expr import expr

@@ -4,7 +4,8 @@ import fnmatch
 import re
 
 from kubeskew.kubelet.containers.execution.files import FileError, join
-from kubeskew.kubelet.containers.execution.process import MEMORY_SPENT, ExitError, Process, gather
+from kubeskew.kubelet.containers.execution.process import Process, gather
+from kubeskew.kubelet.containers.execution.waiting import MEMORY_SPENT, ExitError
 from kubeskew.kubelet.containers.shell.arithmetic import ExpressionError, evaluate
 from kubeskew.kubelet.containers.shell.parameters import (
     Parameter,

@@ -3,27 +3,14 @@
 import re
 
 from kubeskew.kubelet.containers.execution.files import FileError
-from kubeskew.kubelet.containers.execution.process import ExitError, Process, sleep
-from kubeskew.kubelet.containers.shell import parsing
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import sleep
 from kubeskew.kubelet.containers.shell.commands import COMMANDS
-from kubeskew.kubelet.containers.shell.statements import ReturnError, run_exit_trap, run_tree
+from kubeskew.kubelet.containers.shell.lookup import FOREVER, SHELLS, script_at
+from kubeskew.kubelet.containers.shell.scripts import converse, run_script
+from kubeskew.kubelet.containers.shell.statements import run_exit_trap
 
 NOT_FOUND = 127
-SHELLS = frozenset({"sh", "bash", "ash", "dash"})
-FOREVER = float("inf")
-
-
-def knows(name: str) -> bool:
-    """Returns whether there is such a command; directories before its name are ignored."""
-    base = name.rsplit("/", 1)[-1]
-    return base in COMMANDS or base in SHELLS
-
-
-def looks_around(argv: list[str]) -> bool:
-    """Returns whether a command may depend on files or variables."""
-    return any(sign in word for word in argv for sign in ("$", "/", "`", "env", "export", "<")) or (
-        argv[0].rsplit("/", 1)[-1] not in {"sleep", "true", "false", "exit", "echo", *SHELLS}
-    )
 
 
 async def run(process: Process, argv: list[str]) -> int:
@@ -91,8 +78,6 @@ async def _run_shell(process: Process, argv: list[str]) -> int:
     inner.arguments = words or [argv[0]]
     if words:
         return await _end_of_shell(inner, await script_at(inner, words[0]))
-    from kubeskew.kubelet.containers.shell.interactive import converse
-
     return await converse(inner)
 
 
@@ -113,30 +98,6 @@ def _new_shell(process: Process, name: str) -> Process:
     return inner
 
 
-async def script_at(process: Process, path: str) -> str:
-    """Returns the script at the path. One that only the image can have runs until it is stopped."""
-    try:
-        return process.machine.files.read(process.path(path)).decode("utf-8", "replace")
-    except FileError as error:
-        if process.machine.assumes_programs:
-            await sleep(FOREVER)
-        process.complain(f"sh: can't open '{path}': {error.text}")
-        raise ExitError(2) from None
-
-
 async def _end_of_shell(process: Process, text: str) -> int:
     """Runs a script, then the shell's EXIT trap."""
     return await run_exit_trap(process, await run_script(process, text))
-
-
-async def run_script(process: Process, text: str) -> int:
-    """Runs a whole script in a shell of its own."""
-    try:
-        script = parsing.parse(text)
-    except parsing.ShellSyntaxError as error:
-        process.complain(f"{process.shell}: {error}")
-        return 2
-    try:
-        return await run_tree(process, script)
-    except (ExitError, ReturnError) as end:
-        return end.code

@@ -6,7 +6,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from kubeskew.kubelet.containers.execution.process import ExitError, Process
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import ExitError
 
 
 class Parameter(NamedTuple):

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from kubeskew.kubelet.containers.execution.files import FileError
-from kubeskew.kubelet.containers.execution.process import BytesInput, ExitError, Process, sleep
+from kubeskew.kubelet.containers.execution.process import BytesInput, Process
 from kubeskew.kubelet.containers.execution.tasks import PipeEnd
+from kubeskew.kubelet.containers.execution.waiting import ExitError, sleep
 from kubeskew.kubelet.containers.shell import parsing
 from kubeskew.kubelet.containers.shell.expanding import arithmetic, expand, expand_one, expand_pattern
+from kubeskew.kubelet.containers.shell.lookup import knows, script_at
 from kubeskew.kubelet.containers.shell.parsing import (
     Case,
     Command,
@@ -342,8 +344,6 @@ async def _eval(process: Process, inner: Process, argv: list[str]) -> int:
 
 
 async def _source(process: Process, inner: Process, argv: list[str]) -> int:
-    from kubeskew.kubelet.containers.shell.interpreter import script_at
-
     if len(argv) < 2:
         process.complain(f"{process.shell}: .: filename argument required")
         return 2
@@ -370,8 +370,6 @@ async def _let(process: Process, _inner: Process, argv: list[str]) -> int:
 
 async def _command_builtin(process: Process, inner: Process, argv: list[str]) -> int:
     """Runs `command [-v] NAME …`: skips functions of that name, or prints where it is."""
-    from kubeskew.kubelet.containers.shell.interpreter import knows
-
     words = argv[1:]
     if words[:1] not in (["-v"], ["-V"]):
         assert inner.run is not None  # noqa: S101 - a shell was run by it

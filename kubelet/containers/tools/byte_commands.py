@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Awaitable, Callable
 
 from kubeskew.kubelet.containers.execution.files import FileError
-from kubeskew.kubelet.containers.execution.process import Process, sleep
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import sleep
 from kubeskew.kubelet.containers.tools.inputs import inputs
 from kubeskew.kubelet.containers.tools.options import options_of
 

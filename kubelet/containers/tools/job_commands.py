@@ -3,8 +3,9 @@
 import re
 from collections.abc import Awaitable, Callable
 
-from kubeskew.kubelet.containers.execution.process import ExitError, Process, Until, wait_for
+from kubeskew.kubelet.containers.execution.process import Process
 from kubeskew.kubelet.containers.execution.tasks import Task
+from kubeskew.kubelet.containers.execution.waiting import ExitError, Until, wait_for
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from kubeskew.kubelet.containers.execution.process import Process, sleep
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import sleep
 from kubeskew.kubelet.containers.tools.options import options_of
 
 Command = Callable[[Process, list[str]], Awaitable[int]]

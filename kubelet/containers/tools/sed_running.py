@@ -2,7 +2,8 @@
 
 import re
 
-from kubeskew.kubelet.containers.execution.process import Process, sleep
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import sleep
 from kubeskew.kubelet.containers.tools.sed_scripts import Address, Instruction
 
 _REPLACED = re.compile(r"\\(\d)|\\([nt&\\LUElu\n])|(&)|\\(.)", re.DOTALL)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Awaitable, Callable
 
 from kubeskew.kubelet.containers.execution.files import FileError
-from kubeskew.kubelet.containers.execution.process import Process, sleep
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import sleep
 from kubeskew.kubelet.containers.tools.awk.command import awk
 from kubeskew.kubelet.containers.tools.diff import diff
 from kubeskew.kubelet.containers.tools.grep import grep

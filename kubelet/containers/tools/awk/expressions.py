@@ -3,7 +3,7 @@
 import math
 import re
 
-from kubeskew.kubelet.containers.execution.process import MEMORY_SPENT, ExitError
+from kubeskew.kubelet.containers.execution.waiting import MEMORY_SPENT, ExitError
 from kubeskew.kubelet.containers.tools.awk.reading import Node
 from kubeskew.kubelet.containers.tools.awk.state import AwkState, Variables
 from kubeskew.kubelet.containers.tools.awk.symbols import AwkError

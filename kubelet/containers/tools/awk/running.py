@@ -1,6 +1,6 @@
 """Runs awk programs."""
 
-from kubeskew.kubelet.containers.execution.process import MEMORY_SPENT, ExitError
+from kubeskew.kubelet.containers.execution.waiting import MEMORY_SPENT, ExitError
 from kubeskew.kubelet.containers.tools.awk.functions import AwkFunctions
 from kubeskew.kubelet.containers.tools.awk.reading import Node
 from kubeskew.kubelet.containers.tools.awk.state import Variables

@@ -1,13 +1,26 @@
-"""A shell that reads its script from the standard input, with a prompt if that is a terminal."""
+"""Runs whole scripts: a text at once, or the standard input line by line, with a prompt on a terminal."""
 
-from kubeskew.kubelet.containers.execution.process import ExitError, Process
+from kubeskew.kubelet.containers.execution.process import Process
+from kubeskew.kubelet.containers.execution.waiting import ExitError
 from kubeskew.kubelet.containers.shell import parsing
+from kubeskew.kubelet.containers.shell.statements import ReturnError, run_tree
+
+
+async def run_script(process: Process, text: str) -> int:
+    """Runs a whole script in a shell of its own."""
+    try:
+        script = parsing.parse(text)
+    except parsing.ShellSyntaxError as error:
+        process.complain(f"{process.shell}: {error}")
+        return 2
+    try:
+        return await run_tree(process, script)
+    except (ExitError, ReturnError) as end:
+        return end.code
 
 
 async def converse(process: Process) -> int:
     """Runs line by line, until the input ends or `exit`; returns the exit code."""
-    from kubeskew.kubelet.containers.shell.statements import run_tree
-
     held, text = "", ""
     while True:
         if process.is_terminal:
@@ -34,8 +47,6 @@ async def converse(process: Process) -> int:
 
 
 async def _last(process: Process, text: str) -> int:
-    from kubeskew.kubelet.containers.shell.interpreter import run_script
-
     if text.strip():
         return await run_script(process, text)
     if process.is_terminal:
