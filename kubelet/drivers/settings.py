@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, parse_settings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.switches import Switches, parse

@@ -29,7 +29,7 @@ from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cluster.failures import UserError
-from kubeskew.kubelet.drivers.controller.settings import parse_settings
+from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import offer, plugin_apis
 

@@ -19,7 +19,7 @@ from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.kubelet.drivers import switches
-from kubeskew.kubelet.drivers.controller.settings import parse_settings
+from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.node.layout import NodeLayout
 
 NAMESPACE = "kube-system"

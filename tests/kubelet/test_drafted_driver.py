@@ -12,7 +12,7 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, parse_settings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
 from kubeskew.kubelet.drivers.drafted.capacity import CapacityPublisher, capacity_ref
 from kubeskew.kubelet.drivers.drafted.controller import DraftedController
 from kubeskew.kubelet.drivers.drafted.pool import DevicePool, ExhaustedError

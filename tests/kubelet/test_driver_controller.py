@@ -15,7 +15,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.controller.controller import DriverController
 from kubeskew.kubelet.drivers.controller.example import ExampleDriver
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings, parse_settings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, parameters_refs
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.settings import parse_settings
+from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
 from kubeskew.kubelet.drivers.semantic.parameters import (
     ParameterError,

@@ -487,7 +487,7 @@ def test_resources_that_cannot_be(value, text):
 
 def test_a_driver_whose_controller_allocates_tells_no_resources(tmp_path):
     """Without them its kubelet publishes nothing; with parameters of its own it has both parts."""
-    from kubeskew.kubelet.drivers.controller.settings import parse_settings
+    from kubeskew.kubelet.drivers.controller_settings import parse_settings
     from kubeskew.kubelet.drivers.host import NodeDriver
 
     ctx = SimpleNamespace(

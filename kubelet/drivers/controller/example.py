@@ -18,7 +18,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.controller.driver import ClaimAllocation, DriverError
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
 
 
 class ExampleDriver:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
 from kubeskew.kubelet.drivers.reloading import follow
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
 

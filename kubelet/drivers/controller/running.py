@@ -10,7 +10,7 @@ from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
 from kubeskew.kubelet.drivers.controller.controller import DriverController
 from kubeskew.kubelet.drivers.controller.example import ExampleDriver
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
 from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
 from kubeskew.kubelet.drivers.semantic.parameters import parameters_ref
 

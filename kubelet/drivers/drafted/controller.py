@@ -23,7 +23,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.kubelet.drivers.controller.settings import ControllerSettings
+from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
 from kubeskew.kubelet.drivers.drafted.capacity import capacity_ref
 from kubeskew.kubelet.drivers.drafted.pool import (
     DevicePool,
