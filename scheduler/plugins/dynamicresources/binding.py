@@ -7,23 +7,20 @@ import logging
 from collections.abc import Callable
 
 from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reserved_for
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.binding_conditions import BindingError
 from kubeskew.scheduler.allocator.claims import allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unschedulable
 from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
-from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError, ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES, ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceClaim, PodClaim, PodState
 
 log = logging.getLogger(__name__)
 
-FAILURES = (StatusError, ClaimError, BindingError, *CONNECTION_ERRORS)
 PodsOfGroup = Callable[[str, str], int]  # namespace, name → how many of its pods are on a node
 
 

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.allocator.binding_conditions import BindingError
 from kubeskew.scheduler.allocator.claims import FINALIZER, allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
@@ -21,6 +22,9 @@ _RETRY_SECONDS = 0.01
 
 class ClaimError(Exception):
     """A write that no longer makes sense; the text is for people."""
+
+
+FAILURES = (StatusError, ClaimError, BindingError, *CONNECTION_ERRORS)  # of binding a claim, or undoing it
 
 
 class ClaimWriter:

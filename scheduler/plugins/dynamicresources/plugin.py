@@ -23,10 +23,10 @@ from kubeskew.scheduler.plugins.dynamicresources import (
 from kubeskew.scheduler.plugins.dynamicresources import (
     scoring as dynamicresources_scoring,
 )
-from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES, ClaimBinder, PodsOfGroup
+from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder, PodsOfGroup
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
-from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES, ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import DriverAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions

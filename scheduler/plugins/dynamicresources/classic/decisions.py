@@ -16,8 +16,8 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import Foreign
 from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import ClaimFilter
 from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims, NamedClaim
-from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
 from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import AllocationError
 
 
 class ClassicDecisions:

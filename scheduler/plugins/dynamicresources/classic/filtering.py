@@ -11,9 +11,9 @@ from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
 
 _NOT_HERE = unresolvable("resourceclaim not available on the node")
-UNSUITABLE = unresolvable("resourceclaim cannot be allocated for the node (unsuitable)")
 
 
 class ClaimFilter:

@@ -11,9 +11,9 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint
-from kubeskew.scheduler.plugins.dynamicresources.classic import parameters
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import entries
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import NamedClaim
+from kubeskew.scheduler.plugins.dynamicresources.generated_parameters import refers_to
 from kubeskew.scheduler.plugins.dynamicresources.semantic.hints import semantic_hints
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import claim_types
 from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import semantic_handles
@@ -48,7 +48,7 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
         class_parameters = ClusterEvent(EventResource.RESOURCE_CLASS_PARAMETERS, _CHANGED)
         events += [EventHint(claim_parameters, of_claims), EventHint(class_parameters, of_classes)]
     if features.semantic:
-        events += semantic_hints(partial(_claims, claims_of), get_class)
+        events += semantic_hints(partial(_claims_alone, claims_of), get_class)
     return events
 
 
@@ -137,12 +137,17 @@ def _claims(claims_of: NamedClaims, pod: Object) -> Sequence[NamedClaim] | None:
         return None
 
 
+def _claims_alone(claims_of: NamedClaims, pod: Object) -> Sequence[Object] | None:
+    named = _claims(claims_of, pod)
+    return None if named is None else [claim.claim for claim in named]
+
+
 def _of_claims(claims_of: NamedClaims) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
         if new is None or (old is not None and old.get("driverRequests") == new.get("driverRequests")):
             return False
         return any(
-            parameters.concern(named.claim["spec"].get("parametersRef"), new, "ResourceClaimParameters")
+            refers_to(named.claim["spec"].get("parametersRef"), new, "ResourceClaimParameters")
             for named in _claims(claims_of, pod) or ()
         )
 
@@ -158,7 +163,7 @@ def _of_classes(claims_of: NamedClaims, get_class: GetClass) -> Hint:
             for named in _claims(claims_of, pod) or ()
         ]
         return any(
-            parameters.concern(found.get("parametersRef"), new, "ResourceClassParameters")
+            refers_to(found.get("parametersRef"), new, "ResourceClassParameters")
             for found in classes
             if found is not None
         )

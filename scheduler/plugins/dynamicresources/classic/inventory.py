@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
-from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import SchedulerAllocation
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import SchedulerAllocation
 
 
 @dataclass(slots=True)

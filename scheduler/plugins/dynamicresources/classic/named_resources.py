@@ -12,7 +12,7 @@ from kubeskew.apimachinery.cel.named_resources import compile_selector, instance
 from kubeskew.apimachinery.cel.program import Program
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation, display
-from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import AllocationError
 
 
 class NamedResourcesError(AllocationError):

@@ -13,15 +13,15 @@ from kubeskew.scheduler.framework.interfaces import PostFilterResult, PreFilterR
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
-from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic import hints
 from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions
 from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import AllocationError
 from kubeskew.scheduler.plugins.dynamicresources.classic.simulation import ClassicSimulation
 from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaims
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import AllocationError
 
 NAME = "DynamicResources"
 _SIMULATION = f"{NAME}/simulation"  # key of the cycle state

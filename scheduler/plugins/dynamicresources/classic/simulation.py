@@ -13,11 +13,11 @@ from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresol
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import is_reserved_for
-from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
+from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
     AllocationError,
     SimulatedAllocation,
 )
-from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
 from kubeskew.scheduler.plugins.dynamicresources.simulated_claims import SimulatedClaims, driver_allocates
 
 _ALLOCATED = ("allocation", "driverName")

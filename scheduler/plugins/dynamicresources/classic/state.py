@@ -7,7 +7,7 @@ from typing import Any
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import PodContext
-from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
     HandledClaim,
     Resources,
     SchedulerAllocation,

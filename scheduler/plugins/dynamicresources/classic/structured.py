@@ -6,13 +6,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUITABLE
 from kubeskew.scheduler.plugins.dynamicresources.classic.named_resources import (
     NamedResourcesError,
     ResourceModel,
     StructuredClaim,
 )
 from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
 
 Slices = Callable[[], Sequence[Object]]
 

@@ -15,11 +15,11 @@ from kubeskew.scheduler.framework.interfaces import PostFilterResult, PreFilterR
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
-from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES
-from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUITABLE
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims
 from kubeskew.scheduler.plugins.dynamicresources.drafted.claims import DraftedClaim, DraftedClaims
 from kubeskew.scheduler.plugins.dynamicresources.drafted.writing import DraftedWriter
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
 from kubeskew.scheduler.plugins.dynamicresources.simulated_claims import driver_allocates
 
 NAME = "DynamicResources"

@@ -10,7 +10,7 @@ from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import CLAIM_UPDATED, ClaimTracker, Listener
-from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import UNSUITABLE
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
 from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import NodeSearch, SemanticClaim, wishes
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import Model, SemanticError
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import SemanticParameters

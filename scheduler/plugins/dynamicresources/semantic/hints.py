@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import concern
-from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import NamedClaim
+from kubeskew.scheduler.plugins.dynamicresources.generated_parameters import refers_to
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameter_types import type_of
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import IN_TREE, claim_types
 
-ClaimsOf = Callable[[Object], Sequence[NamedClaim] | None]  # None if they are not all there
+ClaimsOf = Callable[[Object], Sequence[Object] | None]  # None if they are not all there
 GetClass = Callable[[str], Object | None]
 
 _CHANGED = Action.ADD | Action.UPDATE
@@ -36,10 +35,10 @@ class _Waiting:
         self._get_class = get_class
 
     def _of(self, pod: Object) -> Iterator[tuple[Object, Object]]:
-        for named in self._claims_of(pod) or ():
-            found = self._get_class(named.claim["spec"].get("resourceClassName") or "")
-            if found is not None and claim_types(found) and allocation(named.claim) is None:
-                yield named.claim, found
+        for claim in self._claims_of(pod) or ():
+            found = self._get_class(claim["spec"].get("resourceClassName") or "")
+            if found is not None and claim_types(found) and allocation(claim) is None:
+                yield claim, found
 
     def after_slice(self, pod: Object, old: Object | None, new: Object | None) -> bool:
         if new is None or (old is not None and old.get("resources") == new.get("resources")):
@@ -51,7 +50,7 @@ class _Waiting:
         if new is None or (old is not None and all(old.get(name) == new.get(name) for name in told)):
             return False
         return any(
-            namespace == new["metadata"].get("namespace") and concern(reference, new, IN_TREE.kind)
+            namespace == new["metadata"].get("namespace") and refers_to(reference, new, IN_TREE.kind)
             for reference, namespace in self._references(pod)
         )
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
-from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import GeneratedParameters
+from kubeskew.scheduler.plugins.dynamicresources.generated_parameters import GeneratedParameters
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameter_types import (
     ParameterType,
     ParameterTypes,

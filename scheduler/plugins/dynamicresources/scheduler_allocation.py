@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.status import Status
+from kubeskew.scheduler.framework.status import Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+
+UNSUITABLE = unresolvable("resourceclaim cannot be allocated for the node (unsuitable)")
 
 
 class AllocationError(Exception):
