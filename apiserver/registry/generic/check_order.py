@@ -24,3 +24,6 @@ CREATE: Checks = (Check.METADATA, Check.STRUCTURE, Check.OWN_RULES)
 UPDATE: Checks = (Check.METADATA_CHANGE, Check.STRUCTURE, Check.CHANGE)
 UPDATE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.STRUCTURE, Check.OWN_RULES, Check.CHANGE)
 AS_NEW_AND_AS_CHANGE: Checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA_CHANGE, Check.CHANGE)
+# In classic DRA ValidateClaimUpdate and its like check the object as a new one; most strategies did so, too.
+ONCE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+TWICE_AS_NEW: Checks = (*AS_NEW_AND_AS_CHANGE, Check.METADATA, Check.OWN_RULES)

@@ -3,7 +3,6 @@
 Source: pkg/apis/coordination/validation/validation.go, 1.36.
 """
 
-import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
@@ -11,15 +10,7 @@ from kubeskew.apimachinery.field import FieldError, child, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.coordination.strategies import STRATEGIES, strategy_errors
-
-_NUMBER = r"(?:0|[1-9]\d*)"
-
-_PART = rf"(?:{_NUMBER}|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-
-_SEMVER = re.compile(
-    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PART}(?:\.{_PART})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
-    re.ASCII,
-)
+from kubeskew.apiserver.registry.shared.semver import SEMVER
 
 Version = tuple[tuple[int, ...], str]  # numbers, and what comes before the release
 
@@ -55,7 +46,7 @@ def candidate_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _version(text: str) -> Version | None:
-    found = _SEMVER.fullmatch(text)
+    found = SEMVER.fullmatch(text)
     return (tuple(int(part) for part in found.groups()[:3]), found[4] or "") if found else None
 
 

@@ -8,17 +8,12 @@ from typing import ClassVar
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
-from kubeskew.apiserver.registry.generic.check_order import Check, Checks
+from kubeskew.apiserver.registry.generic.check_order import ONCE_AS_NEW, TWICE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
 from kubeskew.apiserver.registry.resource.classic import validation as rules
 from kubeskew.apiserver.registry.resource.semantic import validation as semantic
-
-# ValidateClaimUpdate and its like check the object as a new one, and most strategies have done so before.
-ONCE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
-_AS_NEW: Checks = (Check.METADATA, Check.OWN_RULES)
-TWICE_AS_NEW: Checks = (*_AS_NEW, Check.METADATA_CHANGE, Check.CHANGE, *_AS_NEW)
 
 
 class ClassicStatus(StatusStrategy):

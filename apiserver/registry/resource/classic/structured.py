@@ -9,16 +9,14 @@ from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.expressions import named_resources_selector_errors
-from kubeskew.apiserver.registry.resource.resourceslice.device_validation import SEMVER
+from kubeskew.apiserver.registry.resource.parameters import SEVERAL, origin_errors
+from kubeskew.apiserver.registry.shared.semver import NOT_SEMVER, SEMVER
 
 _VALUES = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")
 _MODELS = ("namedResources",)
 _NOWHERE = "<nil>"  # a path that is none, as Go shows it
-SEVERAL = "exactly one field must be set, not several"
-NO_SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 
 
 def slice_errors(obj: Object) -> Iterator[FieldError]:
@@ -30,13 +28,6 @@ def slice_errors(obj: Object) -> Iterator[FieldError]:
     named = obj.get("namedResources")
     if named is not None:
         yield from _instances(named.get("instances") or [], "namedResources.instances")
-
-
-def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks what of a ResourceSlice may change: neither node nor driver."""
-    for name in ("nodeName", "driverName"):
-        if (new.get(name) or "") != (old.get(name) or ""):
-            yield invalid(name, new.get(name) or "", IMMUTABLE)
 
 
 def claim_parameters_errors(obj: Object, *, stored: bool = False) -> Iterator[FieldError]:
@@ -87,14 +78,6 @@ def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
         yield invalid(path, None, "data and structuredData are mutually exclusive")
 
 
-def origin_errors(reference: Object | None) -> Iterator[FieldError]:
-    """Checks what parameters were generated from."""
-    if reference is not None:
-        for name in ("kind", "name"):
-            if not reference.get(name):
-                yield required(child("generatedFrom", name))
-
-
 def _driver(entry: Object, path: str, seen: set[str]) -> Iterator[FieldError]:
     name, at = entry.get("driverName") or "", child(path, "driverName")
     yield from devices.driver(name, at)
@@ -141,7 +124,7 @@ def _unique_name(entry: Object, path: str, seen: set[str]) -> Iterator[FieldErro
 def _value(attribute: Object, path: str) -> Iterator[FieldError]:
     given: list[Any] = [name for name in _VALUES if attribute.get(name) is not None]
     if "version" in given and not SEMVER.fullmatch(attribute["version"]):
-        yield invalid(child(path, "version"), attribute["version"], NO_SEMVER)
+        yield invalid(child(path, "version"), attribute["version"], NOT_SEMVER)
     if not given:
         yield required(path, "exactly one value must be set")
     elif len(given) > 1:

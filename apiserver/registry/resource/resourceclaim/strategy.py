@@ -9,12 +9,12 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Checks
+from kubeskew.apiserver.registry.generic.check_order import TWICE_AS_NEW, UPDATE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
-from kubeskew.apiserver.registry.resource.classic.strategy import TWICE_AS_NEW, ClassicStatus
+from kubeskew.apiserver.registry.resource.classic.strategy import ClassicStatus
 from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
 from kubeskew.apiserver.registry.resource.resourceclaim.status_authorization import claim_access_errors

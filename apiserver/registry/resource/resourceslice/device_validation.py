@@ -3,7 +3,6 @@
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from kubeskew.apiserver.registry.resource.device_taints import binding_errors, t
 from kubeskew.apiserver.registry.resource.resourceslice import request_policies
 from kubeskew.apiserver.registry.resource.resourceslice.node_allocatable import node_resource_errors
 from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.semver import NOT_SEMVER, SEMVER
 
 MAX_NAMES = 32
 MAX_ATTRIBUTE_VALUES = 48
@@ -25,12 +25,6 @@ _MAX_NAME = 63 + 1 + 32
 _MAX_LABEL = 63
 _SCALARS = ("int", "bool", "string", "version")
 _LISTS = ("bools", "ints", "strings", "versions")  # in the order that they are checked
-_NUMERIC = r"(0|[1-9]\d*)"
-_RELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_BUILD = "[0-9a-zA-Z-]+"
-SEMVER = re.compile(
-    rf"{_NUMERIC}\.{_NUMERIC}\.{_NUMERIC}(-{_RELEASE}(\.{_RELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
-)
 _ONE_VALUE = "exactly one value must be specified"
 _NEEDS_NODES = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is "
@@ -139,7 +133,7 @@ def _text(kind: str, value: object, path: str, rules: DeviceRules) -> Iterator[F
     if not isinstance(value, str):
         return
     if kind == "version" and not SEMVER.fullmatch(value):
-        yield invalid(path, value, "must be a string compatible with semver.org spec 2.0.0")
+        yield invalid(path, value, NOT_SEMVER)
     if len(value.encode()) > MAX_VALUE_BYTES:
         yield devices.over_length(path, MAX_VALUE_BYTES, rules)
 

@@ -7,12 +7,12 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import Checks
+from kubeskew.apiserver.registry.generic.check_order import ONCE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.classic import structured
-from kubeskew.apiserver.registry.resource.classic.strategy import ONCE_AS_NEW
 from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
+from kubeskew.apiserver.registry.resource.parameters import slice_change_errors
 from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
 
 
@@ -40,7 +40,7 @@ class SliceStrategy(BuiltIn):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
-            return list(structured.slice_change_errors(new, old))
+            return list(slice_change_errors(new, old))
         return self._errors(new, old, ctx)
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:

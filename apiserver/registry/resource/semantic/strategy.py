@@ -8,11 +8,10 @@ from typing import ClassVar
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
-from kubeskew.apiserver.registry.generic.check_order import Checks
+from kubeskew.apiserver.registry.generic.check_order import ONCE_AS_NEW, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.classic.strategy import ONCE_AS_NEW
-from kubeskew.apiserver.registry.resource.classic.structured import slice_change_errors
+from kubeskew.apiserver.registry.resource.parameters import slice_change_errors
 from kubeskew.apiserver.registry.resource.semantic import validation as rules
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.classic.structured import NO_SEMVER, SEVERAL, origin_errors
 from kubeskew.apiserver.registry.resource.expressions import metadata_selector_errors
-from kubeskew.apiserver.registry.resource.resourceslice.device_validation import SEMVER
+from kubeskew.apiserver.registry.resource.parameters import SEVERAL, origin_errors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.shared.semver import NOT_SEMVER, SEMVER
 
 _MODELS = ("counter", "metadata")
 _ONE_MODEL = "exactly one semantic model field must be set"
@@ -153,4 +153,4 @@ def _amount(entry: Object, path: str, field: str) -> Iterator[FieldError]:
 
 def _version(text: str, path: str) -> Iterator[FieldError]:
     if not SEMVER.fullmatch(text.removeprefix("v")):
-        yield invalid(path, text, NO_SEMVER)
+        yield invalid(path, text, NOT_SEMVER)
