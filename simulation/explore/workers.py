@@ -1,0 +1,152 @@
+"""Runs jobs in processes forked from this one, which has imported everything: no threads, and none is shared.
+
+A job that takes too long, or ends its process, is lost; its worker is replaced, and the others go on.
+"""
+
+import gc
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from kubeskew.apimachinery.clock import deadline
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+_STOP_SECONDS = 5.0
+
+
+class LostError(Exception):
+    """A job has not ended as it should: the text says how."""
+
+
+class _Worker(Generic[J, R]):
+    """One process. It does one job after the other, until it has done so many that it is replaced."""
+
+    def __init__(self, work: Callable[[J], R], jobs: int, patience: float) -> None:
+        context = multiprocessing.get_context("fork")
+        self.connection, theirs = context.Pipe()
+        self._left, self._patience = jobs, patience
+        self.job: J | None = None
+        self._late: Callable[[], bool] = lambda: False
+        self.process: ForkProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    @property
+    def worn(self) -> bool:
+        """Returns whether it has done all the jobs that it may."""
+        return self._left <= 0
+
+    @property
+    def late(self) -> bool:
+        return self.job is not None and self._late()
+
+    def give(self, job: J) -> None:
+        self.job, self._late = job, deadline(self._patience)
+        self._left -= 1
+        self.connection.send(job)
+
+    def take(self) -> R | LostError:
+        """Returns what came of the job."""
+        self.job = None
+        try:
+            answer: R | LostError = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(_STOP_SECONDS)
+            self._left = 0
+            return LostError(f"its process ended by itself with status {self.process.exitcode}")
+        return answer
+
+    def end(self) -> None:
+        self.connection.close()
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join(_STOP_SECONDS)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+
+
+def _serve(connection: Connection, work: Callable[[J], R]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(EOFError, OSError):
+        while True:
+            job = connection.recv()
+            answer: R | LostError
+            try:
+                answer = work(job)
+            except Exception:
+                answer = LostError(traceback.format_exc())
+            connection.send(answer)
+
+
+class Workers(Generic[J, R]):
+    """A context with at most `count` processes that do `work`.
+
+    `patience` is how many seconds a job may take; after `jobs` of them a process is replaced, for what runs
+    leave behind in it is not all given back.
+    """
+
+    def __init__(self, count: int, work: Callable[[J], R], *, patience: float, jobs: int) -> None:
+        self._count, self._work = count, work
+        self._patience, self._jobs = patience, jobs
+        self._idle: list[_Worker[J, R]] = []
+        self._busy: list[_Worker[J, R]] = []
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        gc.freeze()  # what has been imported is the same in all of them
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        for worker in (*self._busy, *self._idle):
+            worker.end()
+        gc.unfreeze()
+
+    @property
+    def free(self) -> bool:
+        """Returns whether another job could begin at once."""
+        return len(self._busy) < self._count
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._busy)
+
+    def give(self, job: J) -> None:
+        """Begins a job; there must be a free worker."""
+        worker = self._idle.pop() if self._idle else _Worker(self._work, self._jobs, self._patience)
+        worker.give(job)
+        self._busy.append(worker)
+
+    def ended(self, seconds: float) -> Iterator[tuple[J, R | LostError]]:
+        """Yields the jobs that have ended, with what came of them; waits so long for the first."""
+        ready = wait([worker.connection for worker in self._busy], seconds)
+        for worker in [*self._busy]:
+            job = worker.job
+            if job is None or not (worker.connection in ready or worker.late):
+                continue
+            self._busy.remove(worker)
+            if worker.connection in ready:
+                answer = worker.take()
+                self._retire(worker)
+            else:
+                worker.end()
+                answer = LostError(f"it did not end within {self._patience:g} s")
+            yield job, answer
+
+    def _retire(self, worker: _Worker[J, R]) -> None:
+        if worker.worn:
+            worker.end()
+        else:
+            self._idle.append(worker)

@@ -1,0 +1,89 @@
+"""Classes of findings: the file of known ones, and what its mistakes are answered with."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.simulation.explore.classes import FINDINGS, Verdict, classify, read_entries
+
+ENTRY = {
+    "id": "stale-cache",
+    "invariant": "I09",
+    "message": "says that .* is used",
+    "class": "upstream",
+    "reason": "the controller counts what it has not seen yet",
+    "source": "https://example.com",
+}
+
+
+def entries(tmp_path: Path, *changes: dict[str, object]) -> Path:
+    """A file of entries, each the usual one with changes."""
+    path = tmp_path / "findings.yaml"
+    path.write_text(yaml.safe_dump({"findings": [{**ENTRY, **each} for each in changes]}))
+    return path
+
+
+def test_the_first_that_fits_decides(tmp_path: Path):
+    """Invariant, message, kinds of faults and minors decide which entry it is; none is unknown."""
+    known = read_entries(
+        entries(
+            tmp_path,
+            {"id": "lost", "faults": ["drop"], "class": "known:123"},
+            {"id": "old", "versions": "1.30..1.32", "class": "defect"},
+            {},
+        )
+    )
+    text = "ResourceQuota a/b says that 3 of pods is used; it is 2"
+
+    def classed(invariant: str, message: str, faults: tuple[str, ...], minor: int) -> Verdict:
+        return classify(known, invariant, message, faults, [Version(minor)])
+
+    assert classed("I09", text, ("crash", "drop"), 31).class_ == "known:123"
+    assert classed("I09", text, ("crash",), 31).class_ == "defect"
+    assert classed("I09", text, (), 33) == Verdict(
+        "upstream", "stale-cache", ENTRY["reason"], ENTRY["source"]
+    )
+    assert classed("I09", "another", (), 33).class_ == "unknown"
+    assert classed("I10", text, ("drop",), 33).class_ == "unknown"
+
+
+def test_who_has_to_look():
+    """Defects of ours and what nobody knows want somebody to look; upstream's do not."""
+    assert [Verdict(each).fails for each in ("defect", "unknown", "upstream", "known:1")] == [
+        *(True, True, False, False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"class": "ours"}, r"findings\[0\]: class: expected defect, upstream or known:ID, found 'ours'"),
+        ({"invariant": "I23"}, r"invariant: there is no invariant I23; did you mean I2"),
+        ({"message": "("}, r"message: '\(' is no regular expression"),
+        ({"message": ".*"}, r"message: '\.\*' fits every message"),
+        ({"faults": ["crush"]}, r"there is no kind of fault crush.*did you mean crash"),
+        ({"versions": "1.99"}, r"versions: version 1\.99 is not supported"),
+        ({"versions": "new"}, r"versions: expected such as 1\.34"),
+        ({"source": ""}, r"source: expected a text, found ''"),
+        ({"sauce": "x"}, r"unknown key sauce"),
+    ],
+)
+def test_a_bad_entry_is_one_line(tmp_path: Path, change: dict[str, object], said: str):
+    """A mistake in the file is told in one line that names the entry and the key."""
+    with pytest.raises(ScenarioError, match=said) as raised:
+        read_entries(entries(tmp_path, change))
+    assert "\n" not in str(raised.value)
+
+
+def test_ids_are_unique(tmp_path: Path):
+    """Two entries of one id are refused."""
+    with pytest.raises(ScenarioError, match="two findings have the id stale-cache"):
+        read_entries(entries(tmp_path, {}, {}))
+
+
+def test_the_shipped_file_can_be_read():
+    """The file that comes along is right, and every entry's source is an address."""
+    assert all("://" in entry.source for entry in read_entries(FINDINGS))

@@ -1,0 +1,52 @@
+"""Workers: jobs are done side by side, and a job that goes wrong takes none of the others with it."""
+
+import os
+import time
+from collections.abc import Callable
+
+from kubeskew.simulation.explore.workers import LostError, Workers
+
+
+def all_ended(
+    work: Callable[[int], int], jobs: list[int], *, count: int = 2, patience: float = 60
+) -> dict[int, int | LostError]:
+    """Returns what came of each job."""
+    found: dict[int, int | LostError] = {}
+    left = [*jobs]
+    with Workers(count, work, patience=patience, jobs=3) as workers:
+        while left or workers.busy:
+            while left and workers.free:
+                workers.give(left.pop(0))
+            found.update(workers.ended(1))
+    return found
+
+
+def test_every_job_is_done():
+    """More jobs than workers, and more than a worker may do, are all done."""
+    assert all_ended(lambda job: job * job, list(range(10))) == {job: job * job for job in range(10)}
+
+
+def test_jobs_do_not_share_a_process_for_ever():
+    """A worker is replaced after so many jobs."""
+    found = all_ended(lambda _: os.getpid(), list(range(7)), count=1)
+    assert len(set(map(str, found.values()))) == 3
+
+
+def test_what_goes_wrong_is_told():
+    """An exception, an end of the process and a job that never ends are told; other jobs are done."""
+
+    def work(job: int) -> int:
+        if job == 1:
+            raise ValueError("no such thing")
+        if job == 2:
+            os._exit(7)
+        while job == 3:
+            time.sleep(0.01)  # for ever
+        return job
+
+    found = all_ended(work, [1, 2, 3, 4, 5], patience=3)
+
+    assert "ValueError: no such thing" in str(found[1])
+    assert str(found[2]) == "its process ended by itself with status 7"
+    assert str(found[3]) == "it did not end within 3 s"
+    assert (found[4], found[5]) == (4, 5)
