@@ -287,6 +287,40 @@ def test_a_fictional_node_has_the_slices_of_its_template():
     assert chosen(resources, claim(required("RAM", 1)), node="fictional") is None
 
 
+def test_copies_of_slices_do_not_replace_each_other():
+    """Names of slices and nodes may be alike where they are joined; each fictional node has its own copy."""
+    resources = resources_of(
+        published(card("CardA"), name="gpu-a", node="n0"), published(card("CardB"), name="gpu", node="n1")
+    )
+    resources.copy_node("b", "n0")
+    resources.copy_node("a-b", "n1")
+
+    assert chosen(resources, claim(required("RAM", 1)), node="b") == ["CardA"]
+    assert chosen(resources, claim(required("RAM", 1)), node="a-b") == ["CardB"]
+    resources.drop_node("a-b")
+    assert chosen(resources, claim(required("RAM", 1)), node="b") == ["CardA"]
+
+
+def test_a_fictional_node_may_be_made_of_a_fictional_one():
+    """The slices of a copy are copied as those of a real node, also where a slice is one of several."""
+    resources = resources_of(published(card("CardA")), published(card("CardB"), name="t"))
+    resources.copy_node("first", "n0")
+    resources.copy_node("second", "first")
+    resources.drop_node("first")
+
+    both = claim(required("RAM", 10)), claim(required("RAM", 10))
+    assert chosen(resources, *both, node="second") == ["CardA", "CardB"]
+    assert chosen(resources, *both, node="first") is None
+
+
+def test_a_node_that_is_its_own_template_keeps_its_slices():
+    """Nothing is lost or listed twice where a node names itself."""
+    resources = resources_of(published(card("CardA")))
+    resources.copy_node("n0", "n0")
+
+    assert [resource.id for resource in resources.resources(PLACE)] == ["CardA"]
+
+
 def test_an_example_without_identifiers_is_read_by_its_names():
     """The draft's examples say `name` where its type says `id`."""
     named = {**card(), "name": "CardA"}

@@ -13,6 +13,7 @@ from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.node_slices import copied_name
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
@@ -119,11 +120,11 @@ class ClaimSimulation(SimulatedClaims):
         """Copies slices for a node that is fictional and not known yet; pools get names of their own."""
         origin = self.origin_of_new(node)
         for slice_ in self._by_node.get(origin, ()) if origin else ():
-            self._copy(f"{slice_.name}-{node.name}", slice_.spec, node.name)
+            self._copy(slice_.name, slice_.spec, node.name)
 
     def _copy(self, name: str, spec: Mapping[str, Any], node: str) -> None:
-        pool = {**spec["pool"], "name": f"{spec['pool']['name']}-{node}"}
-        copy = {"metadata": {"name": name}, "spec": {**spec, "nodeName": node, "pool": pool}}
+        pool = {**spec["pool"], "name": copied_name(spec["pool"]["name"], node)}
+        copy = {"metadata": {"name": copied_name(name, node)}, "spec": {**spec, "nodeName": node, "pool": pool}}
         self._slices.set_slice(copy)
         self.undo_by(lambda: self._slices.remove_slice(copy))
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation, display
+from kubeskew.scheduler.framework.node_slices import copied_name
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import (
     Model,
     SemanticError,
@@ -54,7 +55,6 @@ class Resource:
 class Slice:
     """Holds what a slice publishes; without resources, and with the reason, if it cannot be understood."""
 
-    place: Place
     resources: Sequence[Resource] = ()
     error: str = ""
 
@@ -84,9 +84,14 @@ class SemanticResources:
 
     def copy_node(self, name: str, origin: str) -> None:
         """Adds a node that has what drivers published about another one."""
-        for place in [place for place in self._slices if place.node == origin]:
-            for slice_name, slice_ in self._slices[place].items():
-                self._put(f"{slice_name}-{name}", Place(name, place.driver), slice_)
+        published = [
+            (slice_name, place.driver, read)
+            for place, slices in self._slices.items()
+            if place.node == origin != name
+            for slice_name, read in slices.items()
+        ]
+        for slice_name, driver, read in published:
+            self._put(copied_name(slice_name, name), Place(name, driver), read)
 
     def drop_node(self, name: str) -> None:
         """Removes everything that was published about a node."""
@@ -99,9 +104,9 @@ class SemanticResources:
         self.remove_slice(published)
         place = Place(published.get("nodeName") or "", published.get("driverName") or "")
         try:
-            read = Slice(place, [*self._read(published)])
+            read = Slice([*self._read(published)])
         except SemanticError as error:
-            read = Slice(place, error=f"NodeResourceSlice {name}: {error}")
+            read = Slice(error=f"NodeResourceSlice {name}: {error}")
             log.warning("%s", read.error)
         self._put(name, place, read)
 
