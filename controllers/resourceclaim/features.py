@@ -47,6 +47,7 @@ class ResourceClaimFeatures:
     finalizer: str  # of claims that the scheduler allocates; empty before structured parameters
     keeps_immediate: bool  # 1.30: an immediate claim stays allocated when its last user is gone
     frees_unused: bool  # KEP-4381 as drafted: later a claim that the scheduler gave up stays allocated
+    takes_over_requests: bool  # KEP-4381 as drafted: 1.30 cannot clear what a driver was asked to give back
     releases_done: bool  # since 1.28 pods that are done lose reservations and their own claims (118817)
     asks_to_deallocate: bool  # 1.28 to 1.31: drivers, after the last user of a delayed claim (118936)
     serves_bound: bool  # since 1.28 pods that got a node without the scheduler are helped (118209)
@@ -78,6 +79,7 @@ class ResourceClaimFeatures:
             finalizer=_finalizer(minor, semantic=semantic),
             keeps_immediate=minor == 30 or semantic,
             frees_unused=semantic,
+            takes_over_requests=semantic,
             releases_done=minor >= 28,
             asks_to_deallocate=28 <= minor <= 31,
             serves_bound=minor >= 28,

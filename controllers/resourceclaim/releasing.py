@@ -60,7 +60,7 @@ class Releaser:
         delayed = claims.is_delayed(claim, self._features)
         if protected:
             if delayed or claim["metadata"].get("deletionTimestamp") or not self._features.keeps_immediate:
-                status.pop("allocation", None)
+                self._clear(status)
         elif self._features.asks_to_deallocate and delayed:
             status["deallocationRequested"] = True
 
@@ -75,9 +75,15 @@ class Releaser:
     async def _deallocate_unused(self, claim: Object) -> None:
         if (claim.get("status") or {}).get("allocation"):
             changed = copy.deepcopy(claim)
-            del changed["status"]["allocation"]
+            self._clear(changed["status"])
             claim = await self._client.update(self._ref, changed, "status")
         await self._unprotect(claim)
+
+    def _clear(self, status: Object) -> None:
+        """Removes the allocation, and the request to a driver that a controller of another release made."""
+        status.pop("allocation", None)
+        if self._features.takes_over_requests:
+            status.pop("deallocationRequested", None)
 
     async def _unprotect(self, claim: Object) -> None:
         finalizers = claim["metadata"].get("finalizers") or []

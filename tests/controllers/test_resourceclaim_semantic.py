@@ -128,6 +128,25 @@ async def test_a_claim_that_is_deleted_goes_once_nobody_uses_it(cluster, mode, u
         await cluster.client.get(CLAIMS, "c", "ns")
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_what_another_release_asked_a_driver_for_is_done_here(cluster, deleted):
+    """A controller of 1.29 or 1.30 takes the finalizer for a driver's, and asks; no driver ever answers."""
+    await allocated(cluster)
+    claim = await cluster.client.get(CLAIMS, "c", "ns")
+    asked = {**claim, "status": {**claim["status"], "deallocationRequested": True}}
+    await cluster.client.update(CLAIMS, asked, "status")
+    if deleted:
+        await cluster.client.delete(CLAIMS, "c", "ns")
+    await cluster.start(ResourceClaimController)
+    await cluster.quiet()
+
+    if deleted:
+        with pytest.raises(StatusError, match="not found"):
+            await cluster.client.get(CLAIMS, "c", "ns")
+    else:
+        assert await state(cluster) == (False, False, [])
+
+
 async def test_a_finalizer_without_an_allocation_keeps_no_claim(cluster):
     """A scheduler that ends between its two writes leaves the first: the claim can still be deleted."""
     body = {"metadata": {"name": "c", "namespace": "ns", "finalizers": [SEMANTIC]}}
