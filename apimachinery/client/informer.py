@@ -103,6 +103,7 @@ class Informer:
         self._synced = asyncio.Event()
         self._settled = asyncio.Event()
         self._unserved = False
+        self._forbidden = False
         self._failure = ""
         self._state_handlers: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -172,6 +173,11 @@ class Informer:
         return self._unserved
 
     @property
+    def cannot_list(self) -> bool:
+        """Returns whether another version of the server may be needed: for the resource, or for its roles."""
+        return self._unserved or (self._forbidden and not self.has_synced)
+
+    @property
     def resource_version(self) -> str:
         """Returns the revision up to which the copy is current."""
         return self._resource_version
@@ -209,6 +215,7 @@ class Informer:
         self._unserved = isinstance(error, StatusError) and (
             error.code == 404 or (error.code == 500 and _UNDECODABLE in error.message)
         )
+        self._forbidden = isinstance(error, StatusError) and error.code == 403
         if self._unserved:
             self._settled.set()
         if isinstance(error, StatusError) and error.code in _POSITION_LOST:
@@ -384,8 +391,8 @@ class InformerFactory:
 
     @property
     def unserved(self) -> list[Ref]:
-        """Lists the resources that the server does not have, or cannot decode."""
-        return [informer.ref for informer in self._informers.values() if informer.is_unserved]
+        """Lists the resources that the server does not have, cannot decode, or has no role for."""
+        return [informer.ref for informer in self._informers.values() if informer.cannot_list]
 
     def start(self) -> None:
         """Starts the informers that are not started yet."""

@@ -124,7 +124,10 @@ class ClaimSimulation(SimulatedClaims):
 
     def _copy(self, name: str, spec: Mapping[str, Any], node: str) -> None:
         pool = {**spec["pool"], "name": copied_name(spec["pool"]["name"], node)}
-        copy = {"metadata": {"name": copied_name(name, node)}, "spec": {**spec, "nodeName": node, "pool": pool}}
+        copy = {
+            "metadata": {"name": copied_name(name, node)},
+            "spec": {**spec, "nodeName": node, "pool": pool},
+        }
         self._slices.set_slice(copy)
         self.undo_by(lambda: self._slices.remove_slice(copy))
 

@@ -165,6 +165,25 @@ async def test_what_cannot_be_had_is_known(client, informer, monkeypatch, refusa
     assert not informer.is_unserved
 
 
+async def test_a_role_that_another_server_brings_is_waited_for(client, informer, monkeypatch):
+    """A list that the server forbids may be allowed by its next version, whose roles are others."""
+    refusals = [errors.StatusError(403, "Forbidden", "things is forbidden")]
+    ask = client.list
+
+    async def answer(*arguments, **more):
+        if refusals:
+            raise refusals.pop()
+        return await ask(*arguments, **more)
+
+    known = []
+    monkeypatch.setattr(client, "list", answer)
+    informer.add_state_handler(lambda: known.append((informer.cannot_list, informer.is_unserved)))
+    informer.start()
+    await informer.synced()
+
+    assert known == [(True, False), (False, False)]
+
+
 async def test_a_refused_watch_keeps_its_position(client, server, informer, seen):
     """503 from a server that starts is no reason to list again."""
     informer.start()
