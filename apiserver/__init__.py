@@ -1,1 +1,1 @@
-"""The API server: HTTP front, request pipeline, registry of resources, event store, watch."""
+"""The API server: HTTP server, request pipeline, registry of resources, event store, watch."""

@@ -22,7 +22,7 @@ from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.records import Change, ComponentEvent, Event
 
 Append = Callable[[Change], Awaitable[Event]]
-SitOut = Callable[[Awaitable[None]], Awaitable[None]]  # be away until this returns
+RefuseDuring = Callable[[Awaitable[None]], Awaitable[None]]  # be away until this returns
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class ServerFaults:
     """The faults of one server: `filter` its requests, have `commit` append to the log.
 
-    `sit_out` is what an outage does to the sockets; a server that is called in process has none.
+    `refuse_during` is what an outage does to the sockets; a server that is called in process has none.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ServerFaults:
         event_log: Log,
         end: Callable[[], None],
     ) -> None:
-        self.sit_out: SitOut | None = None
+        self.refuse_during: RefuseDuring | None = None
         self._name = name
         self._environment = environment
         self._log = event_log
@@ -52,9 +52,9 @@ class ServerFaults:
         self._injector = self._process.injector(name, self._crash, self._record)
         self._injector.cuts[self._leave] = None
 
-    def begin(self, sit_out: SitOut) -> None:
+    def begin(self, refuse_during: RefuseDuring) -> None:
         """Have sockets that an outage closes, from now on."""
-        self.sit_out = sit_out
+        self.refuse_during = refuse_during
         self.reload()
 
     def reload(self) -> None:
@@ -116,11 +116,13 @@ class ServerFaults:
 
     def _leave(self) -> None:
         outage, task = self._injector.outage(), self._tasks.get("outage")
-        if outage is not None and self.sit_out is not None and (task is None or task.done()):
-            self._tasks["outage"] = asyncio.create_task(self._stay_away(outage, self.sit_out), name="outage")
+        if outage is not None and self.refuse_during is not None and (task is None or task.done()):
+            self._tasks["outage"] = asyncio.create_task(
+                self._stay_away(outage, self.refuse_during), name="outage"
+            )
 
-    async def _stay_away(self, outage: Fault, sit_out: SitOut) -> None:
-        await sit_out(self._injector.over(outage))
+    async def _stay_away(self, outage: Fault, refuse_during: RefuseDuring) -> None:
+        await refuse_during(self._injector.over(outage))
 
     # -- the time line
 

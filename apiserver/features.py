@@ -184,7 +184,7 @@ class WorkloadFeatures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceRules:
+class DRAFeatures:
     """Holds the decisions about resource.k8s.io.
 
     Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37. Since 1.35 the hand-written rules say
@@ -369,7 +369,7 @@ class Features:
     services: ServiceFeatures
     volumes: VolumeFeatures
     workloads: WorkloadFeatures
-    devices: DeviceRules
+    devices: DRAFeatures
     accounts: AccountFeatures
     admission: AdmissionFeatures
     requests: RequestFeatures
@@ -394,7 +394,7 @@ def features_of(gates: FeatureGates) -> Features:
         services=build(ServiceFeatures, gates),
         volumes=build(VolumeFeatures, gates),
         workloads=build(WorkloadFeatures, gates),
-        devices=build(DeviceRules, gates),
+        devices=build(DRAFeatures, gates),
         accounts=build(AccountFeatures, gates),
         admission=build(AdmissionFeatures, gates),
         requests=build(RequestFeatures, gates),

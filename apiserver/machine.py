@@ -1,11 +1,11 @@
-"""The machine that an API server runs on: that of any component, with storage and a front to listen."""
+"""The machine that an API server runs on: that of any component, with storage and a listener."""
 
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.machine import Machine, SystemMachine
-from kubeskew.apiserver.http.listener import Front
+from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import SQLStorage, Storage
 
@@ -20,7 +20,7 @@ class Listener(Protocol):
         """Accepts requests as the options say, and returns the port; port 0 is any. Raises OSError."""
         ...
 
-    async def sit_out(self, outage: Awaitable[None]) -> None:
+    async def refuse_during(self, outage: Awaitable[None]) -> None:
         """Refuses requests, and breaks off those that are under way, until the outage is over."""
         ...
 
@@ -50,4 +50,4 @@ class SystemServerMachine(SystemMachine):
         self.storage: Storage = SQLStorage()
 
     def listener(self, handler: Handler, clock: Clock) -> Listener:
-        return Front(handler, clock)
+        return HTTPServer(handler, clock)

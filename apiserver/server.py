@@ -108,7 +108,7 @@ class APIServer:
         self.services.background.add("type checking of policies", type_checking.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
-        self.front = machine.listener(self.handle, environment.clock)
+        self.listener = machine.listener(self.handle, environment.clock)
         self.port = options.secure_port
         self._add_checks()
 
@@ -158,7 +158,7 @@ class APIServer:
         await self._listen()
         await self.bootstrap()
         if self.faults is not None:
-            self.faults.begin(self.front.sit_out)
+            self.faults.begin(self.listener.refuse_during)
         await self._record("started")
         log.info("%s %s serving on %s:%d", options.name, environment.version, options.bind_address, self.port)
 
@@ -190,7 +190,7 @@ class APIServer:
 
     async def _listen(self) -> None:
         options = self.options
-        self.port = await self.front.listen(options)
+        self.port = await self.listener.listen(options)
         self.services.address = f"{options.advertise_address}:{self.port}"
 
     async def stop(self) -> None:
@@ -198,10 +198,10 @@ class APIServer:
 
         Connections are told first, else clients whose watch ends begin another one on the same connection.
         """
-        self.front.finish()
+        self.listener.finish()
         await self.end()
         self.services.lifetime.stop()  # watches that were asked for before and have begun since
-        await self.front.close(self.options.shutdown_grace_seconds)
+        await self.listener.close(self.options.shutdown_grace_seconds)
         await self._record("stopped")
 
     async def end(self) -> None:

@@ -240,7 +240,7 @@ class APIListener:
         if self._closing and not self.exchanges:
             self._empty.set()
 
-    async def sit_out(self, outage: Awaitable[None]) -> None:
+    async def refuse_during(self, outage: Awaitable[None]) -> None:
         self.away = True
         self._part_all()
         await outage

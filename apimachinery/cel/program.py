@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kubeskew.apimachinery.cel import patience, validators
+from kubeskew.apimachinery.cel import allowance, validators
 from kubeskew.apimachinery.cel.checker import Checked, Checker
 from kubeskew.apimachinery.cel.declarations import Declared, size_at
 from kubeskew.apimachinery.cel.environments import LIMIT, Environment
@@ -91,7 +91,7 @@ class Program:
 
     def evaluate(self, bindings: Mapping[str, Any], limit: int = LIMIT) -> tuple[Any, int]:
         """Returns the value and what it cost; raises EvaluationError, whose `cost` is what was spent."""
-        allowed = patience.left()
+        allowed = allowance.left()
         frame = Frame(bindings, self._places, limit if allowed is None else min(limit, max(allowed, 0)))
         try:
             if not self._deep:
@@ -102,12 +102,12 @@ class Program:
             failure = EvaluationError(*error.args)
         except CostExceededError as error:
             if frame.limit < limit:
-                raise patience.ImpatienceError from None
+                raise allowance.AllowanceSpentError from None
             failure = EvaluationError(*error.args)
         except RecursionError:
             failure = EvaluationError("operation interrupted")
         finally:
-            patience.spend(frame.cost)
+            allowance.spend(frame.cost)
         failure.cost = frame.cost
         raise failure
 
@@ -142,7 +142,7 @@ def _compiled(expression: str, environment: Environment) -> Program | CompileErr
     kept: dict[str, Program | CompileError] = environment.programs
     found = kept.get(expression)
     if found is None:
-        patience.ask(len(expression) * patience.PER_CHARACTER)
+        allowance.ask(len(expression) * allowance.PER_CHARACTER)
         try:
             found = Program(expression, environment)
         except CompileError as error:

@@ -95,10 +95,10 @@ class AdmissionChain:
     """Holds the plugins of a server, in order."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
-        self._admitting = _Round(
+        self._admitting = _AdmissionStep(
             [(plugin, plugin.admit) for plugin in plugins if type(plugin).admit is not Plugin.admit]
         )
-        self._validating = _Round(
+        self._validating = _AdmissionStep(
             [(plugin, plugin.validate) for plugin in plugins if type(plugin).validate is not Plugin.validate]
         )
 
@@ -112,8 +112,8 @@ class AdmissionChain:
         await self._validating.run(attributes)
 
 
-class _Round:
-    """Runs one step of each plugin, in order. A write meets only those that look at its like."""
+class _AdmissionStep:
+    """Runs one step of the plugins, in order; of those only that look at such a write."""
 
     def __init__(self, steps: Sequence[tuple[Plugin, Step]]) -> None:
         self._steps = steps

@@ -35,7 +35,7 @@ _FOLLOWED = (RESOURCE, "services", "endpoints", "endpointslices.discovery.k8s.io
 _PROBER = User("system:kube-aggregator", groups=(MASTERS_GROUP,))
 
 
-class Finding(NamedTuple):
+class AvailableCondition(NamedTuple):
     """Holds the status, reason and message for the condition."""
 
     status: str
@@ -43,8 +43,8 @@ class Finding(NamedTuple):
     message: str
 
 
-PASSED = Finding("True", "Passed", "all checks passed")
-LOCAL = Finding("True", "Local", "Local APIServices are always available")
+PASSED = AvailableCondition("True", "Passed", "all checks passed")
+LOCAL = AvailableCondition("True", "Local", "Local APIServices are always available")
 
 
 class Availability:
@@ -79,7 +79,7 @@ class Availability:
     async def _check(self, remote: Remote) -> None:
         await self._note(remote.name, self._find_service(remote) or await self._probe(remote))
 
-    async def _note(self, name: str, finding: Finding) -> None:
+    async def _note(self, name: str, finding: AvailableCondition) -> None:
         """Write the condition of an APIService if it is another; nothing if there is none any more."""
         entry = self._services.store.get(Key(RESOURCE, "", name))
         obj = known_object(entry) if entry is not None else None
@@ -98,7 +98,7 @@ class Availability:
             log.info("status of APIService %s not written: %s", name, error.message)
             self._wakeups.fail()
 
-    def _find_service(self, remote: Remote) -> Finding | None:
+    def _find_service(self, remote: Remote) -> AvailableCondition | None:
         """Returns why the service cannot be called, None if it looks well."""
         reference, resolver = remote.spec["service"], self._services.service_resolver
         name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
@@ -107,7 +107,7 @@ class Availability:
             return None
         service = resolver.service(namespace, name)
         if service is None:
-            return Finding("False", "ServiceNotFound", f"{named} is not present")
+            return AvailableCondition("False", "ServiceNotFound", f"{named} is not present")
         spec = service.get("spec") or {}
         if (spec.get("type") or "ClusterIP") != "ClusterIP":
             return None
@@ -116,16 +116,16 @@ class Availability:
             None,
         )
         if found is None:
-            return Finding("False", "ServicePortError", f"{named} is not listening on port {port}")
+            return AvailableCondition("False", "ServicePortError", f"{named} is not listening on port {port}")
         if not resolver.knows_endpoints(namespace, name):
-            return Finding("False", "EndpointsNotFound", f"cannot find endpoints for {named}")
+            return AvailableCondition("False", "EndpointsNotFound", f"cannot find endpoints for {named}")
         port_name = found.get("name") or ""
         if not resolver.has_endpoints(namespace, name, port_name):
             message = f'endpoints for {named} have no addresses with port name "{port_name}"'
-            return Finding("False", "MissingEndpoints", message)
+            return AvailableCondition("False", "MissingEndpoints", message)
         return None
 
-    async def _probe(self, remote: Remote) -> Finding:
+    async def _probe(self, remote: Remote) -> AvailableCondition:
         """Ask the server for its resources."""
         from kubeskew.apiserver.aggregation.proxying import ask  # only once there is a server to ask
 
@@ -140,16 +140,16 @@ class Availability:
                 answer = await ask(self._services, remote, request)
                 body = await answer.read(_MAX_LIST)
         except ResolutionError as error:
-            return Finding("False", "FailedDiscoveryCheck", str(error))
+            return AvailableCondition("False", "FailedDiscoveryCheck", str(error))
         except TimeoutError:
-            return Finding("False", "FailedDiscoveryCheck", f"timed out waiting for {url}")
+            return AvailableCondition("False", "FailedDiscoveryCheck", f"timed out waiting for {url}")
         except (DialError, OSError) as error:
             why = "unexpected EOF" if isinstance(error, OSError) else error
             message = f'failing or missing response from {url}: Get "{url}": {why}'
-            return Finding("False", "FailedDiscoveryCheck", message)
+            return AvailableCondition("False", "FailedDiscoveryCheck", message)
         if not 200 <= answer.status < 300:
             message = f"failing or missing response from {url}: bad status from {url}: {answer.status}"
-            return Finding("False", "FailedDiscoveryCheck", message)
+            return AvailableCondition("False", "FailedDiscoveryCheck", message)
         self._learn(remote, body)
         return PASSED
 
@@ -160,7 +160,7 @@ class Availability:
             if isinstance(listed, dict) and listed.get("kind") == "APIResourceList":
                 self._services.remote_lists[remote.group, remote.version] = listed
 
-    def _with_condition(self, obj: Object, finding: Finding) -> Object:
+    def _with_condition(self, obj: Object, finding: AvailableCondition) -> Object:
         new = copy.deepcopy(obj)
         status = new.setdefault("status", {})
         condition = {

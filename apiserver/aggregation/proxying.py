@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from kubeskew.apiserver.aggregation.registered import Remote
 from kubeskew.apiserver.aggregation.services import AggregationServices
 from kubeskew.apiserver.http.request import MAX_SECONDS, Request, Response, text
-from kubeskew.apiserver.nodes.answers import Answer, Headers
+from kubeskew.apiserver.nodes.answers import BackendResponse, Headers
 from kubeskew.apiserver.nodes.exchange import Address, DialError, send
 from kubeskew.apiserver.nodes.upgrade_proxy import framing, is_upgrade, passed_on, streamed, switched
 from kubeskew.apiserver.user import User
@@ -49,7 +49,7 @@ async def proxy(services: AggregationServices, remote: Remote, request: Request)
     return response
 
 
-async def _bounded(answer: Answer) -> AsyncIterator[bytes]:
+async def _bounded(answer: BackendResponse) -> AsyncIterator[bytes]:
     """Yields the body, for as long as a request may take; where that ends, so does the connection, as
     upstream.
     """
@@ -70,7 +70,7 @@ def unavailable() -> Response:
     return text(503, "service unavailable\n")
 
 
-async def ask(services: AggregationServices, remote: Remote, request: Request) -> Answer:
+async def ask(services: AggregationServices, remote: Remote, request: Request) -> BackendResponse:
     """Send the request on. Raises ResolutionError, DialError."""
     service = remote.spec["service"]
     name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS

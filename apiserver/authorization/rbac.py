@@ -28,7 +28,7 @@ class _Answer(NamedTuple):
     named: dict[str, Decision]
 
 
-class _Sheet:
+class _UserRules:
     """Holds the rights of one user in one namespace, as far as they have been asked for."""
 
     def __init__(self, grants: Sequence[Grant]) -> None:
@@ -90,35 +90,35 @@ class RBACAuthorizer:
     def __init__(self, bindings: Bindings) -> None:
         self.bindings = bindings
         self._generation = 0
-        self._sheets: TwoGenerationCache[tuple[str, tuple[str, ...], str], _Sheet] = TwoGenerationCache(
+        self._by_user: TwoGenerationCache[tuple[str, tuple[str, ...], str], _UserRules] = TwoGenerationCache(
             _USERS
         )
 
     def authorize(self, user: User, info: RequestInfo) -> Decision:
-        return self._sheet(user, info.namespace).decide(info)
+        return self._rules_of(user, info.namespace).decide(info)
 
     def rules(self, user: User, namespace: str) -> Rules:
-        return self._sheet(user, namespace).rules()
+        return self._rules_of(user, namespace).rules()
 
     def held(self, user: User, namespace: str) -> tuple[list[Rule], str]:
         """Returns the rules that a user holds in a namespace (empty: everywhere), and what could not be found
         out.
         """
-        return self._sheet(user, namespace).held()
+        return self._rules_of(user, namespace).held()
 
-    def _sheet(self, user: User, namespace: str) -> _Sheet:
+    def _rules_of(self, user: User, namespace: str) -> _UserRules:
         generation = self.bindings.refresh()
         if generation != self._generation:
-            self._generation, self._sheets = generation, TwoGenerationCache(_USERS)
+            self._generation, self._by_user = generation, TwoGenerationCache(_USERS)
         key = (user.name, user.groups, namespace)
-        sheet = self._sheets.get(key)
-        if sheet is None:
+        rules = self._by_user.get(key)
+        if rules is None:
             grants = list(self.bindings.grants(user, ""))
             if namespace:
                 grants += self.bindings.grants(user, namespace)
-            sheet = _Sheet(grants)
-            self._sheets.put(key, sheet)
-        return sheet
+            rules = _UserRules(grants)
+            self._by_user.put(key, rules)
+        return rules
 
 
 def _refused(grants: Sequence[Grant]) -> Decision:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
-from kubeskew.apiserver.caching.offload import Turn
+from kubeskew.apiserver.caching.offload import TimeSlice
 from kubeskew.apiserver.storage.encoding import list_items
 from kubeskew.apiserver.storage.records import Entry
 
@@ -59,7 +59,7 @@ class ListCache:
         A list that nobody reads thus holds little but what the store holds. What is made anew is remembered
         if `keep`. Raises what decoding raises; others have their turn in between.
         """
-        form, turn = codec.form_of(resource), Turn()
+        form, time_slice = codec.form_of(resource), TimeSlice()
         found: list[Callable[[], bytes]] = []
         start = 0
         while start < len(entries):
@@ -70,7 +70,7 @@ class ListCache:
                 start += len(run.entries)
                 continue
             same, size = self._next(form, entries, start)
-            served = await _served(codec, resource, same, turn)
+            served = await _served(codec, resource, same, time_slice)
             make = partial(list_items, resource, served)
             found.append(partial(self._kept, key, same, size, make) if keep else make)
             start += len(same)
@@ -102,11 +102,11 @@ def _items(run: _Run) -> bytes:
 
 
 async def _served(
-    codec: Encoder, resource: Resource, entries: Sequence[Entry], turn: Turn
+    codec: Encoder, resource: Resource, entries: Sequence[Entry], time_slice: TimeSlice
 ) -> list[tuple[bytes, int]]:
     served: list[tuple[bytes, int]] = []
     for start in range(0, len(entries), _DECODED):
-        if turn.is_over:
-            await turn.pass_on()
+        if time_slice.is_over:
+            await time_slice.give_way()
         served += codec.served_all(resource, entries[start : start + _DECODED])
     return served

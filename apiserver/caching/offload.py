@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
+from kubeskew.apimachinery.cel.allowance import AllowanceSpentError, limited_to
 from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
 
 _Made = TypeVar("_Made")
@@ -24,7 +24,7 @@ async def offload(size: int, work: Callable[[], _Made]) -> _Made:
         return await asyncio.to_thread(work)
 
 
-_PATIENCE = 50_000  # units of CEL's cost: some ten milliseconds
+_ALLOWANCE = 50_000  # units of CEL's cost: some ten milliseconds
 
 
 async def offload_if_costly(work: Callable[[], _Made]) -> _Made:
@@ -33,9 +33,9 @@ async def offload_if_costly(work: Callable[[], _Made]) -> _Made:
     It begins on the event loop; what takes long is begun again in a thread.
     """
     try:
-        with patience(_PATIENCE):
+        with limited_to(_ALLOWANCE):
             return work()
-    except ImpatienceError:
+    except AllowanceSpentError:
         return await asyncio.to_thread(work)
 
 
@@ -59,8 +59,8 @@ def on_event_loop(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[],
     return found.result(_WAIT_SECONDS)
 
 
-class Turn:
-    """A short time on the event loop, for who goes through many things there."""
+class TimeSlice:
+    """Measures a short time on the event loop, after which a long loop lets other tasks run."""
 
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time
@@ -70,7 +70,7 @@ class Turn:
     def is_over(self) -> bool:
         return self._now() > self._end
 
-    async def pass_on(self) -> None:
-        """Let others have theirs; then another begins."""
+    async def give_way(self) -> None:
+        """Lets other tasks run; then another slice begins."""
         await asyncio.sleep(0)
         self._end = self._now() + _TURN_SECONDS

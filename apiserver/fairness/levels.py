@@ -25,7 +25,7 @@ class RejectedError(Exception):
 
 
 @dataclass(slots=True)
-class Level:
+class PriorityLevel:
     """A priority level at work."""
 
     name: str
@@ -41,25 +41,25 @@ class Level:
     next_queue: int = 0
 
 
-class Levels:
+class PriorityLevels:
     """The levels of a server; `total` seats are shared out by their nominal shares."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self.levels: dict[str, Level] = {}
+        self.levels: dict[str, PriorityLevel] = {}
         self._waiting = 0  # in all levels
 
     def configure(self, objects: Mapping[str, Object]) -> None:
         """Take over what the stored levels say; who runs or waits stays."""
         shares = {name: _shares(obj) for name, obj in objects.items()}
         whole = sum(shares.values()) or 1
-        found: dict[str, Level] = {}
+        found: dict[str, PriorityLevel] = {}
         for name, obj in objects.items():
             seats = -(-self._total * shares[name] // whole)
             found[name] = _level(name, obj["spec"], seats, self.levels.get(name))
         self.levels = found
 
-    async def enter(self, name: str, flow: str) -> Level:
+    async def enter(self, name: str, flow: str) -> PriorityLevel:
         """Take a seat, waiting for one if that is allowed; raises RejectedError."""
         level = self.levels[name]
         if level.exempt or self._has_seat(level):
@@ -93,7 +93,7 @@ class Levels:
                 queue.remove(seat)
         return level
 
-    def leave(self, level: Level) -> None:
+    def leave(self, level: PriorityLevel) -> None:
         """Give the seat back, to whoever has waited: queues take turns."""
         level.running -= 1
         if not self._waiting:
@@ -103,7 +103,7 @@ class Levels:
                 if not _wake(waiting):
                     break
 
-    def _has_seat(self, level: Level) -> bool:
+    def _has_seat(self, level: PriorityLevel) -> bool:
         if level.running < level.seats:
             return True
         if level.most is not None and level.running >= level.most:
@@ -116,7 +116,7 @@ class Levels:
         return level.running + others < self._total
 
 
-def _wake(level: Level) -> bool:
+def _wake(level: PriorityLevel) -> bool:
     count = len(level.queues)
     for step in range(count):
         queue = level.queues[(level.next_queue + step) % count]
@@ -135,11 +135,11 @@ def _shares(obj: Object) -> int:
     return int(limited.get("nominalConcurrencyShares") or limited.get("assuredConcurrencyShares") or 0)
 
 
-def _level(name: str, spec: Object, seats: int, old: Level | None) -> Level:
+def _level(name: str, spec: Object, seats: int, old: PriorityLevel | None) -> PriorityLevel:
     limited: dict[str, Any] = spec.get("limited") or {}
     queuing = (limited.get("limitResponse") or {}).get("queuing") or {}
     kept = seats - seats * int(limited.get("lendablePercent") or 0) // 100
-    level = old or Level(name, False, seats, kept)
+    level = old or PriorityLevel(name, False, seats, kept)
     level.exempt, level.seats, level.kept = spec.get("type") == "Exempt", seats, kept
     limit = limited.get("borrowingLimitPercent")
     level.most = None if limit is None else seats + round(seats * limit / 100)
@@ -155,7 +155,7 @@ def _level(name: str, spec: Object, seats: int, old: Level | None) -> Level:
     return level
 
 
-def _hand(level: Level, flow: str) -> list[int]:
+def _hand(level: PriorityLevel, flow: str) -> list[int]:
     """Returns the queues that a flow may join: always the same ones, dealt like cards."""
     value = int.from_bytes(hashlib.sha256(flow.encode()).digest()[:8], "little")
     count, hand = len(level.queues), []

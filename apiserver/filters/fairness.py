@@ -12,7 +12,7 @@ from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
-from kubeskew.apiserver.fairness.levels import Levels, RejectedError
+from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.metrics import FlowMetrics
@@ -32,7 +32,7 @@ class Fairness:
 
     def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = stored_object) -> None:
         self._metrics = metrics
-        self._levels = Levels(total)
+        self._levels = PriorityLevels(total)
         self._known: TwoGenerationCache[_Key, Flow] = TwoGenerationCache(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
         self._classifier = DerivedFromStore(store, names, self._configure, read)

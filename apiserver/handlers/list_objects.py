@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.caching.offload import Turn, offload
+from kubeskew.apiserver.caching.offload import TimeSlice, offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import EXACT, ListOptions
@@ -143,10 +143,10 @@ async def _selected(
         return store.list(resource, namespace, after, limit, wanted.filter)
     page = store.list(resource, namespace, after)  # entries do not change, whatever is written meanwhile
     found: list[Entry] = []
-    turn, at_once = Turn(), max(1, _CHECKS // wanted.terms)
+    time_slice, at_once = TimeSlice(), max(1, _CHECKS // wanted.terms)
     for start in range(0, len(page.entries), at_once):
-        if turn.is_over:
-            await turn.pass_on()
+        if time_slice.is_over:
+            await time_slice.give_way()
         for position, entry in enumerate(page.entries[start : start + at_once], start):
             if wanted.matches_entry(entry):
                 found.append(entry)

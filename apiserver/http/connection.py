@@ -16,7 +16,7 @@ from typing import cast
 from kubeskew.apiserver.http.incoming import Incoming, IncomingRequest, Refusal
 from kubeskew.apiserver.http.outgoing import Outgoing
 from kubeskew.apiserver.http.request import Handler, Peer, Upgrade
-from kubeskew.apiserver.http.transport import Limits, Line
+from kubeskew.apiserver.http.transport import ConnectionTransport, Limits
 from kubeskew.apiserver.http.tunnel import ConnectionTunnel
 
 _WAITING_MAX = 8  # requests that a client sends ahead
@@ -47,27 +47,27 @@ class Connection(asyncio.Protocol):
     @property
     def deadline(self) -> float:
         """Returns the time of the loop at which the connection counts as dead."""
-        return self._line.deadline
+        return self._transport.deadline
 
     # --- the transport's calls -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         kept = cast("asyncio.Transport", transport)
-        self._line = Line(kept, self._limits)
-        self._line.allow(self._limits.head_seconds)
-        self._incoming = Incoming(self._line, _peer(kept), self._begun, self._taken)
-        self._outgoing = Outgoing(self._line)
+        self._transport = ConnectionTransport(kept, self._limits)
+        self._transport.allow(self._limits.head_seconds)
+        self._incoming = Incoming(self._transport, _peer(kept), self._begun, self._taken)
+        self._outgoing = Outgoing(self._transport)
         self._connections[self] = None
-        self._task = self._line.loop.create_task(self._serve())
+        self._task = self._transport.loop.create_task(self._serve())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._line.broken = True
+        self._transport.broken = True
         self._connections.pop(self, None)
         if self._incoming.body is not None:
             self._incoming.body.fail(ConnectionResetError("the client is gone"))
         if self._tunnel is not None:
             self._tunnel.end()
-        self._line.go_on_writing()
+        self._transport.go_on_writing()
         if self._outgoing.streaming or self._answered is None or self._answered.request.ends_with_client:
             self._task.cancel()
         self._lost()
@@ -81,29 +81,29 @@ class Connection(asyncio.Protocol):
                 self._upgrade(rest)
 
     def pause_writing(self) -> None:
-        self._line.stop_writing()
+        self._transport.stop_writing()
 
     def resume_writing(self) -> None:
-        self._line.go_on_writing()
+        self._transport.go_on_writing()
 
     # --- what comes in -------------------------------------------------------------------------------------
 
     def _begun(self) -> None:
         if self._answered is None:
-            self._line.allow(self._limits.head_seconds)
+            self._transport.allow(self._limits.head_seconds)
 
     def _taken(self, asked: IncomingRequest | Refusal) -> None:
         self._asked.append(asked)
         if len(self._asked) > _WAITING_MAX and not self._ahead:
             self._ahead = True
-            self._line.hold()
+            self._transport.hold()
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
     def _upgrade(self, rest: bytes) -> None:
         """Makes a tunnel of the connection: nothing after a request to upgrade is HTTP, granted or not."""
-        line = self._line
-        self._tunnel = ConnectionTunnel(line.transport, line.hold, line.release, line.drain)
+        transport = self._transport
+        self._tunnel = ConnectionTunnel(transport.raw, transport.hold, transport.release, transport.drain)
         if rest:
             self._tunnel.feed(rest)
 
@@ -111,47 +111,47 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Lets the answer under way be the last, then closes."""
-        self._line.finishing = True
+        self._transport.finishing = True
         if self._answered is None and not self._asked:
-            self._line.transport.close()
+            self._transport.raw.close()
 
     def abort(self) -> None:
         """Closes at once."""
-        self._line.transport.abort()
+        self._transport.raw.abort()
 
     # --- answering -----------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         """Answers requests in order until the connection ends; none behind an answer that says so."""
-        line = self._line
+        transport = self._transport
         try:
             while asked := await self._next():
                 if isinstance(asked, Refusal):
                     await self._outgoing.refuse(asked)
                 else:
                     await self._answer(asked)
-                if line.finishing or line.broken:
+                if transport.finishing or transport.broken:
                     break
-                line.allow(self._limits.idle_seconds)
+                transport.allow(self._limits.idle_seconds)
         except (ConnectionError, asyncio.CancelledError):
             pass
         except Exception:
             _log.exception("a connection failed")
         finally:
-            line.allow(self._limits.stall_seconds)
-            line.transport.close()
+            transport.allow(self._limits.stall_seconds)
+            transport.raw.close()
 
     async def _next(self) -> IncomingRequest | Refusal | None:
-        line = self._line
+        transport = self._transport
         while not self._asked:
-            if line.finishing or line.broken:
+            if transport.finishing or transport.broken:
                 return None
-            self._arrival = line.loop.create_future()
+            self._arrival = transport.loop.create_future()
             await self._arrival
         if self._ahead and len(self._asked) <= _WAITING_MAX:
             self._ahead = False
-            line.release()
-        line.deadline = math.inf
+            transport.release()
+        transport.deadline = math.inf
         return self._asked.popleft()
 
     async def _answer(self, asked: IncomingRequest) -> None:

@@ -10,7 +10,7 @@ import httptools
 from kubeskew.apiserver.http import heads
 from kubeskew.apiserver.http.request import Peer, Request, parse_query
 from kubeskew.apiserver.http.request_body import Body
-from kubeskew.apiserver.http.transport import Line
+from kubeskew.apiserver.http.transport import ConnectionTransport
 
 _HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
 _FRAMING_MAX = 64 << 10  # bytes of chunk sizes, extensions and trailers, beside so many times the data:
@@ -53,13 +53,13 @@ class Incoming:
 
     def __init__(
         self,
-        line: Line,
+        transport: ConnectionTransport,
         peer: Peer | None,
         begun: Callable[[], None],
         taken: Callable[[IncomingRequest | Refusal], None],
     ) -> None:
         self.body: Body | None = None  # of the request that is coming in
-        self._line = line
+        self._transport = transport
         self._peer = peer
         self._begun = begun
         self._taken = taken
@@ -120,7 +120,7 @@ class Incoming:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        parser, line = self._parser, self._line
+        parser, transport = self._parser, self._transport
         target = self._url.decode("latin-1")
         path, _, query = (target if target[:1] == "/" else _ABSOLUTE.sub("", target)).partition("?")
         broken = "%" in path and _BROKEN_ESCAPE.search(path)
@@ -128,7 +128,7 @@ class Incoming:
             path = unquote(path)
         fields = heads.decoded(self._headers)
         length = fields.get("content-length", "")
-        body = Body(int(length) if length.isdecimal() else 0, line.hold, line.release)
+        body = Body(int(length) if length.isdecimal() else 0, transport.hold, transport.release)
         chunked = parser.get_http_version() != "1.0"
         problem = _host_problem(fields.getall("host", ())) if chunked else ""
         if problem or broken:
@@ -139,7 +139,7 @@ class Incoming:
         self.body = body
         method = parser.get_method().decode("ascii")
         if fields.get("expect", "").lower() == "100-continue":
-            body.when_wanted(lambda: line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
+            body.when_wanted(lambda: transport.raw.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
         request = Request(method, path, parse_query(query), fields, body.read, self._peer, body.pieces)
         self._keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._taken(IncomingRequest(request, body, self._keep_alive, chunked))

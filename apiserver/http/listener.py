@@ -13,7 +13,7 @@ from kubeskew.apiserver.http.transport import Limits
 from kubeskew.apiserver.options import ServerOptions
 
 
-class Front:
+class HTTPServer:
     """Holds every connection of one server, from `listen` to `close`."""
 
     def __init__(self, handler: Handler, clock: Clock) -> None:
@@ -55,7 +55,7 @@ class Front:
         loop = asyncio.get_running_loop()
         return await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
 
-    async def sit_out(self, outage: Awaitable[None]) -> None:
+    async def refuse_during(self, outage: Awaitable[None]) -> None:
         """Refuses connections and ends all there are, until the outage is over. Raises OSError."""
         if self._listener is None or self._again is None:
             return

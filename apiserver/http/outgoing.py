@@ -9,7 +9,7 @@ from kubeskew.apiserver.http import heads
 from kubeskew.apiserver.http.incoming import IncomingRequest, Refusal
 from kubeskew.apiserver.http.request import BodyBrokenError, Response, Upgrade
 from kubeskew.apiserver.http.request_body import Body
-from kubeskew.apiserver.http.transport import Line
+from kubeskew.apiserver.http.transport import ConnectionTransport
 from kubeskew.apiserver.http.tunnel import ConnectionTunnel
 
 _SKIPPED_MAX = 256 << 10  # of a body that nobody read, before the answer; as Go
@@ -22,46 +22,46 @@ _BODILESS = (204, 304)
 class Outgoing:
     """Writes the answers of one connection, each after the other; `streaming` while one has no end yet."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, transport: ConnectionTransport) -> None:
         self.streaming = False
-        self._line = line
+        self._transport = transport
 
     async def whole(self, asked: IncomingRequest, response: Response, body: bytes) -> None:
         """Sends an answer that is there as a whole."""
-        line = self._line
+        transport = self._transport
         lingers = not asked.body.complete and not await self._skipped(asked)
         if lingers or not asked.keep_alive:
-            line.finishing = True
-        if line.broken:
+            transport.finishing = True
+        if transport.broken:
             return
         length = b"" if response.status in _BODILESS else b"Content-Length: %d\r\n" % len(body)
         head = self._head(response, length)
         if asked.request.method == "HEAD":
-            line.transport.write(head)
+            transport.raw.write(head)
         elif len(body) <= _WHOLE_MAX:
-            line.transport.write(head + body)
+            transport.raw.write(head + body)
         else:
-            line.transport.writelines((head, body))
-        await line.drain()
+            transport.raw.writelines((head, body))
+        await transport.drain()
         if lingers:
             await _linger(asked.body)
 
     async def refuse(self, refused: Refusal) -> None:
         """Answers what is no request; it is the last answer of its connection."""
-        line = self._line
-        line.finishing = True
-        line.allow(line.limits.stall_seconds)
-        line.transport.write(refused.answer)
-        if line.transport.can_write_eof():
-            line.transport.write_eof()
+        transport = self._transport
+        transport.finishing = True
+        transport.allow(transport.limits.stall_seconds)
+        transport.raw.write(refused.answer)
+        if transport.raw.can_write_eof():
+            transport.raw.write_eof()
         await asyncio.sleep(_REFUSED_SECONDS)
 
     def _head(self, response: Response, framing: bytes) -> bytes:
         parts = (
             heads.status_line(response.status),
             heads.fields(response.content_type, response.headers),
-            self._line.limits.date,
-            b"Connection: close\r\n" if self._line.finishing else b"",
+            self._transport.limits.date,
+            b"Connection: close\r\n" if self._transport.finishing else b"",
             framing,
             b"\r\n",
         )
@@ -73,9 +73,9 @@ class Outgoing:
         """
         if not 0 < asked.body.announced <= _SKIPPED_MAX or "expect" in asked.request.headers:
             return False
-        self._line.allow(self._line.limits.stall_seconds)
+        self._transport.allow(self._transport.limits.stall_seconds)
         await asked.body.skip()
-        self._line.deadline = math.inf
+        self._transport.deadline = math.inf
         return asked.body.complete
 
     async def stream(self, asked: IncomingRequest, response: Response, pieces: AsyncIterator[bytes]) -> None:
@@ -83,14 +83,14 @@ class Outgoing:
 
         Raises ConnectionError where they cannot go on, so that the client sees that something is missing.
         """
-        line, length = self._line, response.length
+        transport, length = self._transport, response.length
         chunked = asked.chunked and length is None
         self.streaming = True
         if not asked.keep_alive or not asked.body.complete or (length is None and not chunked):
-            line.finishing = True
+            transport.finishing = True
         framing = b"" if length is None else b"Content-Length: %d\r\n" % length
         try:
-            line.transport.write(
+            transport.raw.write(
                 self._head(response, b"Transfer-Encoding: chunked\r\n" if chunked else framing)
             )
             if asked.request.method == "HEAD":
@@ -98,9 +98,9 @@ class Outgoing:
             async for piece in pieces:
                 if piece:
                     self._write(piece, chunked=chunked)
-                    await line.drain()
+                    await transport.drain()
             if chunked:
-                line.transport.write(b"0\r\n\r\n")
+                transport.raw.write(b"0\r\n\r\n")
         finally:
             self.streaming = False
             close = getattr(pieces, "aclose", None)
@@ -108,7 +108,7 @@ class Outgoing:
                 await close()
 
     def _write(self, piece: bytes, *, chunked: bool) -> None:
-        transport = self._line.transport
+        transport = self._transport.raw
         if not chunked:
             transport.write(piece)
         elif len(piece) <= _WHOLE_MAX:
@@ -120,12 +120,12 @@ class Outgoing:
         """Grants an upgrade, and lets its handler talk until it ends. Raises BodyBrokenError."""
         if tunnel is None:
             raise BodyBrokenError("an upgrade that was not asked for")
-        line = self._line
-        line.finishing = False  # the head says Upgrade
+        transport = self._transport
+        transport.finishing = False  # the head says Upgrade
         response.headers.append(("Connection", "Upgrade"))
         response.content_type = ""
-        line.transport.write(self._head(response, b""))
-        line.finishing = self.streaming = True
+        transport.raw.write(self._head(response, b""))
+        transport.finishing = self.streaming = True
         await upgrade.talk(tunnel)
 
 

@@ -35,7 +35,7 @@ class CertificateFilesError(Exception):
     """A certificate or its key is not given, not there or not readable."""
 
 
-class Pair(NamedTuple):
+class KeyPair(NamedTuple):
     """Holds a certificate, followed by that of its authority, and its private key; PEM."""
 
     certificate: bytes
@@ -95,7 +95,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
         file.write(content)
 
 
-def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> Pair:
+def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> KeyPair:
     """Returns a certificate for `host` and the alternatives, addresses and names, under an authority of its
     own.
     """
@@ -127,7 +127,7 @@ def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> Pair:
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), False),
         (alternative, False),
     )
-    return Pair(
+    return KeyPair(
         certificate.public_bytes(Encoding.PEM) + authority.public_bytes(Encoding.PEM),
         key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
     )

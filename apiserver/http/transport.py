@@ -15,11 +15,11 @@ class Limits:
     date: bytes = b""
 
 
-class Line:
+class ConnectionTransport:
     """Holds one connection's transport. Past `deadline` (loop time) it counts as dead."""
 
     def __init__(self, transport: asyncio.Transport, limits: Limits) -> None:
-        self.transport = transport
+        self.raw = transport
         self.limits = limits
         self.loop = asyncio.get_running_loop()
         self.deadline = math.inf
@@ -36,12 +36,12 @@ class Line:
         """Lets the client wait, until `release` is called as often."""
         self._holds += 1
         if self._holds == 1:
-            self.transport.pause_reading()
+            self.raw.pause_reading()
 
     def release(self) -> None:
         self._holds -= 1
         if self._holds == 0 and not self.broken:
-            self.transport.resume_reading()
+            self.raw.resume_reading()
 
     def stop_writing(self) -> None:
         """Notes that the client lags: `drain` waits until `go_on_writing`."""

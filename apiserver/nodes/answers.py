@@ -32,7 +32,7 @@ class BackendPipe:
 
 
 @dataclass(slots=True)
-class Answer:
+class BackendResponse:
     """A backend's answer. Read `pieces` or speak through `pipe`, then `close`."""
 
     status: int
@@ -126,7 +126,7 @@ async def read_answer(
     writer: asyncio.StreamWriter,
     method: str,
     sending: asyncio.Task[None] | None,
-) -> Answer:
+) -> BackendResponse:
     """Returns an answer, once its head is there. Raises ValueError if it is no HTTP, and what
     reading raises.
     """
@@ -140,4 +140,6 @@ async def read_answer(
         status = int(code)
     pairs = [line.partition(":") for line in lines]
     headers = [(name, value.strip()) for name, colon, value in pairs if colon]
-    return Answer(status, reason, headers, BackendPipe(reader, writer), reader, method == "HEAD", sending)
+    return BackendResponse(
+        status, reason, headers, BackendPipe(reader, writer), reader, method == "HEAD", sending
+    )

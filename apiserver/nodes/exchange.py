@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apiserver.http.request import BodyBrokenError
-from kubeskew.apiserver.nodes.answers import Answer, read_answer
+from kubeskew.apiserver.nodes.answers import BackendResponse, read_answer
 
 _HEAD_LIMIT = 1 << 18
 _HEAD_SECONDS = 30.0
@@ -56,7 +56,7 @@ async def send(
     body: Body = b"",
     *,
     head_seconds: float | None = _HEAD_SECONDS,
-) -> Answer:
+) -> BackendResponse:
     """Send a request; the answer once its head is there, however long the body still takes. Raises DialError.
 
     `headers` say how the body is framed: by its length or in chunks.

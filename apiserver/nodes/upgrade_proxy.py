@@ -10,7 +10,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.streaming.websocket import WebSocket, accept_key
 from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
 from kubeskew.apiserver.http.request import Request, Response, Tunnel, Upgrade, no_pieces
-from kubeskew.apiserver.nodes.answers import Answer, Headers
+from kubeskew.apiserver.nodes.answers import BackendResponse, Headers
 from kubeskew.apiserver.nodes.exchange import Address, DialError, join_pipes, send
 from kubeskew.apiserver.storage.encoding import dumps
 
@@ -61,7 +61,7 @@ async def pass_upgrade(request: Request, address: Address, target: str) -> Respo
     return await switched(answer)
 
 
-async def switched(answer: Answer) -> Response:
+async def switched(answer: BackendResponse) -> Response:
     """Returns a backend's answer to who wants to upgrade: a pipe, or its refusal."""
     if answer.status == 101:
         kept = _without(answer.headers, frozenset({"connection"}))
@@ -71,7 +71,7 @@ async def switched(answer: Answer) -> Response:
     return refusal
 
 
-def _joined(answer: Answer) -> Callable[[Tunnel], Awaitable[None]]:
+def _joined(answer: BackendResponse) -> Callable[[Tunnel], Awaitable[None]]:
     async def talk(tunnel: Tunnel) -> None:
         try:
             await join_pipes(tunnel, answer.pipe)
@@ -108,7 +108,7 @@ def _told_inside(request: Request, why: str) -> Response:
     return Response(101, Upgrade(talk), headers=headers)
 
 
-async def pass_on(request: Request, address: Address, target: str) -> Answer:
+async def pass_on(request: Request, address: Address, target: str) -> BackendResponse:
     """Returns the backend's answer to the request as it is. Raises 503 if there is no backend."""
     headers = [("Connection", "close"), *passed_on(request), *framing(request)]
     request.ends_with_client = True
@@ -128,7 +128,7 @@ def framing(request: Request) -> Headers:
     return [("Content-Length", "0")] if request.method in _WITH_BODY else []
 
 
-def streamed(answer: Answer, **changed: str) -> Response:
+def streamed(answer: BackendResponse, **changed: str) -> Response:
     """Returns a backend's answer as ours; its body comes as it comes."""
     kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
     content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"

@@ -17,7 +17,7 @@ EXTENDED_SECONDS = 365 * 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundObjects:
     """Holds the objects with which a token ends, or None each; a pod's node is a claim as well."""
 
     pod: Object | None = None
@@ -28,7 +28,7 @@ class Bound:
 def claims(
     issuer: str,
     account: Object,
-    bound: Bound,
+    bound: BoundObjects,
     audiences: Sequence[str],
     now: datetime,
     seconds: int,

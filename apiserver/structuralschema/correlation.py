@@ -1,6 +1,6 @@
 """Finds the old value that a new one was made from, and compares the two.
 
-Fields are found by name, items of map lists by their keys; items of other lists have no past of their own.
+Fields are found by name, items of map lists by their keys; items of other lists have no old value.
 Source: apiserver pkg/cel/common/{equality,maplist}.go, 1.36.
 """
 

@@ -32,8 +32,8 @@ _NO_TYPE: Final = "rule compiler initialization error: failed to convert to decl
 _TYPE_META: Final = frozenset({"apiVersion", "kind"})
 
 
-class Before(NamedTuple):
-    """Holds a value and what it was before."""
+class CorrelatedValue(NamedTuple):
+    """Holds a value, the old one that it is compared with, and their properties in the schema."""
 
     new: Any
     old: Any
@@ -44,41 +44,41 @@ class Before(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """Holds the past of a value: its own, or that of the nearest value around it that has one."""
+class Correlation:
+    """Finds the old value of a value, its own or the nearest around it (upstream's CorrelatedObject)."""
 
-    here: Before | None = None
-    around: Before | None = None
+    own: CorrelatedValue | None = None
+    enclosing: CorrelatedValue | None = None
 
     def unchanged(self) -> bool:
         """Decides whether the value is as before: then its errors are ratcheted."""
-        nearest = self.here or self.around
+        nearest = self.own or self.enclosing
         return nearest is not None and nearest.unchanged()
 
-    def field(self, name: str) -> "Past":
-        """Returns the past of a field."""
-        if self.here is None:
+    def field(self, name: str) -> "Correlation":
+        """Returns the correlation of a field."""
+        if self.own is None:
             return self
-        if self.around is None and name in _TYPE_META:
-            return Past()
-        new, old, props = self.here
+        if self.enclosing is None and name in _TYPE_META:
+            return Correlation()
+        new, old, props = self.own
         if not isinstance(old, dict) or not isinstance(new, dict):
-            return Past(None, self.here)
+            return Correlation(None, self.own)
         extra = props.get("additionalProperties")
         below: Object | None = (props.get("properties") or {}).get(name)
         if below is None and isinstance(extra, dict):
             below = extra
-        found = Before(new.get(name), old.get(name), below) if below is not None else None
-        return Past(found, self.here)
+        found = CorrelatedValue(new.get(name), old.get(name), below) if below is not None else None
+        return Correlation(found, self.own)
 
-    def item(self, new: Any, old: Any) -> "Past":
-        """Returns the past of a list's item."""
-        if self.here is None:
+    def item(self, new: Any, old: Any) -> "Correlation":
+        """Returns the correlation of a list's item."""
+        if self.own is None:
             return self
-        items: Object | None = self.here.props.get("items")
+        items: Object | None = self.own.props.get("items")
         if old is NOTHING or not isinstance(items, dict):
-            return Past(None, self.here)
-        return Past(Before(new, old, items), self.here)
+            return Correlation(None, self.own)
+        return Correlation(CorrelatedValue(new, old, items), self.own)
 
 
 class _Stop(Exception):  # noqa: N818 - no error: the budget is spent, and no more rules run
@@ -95,33 +95,37 @@ class _Run:
         self._shows_scalars = shows_scalars
         self._optional = optional  # rules with optionalOldSelf run without an old value
 
-    def walk(self, node: RuleNode, value: Any, old: Any, path: str, past: Past) -> None:
+    def walk(self, node: RuleNode, value: Any, old: Any, path: str, correlation: Correlation) -> None:
         """Evaluates the rules at a node and below it; raises _Stop when the budget is spent."""
         if value is None:
             return
         if node.rules:
-            self._here(node, value, old, path, past)
+            self._here(node, value, old, path, correlation)
         if isinstance(value, list):
-            self._items(node, value, old, path, past)
+            self._items(node, value, old, path, correlation)
         elif isinstance(value, dict):
             before = old if isinstance(old, dict) else {}
             if node.additional is not None:
                 for name, item in value.items():
-                    self.walk(node.additional, item, before.get(name), key(path, name), past.field(name))
+                    self.walk(
+                        node.additional, item, before.get(name), key(path, name), correlation.field(name)
+                    )
             for name, below in node.properties.items():
                 if name in value:
-                    self.walk(below, value[name], before.get(name), child(path, name), past.field(name))
+                    self.walk(
+                        below, value[name], before.get(name), child(path, name), correlation.field(name)
+                    )
 
-    def _items(self, node: RuleNode, value: list[Any], old: Any, path: str, past: Past) -> None:
+    def _items(self, node: RuleNode, value: list[Any], old: Any, path: str, correlation: Correlation) -> None:
         if node.items is None:
             return
         find = item_finder(node.props)(old)
         for position, item in enumerate(value):
             before = NOTHING if find is None else find(item)
             earlier = None if before is NOTHING else before
-            self.walk(node.items, item, earlier, index(path, position), past.item(item, before))
+            self.walk(node.items, item, earlier, index(path, position), correlation.item(item, before))
 
-    def _here(self, node: RuleNode, value: Any, old: Any, path: str, past: Past) -> None:
+    def _here(self, node: RuleNode, value: Any, old: Any, path: str, correlation: Correlation) -> None:
         at, kind = shown(path), node.type
         if self.budget <= 0:
             self._stop(at, kind, _NO_BUDGET)
@@ -132,7 +136,7 @@ class _Run:
             if rule.error:
                 self._invalid(at, kind, f"rule compile error: {rule.error}")
             elif self._applies(rule, old) and not self._holds(rule, _bound(rule, bindings), at, kind):
-                self._fail(rule, bindings, path, self._seen(node, value), past)
+                self._fail(rule, bindings, path, self._seen(node, value), correlation)
 
     def _applies(self, rule: RuleProgram, old: Any) -> bool:
         if rule.program is None:
@@ -166,9 +170,11 @@ class _Run:
             self._invalid(at, seen, f"{text} evaluating rule: {rule.text}")
         return True
 
-    def _fail(self, rule: RuleProgram, bindings: Mapping[str, Any], path: str, seen: Any, past: Past) -> None:
+    def _fail(
+        self, rule: RuleProgram, bindings: Mapping[str, Any], path: str, seen: Any, correlation: Correlation
+    ) -> None:
         at = shown(child(path, rule.field_path) if rule.field_path else path)
-        forgiven = not rule.uses_old and past.unchanged()
+        forgiven = not rule.uses_old and correlation.unchanged()
         detail = None
         if rule.message is not None:
             detail, fatal = self._message(rule, bindings)
@@ -268,10 +274,14 @@ def validate_rules(
     """
     ratchets = structural.features.ratcheting
     run = _Run(structural.features.shows_scalars, ratchets)
-    past = Past(Before(obj, old, structural.props)) if ratchets and old is not None else Past()
+    correlation = (
+        Correlation(CorrelatedValue(obj, old, structural.props))
+        if ratchets and old is not None
+        else Correlation()
+    )
     if structural.rule_tree is not None:
         with suppress(_Stop):
-            run.walk(structural.rule_tree, obj, old, "", past)
+            run.walk(structural.rule_tree, obj, old, "", correlation)
     if forgiven is not None:
         forgiven += run.forgiven
     return run.errors
@@ -283,5 +293,5 @@ def validate_default(value: Any, node: Structural, path: str) -> list[FieldError
     if node.nested_rule_tree is None:
         return [invalid(path, node.type, _NO_TYPE)] if node.validations else []
     with suppress(_Stop):
-        run.walk(node.nested_rule_tree, value, value, path, Past())
+        run.walk(node.nested_rule_tree, value, value, path, Correlation())
     return run.errors

@@ -55,12 +55,12 @@ class Cluster:
             str(self.directory / name)
             for name in ("serving.crt", "serving.key", "clients.crt", "proxies.crt")
         ]
-        self.port = await self.server.front.accept("127.0.0.1", 0, tls_context(*files))
+        self.port = await self.server.listener.accept("127.0.0.1", 0, tls_context(*files))
         return self
 
     async def __aexit__(self, *_):
-        self.server.front.finish()
-        await self.server.front.close(0)
+        self.server.listener.finish()
+        await self.server.listener.close(0)
         await close_server(self.server)
 
     async def ask(self, pair, headers=TOLD):

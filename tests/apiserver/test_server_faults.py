@@ -182,7 +182,7 @@ async def test_an_outage_in_process(faulty):
 async def test_an_outage_closes_the_sockets(faulty):
     """The port refuses connections while the outage lasts, open ones end; after it the port is the same."""
     await faulty.server._listen()
-    faulty.server.faults.begin(faulty.server.front.sit_out)
+    faulty.server.faults.begin(faulty.server.listener.refuse_during)
     port = faulty.server.port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     faulty.set({"outage": "300ms"})
@@ -201,7 +201,7 @@ async def test_an_outage_closes_the_sockets(faulty):
         return True
 
     await until(reachable)
-    await faulty.server.front.close(0)
+    await faulty.server.listener.close(0)
 
 
 async def test_the_log_stays_whole(faulty):

@@ -33,7 +33,7 @@ _MOST_PODS = 3000
 _REMEMBERED = 1000
 
 
-class _Read(NamedTuple):
+class _NamespacePolicy(NamedTuple):
     """Holds the policy that a namespace's labels set, as of a revision."""
 
     revision: int
@@ -50,7 +50,7 @@ class PodSecurity(Plugin):
     def __init__(self, services: AdmissionServices) -> None:
         self._store = services.store
         self._evaluator = Evaluator(services.features.admission.pod_security_release)
-        self._read: TwoGenerationCache[str, _Read] = TwoGenerationCache(_REMEMBERED)
+        self._read: TwoGenerationCache[str, _NamespacePolicy] = TwoGenerationCache(_REMEMBERED)
 
     async def validate(self, attributes: Attributes) -> None:
         resource, obj = attributes.resource.storage_resource, attributes.object
@@ -95,7 +95,7 @@ class PodSecurity(Plugin):
         if found[loud.warn]:
             attributes.warnings.append(f'would violate PodSecurity "{loud.warn}": {found[loud.warn]}')
 
-    def _policy(self, namespace: str) -> _Read:
+    def _policy(self, namespace: str) -> _NamespacePolicy:
         entry = self._store.get(Key("namespaces", "", namespace))
         if entry is None:
             raise internal(f'failed to lookup namespace "{namespace}"')
@@ -104,7 +104,7 @@ class PodSecurity(Plugin):
             policy, problems = read_policy(object_of(entry)["metadata"].get("labels"))
             texts = [str(problem) for problem in problems]
             problem = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
-            known = _Read(entry.revision, policy, problem)
+            known = _NamespacePolicy(entry.revision, policy, problem)
             self._read.put(namespace, known)
         return known
 

@@ -39,7 +39,7 @@ class ManagerId(NamedTuple):
         return text + (f" using {self.api_version}" if self.operation == UPDATE else "")
 
 
-class Owned(NamedTuple):
+class VersionedFieldSet(NamedTuple):
     """Holds the fields of one manager, in terms of one version."""
 
     fields: FieldSet
@@ -47,7 +47,7 @@ class Owned(NamedTuple):
     applied: bool
 
 
-Managers = dict[ManagerId, Owned]
+Managers = dict[ManagerId, VersionedFieldSet]
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
             fields = FieldSet.from_fields(entry.get("fieldsV1"))
         except ValueError as error:
             raise EntryError(f"error decoding versioned set from {entry}: {error}") from None
-        managed.managers[identity] = Owned(fields, api_version, operation == APPLY)
+        managed.managers[identity] = VersionedFieldSet(fields, api_version, operation == APPLY)
         if entry.get("time"):
             managed.times[identity] = entry["time"]
     return managed

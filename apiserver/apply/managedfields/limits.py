@@ -3,7 +3,7 @@
 Source: k8s.io/apimachinery/pkg/util/managedfields/internal (stripmeta.go, capmanagers.go), 1.36.
 """
 
-from kubeskew.apiserver.apply.managedfields.entries import UPDATE, Managed, ManagerId, Owned
+from kubeskew.apiserver.apply.managedfields.entries import UPDATE, Managed, ManagerId, VersionedFieldSet
 from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
 
 MAX_UPDATERS = 10
@@ -33,7 +33,7 @@ UNOWNED = FieldSet.of_fields(
 )
 
 
-def stripped(owned: Owned | None) -> Owned | None:
+def stripped(owned: VersionedFieldSet | None) -> VersionedFieldSet | None:
     """Returns the fields without system fields; None if nothing is left."""
     if owned is None:
         return None

@@ -12,7 +12,14 @@ from datetime import datetime
 from kubeskew.apimachinery import clock
 from kubeskew.apimachinery.errors import StatusError, bad_request
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apply.managedfields import entries, first, last_applied, limits, objects, typed
+from kubeskew.apiserver.apply.managedfields import (
+    creator_fields,
+    entries,
+    last_applied,
+    limits,
+    objects,
+    typed,
+)
 from kubeskew.apiserver.apply.managedfields.atoms import ItemError, TypedError
 from kubeskew.apiserver.apply.managedfields.blank import blank_object
 from kubeskew.apiserver.apply.managedfields.entries import (
@@ -64,7 +71,7 @@ class FieldManager:
         self._schema_for = schema_for
         self._convert = convert
         self._reset = reset
-        self._creations = first.Creations()
+        self._creator_fields = creator_fields.CreatorFields()
 
     def update(
         self,
@@ -112,11 +119,15 @@ class FieldManager:
     def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:
         """Returns a new object with its creator's entry; None if that takes more thought."""
         schema = self._schema_for(identity.api_version)
-        if schema is None or not (reset is None or isinstance(reset, FieldSet)) or not first.serves(reset):
+        if (
+            schema is None
+            or not (reset is None or isinstance(reset, FieldSet))
+            or not creator_fields.serves(reset)
+        ):
             return None
         new = objects.unmanaged(new)
         try:
-            fields = self._creations.fields_of(new, schema, reset, blank=self._blank)
+            fields = self._creator_fields.fields_of(new, schema, reset, blank=self._blank)
         except ItemError:
             return None
         entry = entries.entry(identity, identity.api_version, fields, now)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apiserver.apply.managedfields import entries, path_elements
-from kubeskew.apiserver.apply.managedfields.entries import Managed, Owned
+from kubeskew.apiserver.apply.managedfields.entries import Managed, VersionedFieldSet
 from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
 from kubeskew.apiserver.apply.managedfields.path_elements import Path
 
@@ -45,7 +45,7 @@ def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
     for manager, owned in managed.managers.items():
         path = paths.get(owned.api_version)
         if path is not None and owned.fields.has(path):
-            found.managers[manager] = Owned(FieldSet.of(_REPLICAS), SCALE_VERSION, owned.applied)
+            found.managers[manager] = VersionedFieldSet(FieldSet.of(_REPLICAS), SCALE_VERSION, owned.applied)
             if manager in managed.times:
                 found.times[manager] = managed.times[manager]
     return entries.encode(found)
@@ -74,7 +74,7 @@ def to_parent(
     there = paths.get(api_version)
     for manager, owned in scaled.managers.items():
         if manager not in kept and owned.fields.has(_REPLICAS) and there is not None:
-            found.managers[manager] = Owned(FieldSet.of(there), api_version, owned.applied)
+            found.managers[manager] = VersionedFieldSet(FieldSet.of(there), api_version, owned.applied)
             if manager in scaled.times:
                 found.times[manager] = scaled.times[manager]
     return entries.encode(found)

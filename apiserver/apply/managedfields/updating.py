@@ -10,7 +10,12 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import comparing, merging, typed
 from kubeskew.apiserver.apply.managedfields.comparing import Comparison
-from kubeskew.apiserver.apply.managedfields.entries import ConflictsError, ManagerId, Managers, Owned
+from kubeskew.apiserver.apply.managedfields.entries import (
+    ConflictsError,
+    ManagerId,
+    Managers,
+    VersionedFieldSet,
+)
 from kubeskew.apiserver.apply.managedfields.field_sets import EMPTY, FieldSet
 
 SchemaFor = Callable[[str], Schema | None]
@@ -84,7 +89,7 @@ class Updater:
         fields = before.fields if before else EMPTY
         fields = fields.difference(changed.removed).union(changed.modified).union(changed.added)
         fields = fields.recursive_difference(self.reset_of(new.api_version))
-        managers[manager] = Owned(fields, new.api_version, applied=False)
+        managers[manager] = VersionedFieldSet(fields, new.api_version, applied=False)
         return _without_empty(managers)
 
     def apply(
@@ -96,7 +101,7 @@ class Updater:
         last = managers.get(manager)
         fields = typed.to_field_set(config.value, config.schema)
         fields = fields.recursive_difference(self.reset_of(config.api_version))
-        managers[manager] = Owned(fields, config.api_version, applied=True)
+        managers[manager] = VersionedFieldSet(fields, config.api_version, applied=True)
         pruned = self._pruned(merged, managers, manager, last)
         managers, _ = self._settle(live, pruned, managers, manager, force=force)
         return pruned, managers
@@ -151,7 +156,7 @@ class Updater:
     # --- what an applier no longer applies --------------------------------------------------------------
 
     def _pruned(
-        self, merged: Versioned, managers: Managers, manager: ManagerId, last: Owned | None
+        self, merged: Versioned, managers: Managers, manager: ManagerId, last: VersionedFieldSet | None
     ) -> Versioned:
         """Returns `merged` without what `manager` applied last time and not now, unless others own it too."""
         if last is None or last.fields.is_empty():
@@ -182,7 +187,7 @@ class Updater:
             pruned = whole.without(whole.named_fields().difference(owned_fields))
         return pruned
 
-    def _with_dangling(self, merged: Versioned, pruned: Versioned, last: Owned) -> Versioned:
+    def _with_dangling(self, merged: Versioned, pruned: Versioned, last: VersionedFieldSet) -> Versioned:
         """Returns `pruned` and what of `merged` was never the applier's to remove."""
         kept = self.converted(pruned, last.api_version).named_fields()
         gone = merged.named_fields().difference(kept)

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery.errors import StatusError, retry_later, service_unavailable
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.caching.offload import Turn
+from kubeskew.apiserver.caching.offload import TimeSlice
 from kubeskew.apiserver.features import RequestFeatures
 from kubeskew.apiserver.http.parameters import EXACT, ListOptions
 from kubeskew.apiserver.registry.generic.services import RegistryServices
@@ -141,10 +141,10 @@ class CachedReads:
             self._follows = True
         changed, self._changed = self._changed, {}
         keys = changed if changed is not None else [entry.key for entry in store.list(resource).entries]
-        turn = Turn()
+        time_slice = TimeSlice()
         for key in keys:
-            if turn.is_over:
-                await turn.pass_on()
+            if time_slice.is_over:
+                await time_slice.give_way()
             self._note_readability(key)
 
     def _note_change(self, key: Key) -> None:

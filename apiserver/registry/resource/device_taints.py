@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 MAX_BINDING_CONDITIONS = 4
 
 
-def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def taint_errors(taint: Object, old: Object | None, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Yields errors of a taint; an effect that `old` has already is not looked at."""
     name, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
     yield from _label_name(name, child(path, "key"))
@@ -30,14 +30,14 @@ def taint_errors(taint: Object, old: Object | None, path: str, rules: DeviceRule
 
 
 def toleration_errors(
-    tolerations: list[Object] | None, path: str, rules: DeviceRules
+    tolerations: list[Object] | None, path: str, rules: DRAFeatures
 ) -> Iterator[FieldError]:
     """Yields errors of the tolerations of a request or result; their number is not limited."""
     for position, item in enumerate(tolerations or ()):
         yield from _toleration(item, index(path, position), rules)
 
 
-def _toleration(item: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _toleration(item: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     name, operator, value = (item.get(field) or "" for field in ("key", "operator", "value"))
     if name:
         yield from _label_name(name, child(path, "key"))
@@ -55,7 +55,7 @@ def _toleration(item: Object, path: str, rules: DeviceRules) -> Iterator[FieldEr
         yield not_supported(child(path, "effect"), effect, rules.effects)
 
 
-def binding_errors(holder: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def binding_errors(holder: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks the conditions that must hold, and must not, before a pod is bound to a device."""
     good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
     at, at_bad = child(path, "bindingConditions"), child(path, "bindingFailureConditions")

@@ -21,7 +21,7 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
 
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
@@ -42,7 +42,7 @@ Rule = Callable[[Any, str], Iterator[FieldError]]
 
 
 def each(
-    items: Sequence[Any] | None, most: int | None, rule: Rule, path: str, rules: DeviceRules
+    items: Sequence[Any] | None, most: int | None, rule: Rule, path: str, rules: DRAFeatures
 ) -> Iterator[FieldError]:
     """Checks each item, and that there are not too many; the latter alone since 1.35."""
     items = items or ()
@@ -58,7 +58,7 @@ def unique(
     most: int | None,
     rule: Rule,
     path: str,
-    rules: DeviceRules,
+    rules: DRAFeatures,
     identity: Callable[[Any], str],
     field: str = "name",
 ) -> Iterator[FieldError]:
@@ -84,7 +84,7 @@ def entries(
     check_name: Rule,
     rule: Rule,
     path: str,
-    rules: DeviceRules,
+    rules: DRAFeatures,
 ) -> Iterator[FieldError]:
     """Checks names and values of a map, by name; a name longer than `longest` is shown shortened in paths."""
     items = items or {}
@@ -106,11 +106,11 @@ def _shortened(name: str, longest: int) -> str:
     return f"{name[: (rest + 1) // 2]}...{name[len(name) - rest // 2 :]}"
 
 
-def _too_many(path: str, actual: int, most: int, rules: DeviceRules) -> FieldError:
+def _too_many(path: str, actual: int, most: int, rules: DRAFeatures) -> FieldError:
     return too_many(path, actual, most) if rules.current_wording else over_length(path, most, rules)
 
 
-def over_length(path: str, most: int, rules: DeviceRules) -> FieldError:
+def over_length(path: str, most: int, rules: DRAFeatures) -> FieldError:
     """Returns the error for a value that is too long, in the words of the minor."""
     text = f"may not be more than {most} bytes" if rules.current_wording else f"may not be longer than {most}"
     return FieldError(ErrorType.TOO_LONG, path, detail=text)
@@ -153,7 +153,7 @@ def class_name(value: str, path: str) -> Iterator[FieldError]:
         yield from subdomain(value, path)
 
 
-def _identifier(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _identifier(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     if len(value) > _MAX_ID:
         yield over_length(path, _MAX_ID, rules)
     for text in names.c_identifier(value):
@@ -163,7 +163,7 @@ def _identifier(value: str, path: str, rules: DeviceRules) -> Iterator[FieldErro
             yield FieldError(ErrorType.TYPE_INVALID, path, detail=text)
 
 
-def qualified(rules: DeviceRules) -> Rule:
+def qualified(rules: DRAFeatures) -> Rule:
     """Returns a rule for the name of an attribute or capacity: `id` or `domain/id`."""
 
     def run(value: str, path: str) -> Iterator[FieldError]:
@@ -188,14 +188,14 @@ def qualified(rules: DeviceRules) -> Rule:
     return run
 
 
-def _part(value: str, empty: str, rule: Rule, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _part(value: str, empty: str, rule: Rule, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     if value:
         yield from rule(value, path)
     else:
         yield invalid(path, "", empty) if rules.declarative_validation else required(path, empty)
 
 
-def fully_qualified(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def fully_qualified(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     yield from qualified(rules)(value, path)
     if "/" in value or not (value or rules.declarative_validation):
         return
@@ -227,7 +227,7 @@ def request_reference(requests: Collection[str]) -> Rule:
 
 
 def selectors(
-    items: list[Object] | None, path: str, rules: DeviceRules, *, stored: bool
+    items: list[Object] | None, path: str, rules: DRAFeatures, *, stored: bool
 ) -> Iterator[FieldError]:
     """Checks selectors; `stored`: the very same were accepted before."""
 
@@ -262,7 +262,7 @@ def allocation_mode(mode: str, count: int, path: str) -> Iterator[FieldError]:
         yield not_supported(child(path, "allocationMode"), mode, ("All", "ExactCount"))
 
 
-def opaque(config: Object, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+def opaque(config: Object, path: str, rules: DRAFeatures, *, stored: bool) -> Iterator[FieldError]:
     source = config.get("opaque")
     if source is None:
         yield required(child(path, "opaque"))
@@ -272,7 +272,7 @@ def opaque(config: Object, path: str, rules: DeviceRules, *, stored: bool) -> It
     yield from raw_object(source.get("parameters"), child(at, "parameters"), rules, stored=stored)
 
 
-def raw_object(value: Any, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+def raw_object(value: Any, path: str, rules: DRAFeatures, *, stored: bool) -> Iterator[FieldError]:
     """Checks any JSON object of at most 10 KiB (none before 1.32); one that was stored before may
     be larger.
     """

@@ -8,13 +8,13 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import DeviceRules, features_of
+from kubeskew.apiserver.features import DRAFeatures, features_of
 from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule.validation import taint_rule_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
 from kubeskew.apiserver.registry.resource.resourceslice.validation import slice_errors
 
-_Check = Callable[[Object, DeviceRules], list[FieldError]]
+_Check = Callable[[Object, DRAFeatures], list[FieldError]]
 
 _CHECKS: Mapping[str, _Check] = {
     "DeviceClass": lambda spec, rules: class_errors(spec, None, rules),

@@ -8,7 +8,7 @@ import pytest
 from server_in_process import MAPS, config_map
 
 from kubeskew.apimachinery import cel
-from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
+from kubeskew.apimachinery.cel.allowance import AllowanceSpentError, limited_to
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError
 from kubeskew.apiserver.caching import offload
 
@@ -40,16 +40,16 @@ def turns():
     ticking.cancel()
 
 
-def test_patience():
-    """A thread may evaluate and compile only as much as its patience; one without any is not limited."""
+def test_allowance():
+    """A thread may evaluate and compile only as much as its allowance; one without any is not limited."""
     program = cel.compile("[1, 2, 3].all(x, x > 0)", cel.environment("1.36", stored=True))
     value, cost = program.evaluate({})
-    with patience(cost * 2):
+    with limited_to(cost * 2):
         assert program.evaluate({}) == (value, cost)
         program.evaluate({})
-        with pytest.raises(ImpatienceError):
+        with pytest.raises(AllowanceSpentError):
             program.evaluate({})
-    with patience(10), pytest.raises(ImpatienceError):
+    with limited_to(10), pytest.raises(AllowanceSpentError):
         cel.compile("[1, 2, 3, 4].all(x, x > 0)", cel.environment("1.36", stored=True))
     with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
         program.evaluate({}, limit=cost - 1)

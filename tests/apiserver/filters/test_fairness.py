@@ -9,7 +9,7 @@ from server_in_process import MAPS, Caller, close_server, open_server
 from kubeskew.apimachinery.verbosity import level_of
 from kubeskew.apiserver.fairness.classifying import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
-from kubeskew.apiserver.fairness.levels import Levels, RejectedError
+from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.http.request import Peer, Request, text
 from kubeskew.apiserver.http.request_info import parse
@@ -108,7 +108,7 @@ def test_classification(user, method, path, wanted):
 
 async def test_seats_and_queues():
     """Beyond its seats a level makes requests wait, and beyond its queues it rejects them."""
-    levels = Levels(4)
+    levels = PriorityLevels(4)
     levels.configure({"a": level("a", 1, queues=1, length=1), "b": level("b", 1)})
     first = await levels.enter("a", "x")
     await levels.enter("a", "x")
@@ -127,7 +127,7 @@ async def test_seats_and_queues():
 
 async def test_a_level_that_stops_queuing():
     """A request that waits in a level is rejected once the level is changed to reject instead of queue."""
-    levels = Levels(1)
+    levels = PriorityLevels(1)
     levels.configure({"a": level("a", 1, queues=1, length=5)})
     taken = await levels.enter("a", "f")
     waiting = asyncio.create_task(levels.enter("a", "f"))
@@ -143,7 +143,7 @@ async def test_a_level_that_stops_queuing():
 
 async def test_lending():
     """A level may use what another lends while that does not need it."""
-    levels = Levels(4)
+    levels = PriorityLevels(4)
     levels.configure({"a": level("a", 1), "b": level("b", 1, lendable=100)})
     for _ in range(4):
         await levels.enter("a", "x")
@@ -241,7 +241,7 @@ async def test_a_level_borrows_within_its_limit(percent, admitted):
     lender, borrower = level("lender", 3, lendable=100), level("borrower", 1)
     if percent is not None:
         borrower["spec"]["limited"]["borrowingLimitPercent"] = percent
-    levels = Levels(4)
+    levels = PriorityLevels(4)
     levels.configure({"lender": lender, "borrower": borrower})
     for _ in range(admitted):
         await levels.enter("borrower", "flow")

@@ -19,7 +19,7 @@ async def listening(tmp_path) -> AsyncIterator[Any]:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,1,"{ADMIN.organizations[0]}"\n')
     server = await open_server(token_auth_file=str(tokens))
-    server.front.sweep_seconds = 0.05
+    server.listener.sweep_seconds = 0.05
     await server.start()
     yield server
     await server.stop()
@@ -51,7 +51,7 @@ async def rest_of(reader: asyncio.StreamReader) -> bytes:
 
 async def test_silent_client(listening):
     """A connection on which no request comes is closed; one that spoke stays."""
-    listening.front.limits.head_seconds = 0.3
+    listening.listener.limits.head_seconds = 0.3
     reader, writer = await connect(listening)
     spoken, speaking = await connect(listening)
     speaking.write(f"GET /readyz HTTP/1.1\r\n{HEAD}\r\n".encode())
@@ -127,7 +127,7 @@ async def test_chunked_oversize(listening):
 
 async def test_watcher_that_reads_nothing(listening):
     """A watcher is let go when it has taken nothing for a while; other watchers see everything."""
-    listening.front.limits.stall_seconds = 0.3
+    listening.listener.limits.stall_seconds = 0.3
     api = Caller(listening)
     await api.post(MAPS, config_map("a"))
     watches = listening.services.lifetime.watches

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.http.listener import Front
+from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.nodes.exchange import Address
 from kubeskew.apiserver.nodes.upgrade_proxy import pass_on, streamed
@@ -38,7 +38,7 @@ def front_of(address):
             return text(200, "own")
         return streamed(await pass_on(request, address, request.path))
 
-    return Front(handle, SystemClock())
+    return HTTPServer(handle, SystemClock())
 
 
 async def connected(front):

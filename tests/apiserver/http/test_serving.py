@@ -7,7 +7,7 @@ import pytest
 from until import until
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.http.listener import Front
+from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
 
 HEAD = "Host: x\r\n"
@@ -37,9 +37,9 @@ async def talk(tunnel: Tunnel) -> None:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    front = Front(handle, SystemClock())
-    yield await front.accept("127.0.0.1", 0, None)
-    await front.close(0.5)
+    server = HTTPServer(handle, SystemClock())
+    yield await server.accept("127.0.0.1", 0, None)
+    await server.close(0.5)
 
 
 async def exchange(port: int, data: str) -> bytes:
@@ -176,9 +176,9 @@ async def asked() -> AsyncIterator[tuple[int, list[str]]]:
         except BodyBrokenError:
             return text(400, "broken")
 
-    front = Front(note, SystemClock())
-    yield await front.accept("127.0.0.1", 0, None), paths
-    await front.close(0.5)
+    server = HTTPServer(note, SystemClock())
+    yield await server.accept("127.0.0.1", 0, None), paths
+    await server.close(0.5)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +255,13 @@ async def test_line_breaks_in_a_header_become_spaces() -> None:
     async def warn(request: Request) -> Response:
         return text(200, "", [("Warning", "a\r\nSet-Cookie: b")])
 
-    front = Front(warn, SystemClock())
-    port = await front.accept("127.0.0.1", 0, None)
+    server = HTTPServer(warn, SystemClock())
+    port = await server.accept("127.0.0.1", 0, None)
 
     answer = await exchange(port, f"GET / HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
 
     assert b"\r\nWarning: a  Set-Cookie: b\r\n" in answer
-    await front.close(0.5)
+    await server.close(0.5)
 
 
 async def test_an_answer_under_way_outlives_the_listener() -> None:
@@ -275,14 +275,14 @@ async def test_an_answer_under_way_outlives_the_listener() -> None:
         await answered.wait()
         return text(200, "late")
 
-    front = Front(slow, SystemClock())
-    port = await front.accept("127.0.0.1", 0, None)
+    server = HTTPServer(slow, SystemClock())
+    port = await server.accept("127.0.0.1", 0, None)
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
     asking = asyncio.create_task(
         exchange(port, f"GET / HTTP/1.1\r\n{HEAD}\r\nGET /next HTTP/1.1\r\n{HEAD}\r\n")
     )
     await asked.wait()
-    closing = asyncio.create_task(front.close(10))
+    closing = asyncio.create_task(server.close(10))
 
     assert await idle.read() == b""
     assert not closing.done()
@@ -347,8 +347,8 @@ async def test_framing_without_end(endless: bytes) -> None:
             told.set_result(str(error))
             return text(400, "")
 
-    front = Front(read, SystemClock())
-    port = await front.accept("127.0.0.1", 0, None)
+    server = HTTPServer(read, SystemClock())
+    port = await server.accept("127.0.0.1", 0, None)
     chunked = f"POST / HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(chunked + b"".join(b"1\r\nx\r\n" for _ in range(20_000)) + b"0\r\n\r\n")
@@ -364,4 +364,4 @@ async def test_framing_without_end(endless: bytes) -> None:
     writer.write(endless)
     assert await asyncio.wait_for(told, 30) == "chunked encoding contains too much non-data"
     writer.transport.abort()
-    await front.close(0.5)
+    await server.close(0.5)

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.nodes.answers import Answer
+from kubeskew.apiserver.nodes.answers import BackendResponse
 from kubeskew.apiserver.nodes.containers import container_of, pod_of
 from kubeskew.apiserver.nodes.exchange import DialError, send
 from kubeskew.apiserver.nodes.upgrade_proxy import streamed
@@ -79,7 +79,7 @@ async def log(request: Request, scope: Scope) -> Response:
     return streamed(answer, content_type="text/plain")
 
 
-async def _failure(answer: Answer, name: str) -> StatusError:
+async def _failure(answer: BackendResponse, name: str) -> StatusError:
     text = await answer.text(_TEXT_LIMIT)
     if answer.status == 500:
         return errors.internal(text)

@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.serviceaccount import issuing
-from kubeskew.apiserver.serviceaccount.issuing import Bound
+from kubeskew.apiserver.serviceaccount.issuing import BoundObjects
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 
@@ -98,10 +98,10 @@ def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Objec
     return {**about, "status": status}
 
 
-def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> Bound:
+def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> BoundObjects:
     """Returns the objects that the token is bound to; raises 400, 404, 409."""
     if reference is None:
-        return Bound()
+        return BoundObjects()
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     kind, name = reference.get("kind") or "", reference.get("name") or ""
     if group or kind not in _BINDABLE:
@@ -124,8 +124,8 @@ def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> B
         why += ". The object might have been deleted and then recreated"
         raise errors.conflict(GroupResource("", kind), name, why)
     if kind == "Pod":
-        return Bound(pod=found, node=_node_of(scope, found))
-    return Bound(node=found) if kind == "Node" else Bound(secret=found)
+        return BoundObjects(pod=found, node=_node_of(scope, found))
+    return BoundObjects(node=found) if kind == "Node" else BoundObjects(secret=found)
 
 
 def _node_of(scope: Scope, pod: Object) -> Object | None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resource_names import is_extended_resource
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared import selectors
 
 
-def class_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
+def class_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> list[FieldError]:
     """Returns errors of a class; selectors and configurations that did not change count as stored."""
     same_selectors = old is not None and old.get("selectors") == spec.get("selectors")
     same_config = old is not None and old.get("config") == spec.get("config")

@@ -9,7 +9,7 @@ from datetime import datetime
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.field import FieldError, child, too_many
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import taint_errors
 from kubeskew.apiserver.registry.shared.conditions import condition_errors
@@ -17,7 +17,7 @@ from kubeskew.apiserver.registry.shared.conditions import condition_errors
 MAX_RULE_CONDITIONS = 8
 
 
-def taint_rule_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
+def taint_rule_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> list[FieldError]:
     """Returns errors of a taint rule; `old` is the spec that it replaces."""
     selector, before = spec.get("deviceSelector") or {}, (old or {}).get("deviceSelector")
     at = "spec.deviceSelector"

@@ -4,7 +4,7 @@ Source: pkg/apis/resource/v1alpha2/defaults.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.defaulting.context import (
     DefaultingContext,
     each,
@@ -25,7 +25,7 @@ def _tolerations(request: Object) -> None:
         fill(toleration, operator="Equal")
 
 
-def default_claim_spec(spec: Object, *, inline: bool, rules: DeviceRules) -> None:
+def default_claim_spec(spec: Object, *, inline: bool, rules: DRAFeatures) -> None:
     """`inline`: the exact request's fields stand in the request itself (v1beta1, v1alpha3)."""
     for request in each(spec.get("devices") or {}, "requests"):
         subrequests = each(request, "firstAvailable")

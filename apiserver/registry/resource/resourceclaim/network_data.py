@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared import addresses
 
@@ -18,7 +18,7 @@ MAX_HARDWARE_ADDRESS = 128
 _ADDRESS_TEXT = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 
 
-def network_data_errors(data: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def network_data_errors(data: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     for name, most in (("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)):
         if len((data.get(name) or "").encode()) > most:
             yield devices.over_length(child(path, name), most, rules)

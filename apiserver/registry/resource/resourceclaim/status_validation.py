@@ -15,7 +15,7 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, toleration_errors
@@ -42,7 +42,7 @@ def device_id(device: Object) -> str:
     return "/".join([*parts, device["shareID"]] if device.get("shareID") else parts)
 
 
-def claim_status_errors(new: Object, old: Object, rules: DeviceRules) -> list[FieldError]:
+def claim_status_errors(new: Object, old: Object, rules: DRAFeatures) -> list[FieldError]:
     """Returns errors of a status update; specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
@@ -84,7 +84,7 @@ def _reservations(claim: Object, status: Object, before: Object) -> Iterator[Fie
             yield forbidden("status.reservedFor", _NO_NEW_USERS)
 
 
-def _devices(status: Object, allocated: set[str], rules: DeviceRules) -> Iterator[FieldError]:
+def _devices(status: Object, allocated: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
     def rule(device: Object, at: str) -> Iterator[FieldError]:
         yield from _device(device, at)
         yield from _reported(device, at, allocated, rules)
@@ -107,7 +107,7 @@ def _device(device: Object, path: str) -> Iterator[FieldError]:
     yield from devices.label(device.get("device") or "", child(path, "device"))
 
 
-def _reported(device: Object, path: str, allocated: set[str], rules: DeviceRules) -> Iterator[FieldError]:
+def _reported(device: Object, path: str, allocated: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks a driver's status of an allocated device."""
     if device.get("shareID") is not None:
         yield from unique_id_errors(device["shareID"], child(path, "shareID"))
@@ -124,7 +124,7 @@ def _reported(device: Object, path: str, allocated: set[str], rules: DeviceRules
         yield from network_data_errors(device["networkData"], child(path, "networkData"), rules)
 
 
-def _allocation(allocation: Object, spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
+def _allocation(allocation: Object, spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     path = "status.allocation"
     names = request_names((spec.get("devices") or {}).get("requests") or [])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import toleration_errors
 
@@ -18,7 +18,7 @@ _CONSTRAINT = (
 )
 
 
-def claim_spec_errors(spec: Object, path: str, rules: DeviceRules, *, stored: bool) -> list[FieldError]:
+def claim_spec_errors(spec: Object, path: str, rules: DRAFeatures, *, stored: bool) -> list[FieldError]:
     """Returns errors of a claim's spec; `stored`: it was accepted before."""
     claim = spec.get("devices") or {}
     at = child(path, "devices")
@@ -55,13 +55,13 @@ def request_names(requests: list[Object]) -> set[str]:
     return found
 
 
-def references(item: Object, path: str, names: set[str], rules: DeviceRules) -> Iterator[FieldError]:
+def references(item: Object, path: str, names: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks the `requests` of a constraint or configuration."""
     rule, at = devices.request_reference(names), child(path, "requests")
     yield from devices.unique(item.get("requests"), devices.MAX_REQUESTS, rule, at, rules, str, "")
 
 
-def _request(request: Object, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+def _request(request: Object, path: str, rules: DRAFeatures, *, stored: bool) -> Iterator[FieldError]:
     yield from devices.label(request.get("name") or "", child(path, "name"))
     subrequests, exact = request.get("firstAvailable"), request.get("exactly")
     if not rules.exactly:
@@ -77,7 +77,7 @@ def _request(request: Object, path: str, rules: DeviceRules, *, stored: bool) ->
 
 
 def _alternatives(
-    subrequests: list[Object], path: str, rules: DeviceRules, *, stored: bool
+    subrequests: list[Object], path: str, rules: DRAFeatures, *, stored: bool
 ) -> Iterator[FieldError]:
     def subrequest(item: Object, where: str) -> Iterator[FieldError]:
         yield from devices.label(item.get("name") or "", child(where, "name"))
@@ -88,14 +88,14 @@ def _alternatives(
     )
 
 
-def _exact(request: Object, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+def _exact(request: Object, path: str, rules: DRAFeatures, *, stored: bool) -> Iterator[FieldError]:
     yield from devices.class_name(request.get("deviceClassName") or "", child(path, "deviceClassName"))
     yield from devices.selectors(request.get("selectors"), child(path, "selectors"), rules, stored=stored)
     yield from devices.allocation_mode(request.get("allocationMode") or "", request.get("count") or 0, path)
     yield from toleration_errors(request.get("tolerations"), child(path, "tolerations"), rules)
 
 
-def _constraint(item: Object, path: str, names: set[str], rules: DeviceRules) -> Iterator[FieldError]:
+def _constraint(item: Object, path: str, names: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
     yield from references(item, path, names, rules)
     match, distinct = item.get("matchAttribute"), item.get("distinctAttribute")
     if match is not None:

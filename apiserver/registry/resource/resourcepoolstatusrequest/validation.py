@@ -17,7 +17,7 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared.conditions import condition_errors
@@ -30,7 +30,7 @@ MAX_PARTITIONS = 32
 _COUNTS = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
 
 
-def request_errors(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
+def request_errors(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     if spec.get("driver"):
         yield from devices.driver(spec["driver"], "spec.driver")
     else:
@@ -52,7 +52,7 @@ def request_errors(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
 
 
 def request_status_errors(
-    status: Object | None, old: Object | None, rules: DeviceRules
+    status: Object | None, old: Object | None, rules: DRAFeatures
 ) -> Iterator[FieldError]:
     """Checks that a complete status never changes."""
     if old is not None and status != old:
@@ -74,7 +74,7 @@ def request_status_errors(
         yield from condition_errors(conditions, at)
 
 
-def _pool(pool: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _pool(pool: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     yield from devices.driver(pool.get("driver") or "", child(path, "driver"))
     yield from devices.pool(pool.get("poolName") or "", child(path, "poolName"))
     yield from _at_least(pool.get("generation") or 0, 0, child(path, "generation"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, taint_errors
 from kubeskew.apiserver.registry.resource.resourceslice import request_policies
@@ -46,7 +46,7 @@ class SliceContext:
 
 
 def device_errors(
-    device: Object, old: Object | None, path: str, around: SliceContext, rules: DeviceRules
+    device: Object, old: Object | None, path: str, around: SliceContext, rules: DRAFeatures
 ) -> Iterator[FieldError]:
     """Yields errors of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
     yield from devices.label(device.get("name") or "", child(path, "name"))
@@ -79,7 +79,7 @@ def device_errors(
     yield from node_resource_errors(device, at)
 
 
-def _sizes(device: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _sizes(device: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     attributes = device.get("attributes") or {}
     count = len(attributes) + len(device.get("capacity") or {})
     if count > MAX_NAMES:
@@ -95,7 +95,7 @@ def _count(attribute: Object) -> int:
     return sum(len(attribute.get(name) or ()) for name in _LISTS) or 1
 
 
-def _attribute(rules: DeviceRules) -> devices.Rule:
+def _attribute(rules: DRAFeatures) -> devices.Rule:
     def run(attribute: Object, path: str) -> Iterator[FieldError]:
         used = [name for name in (*_SCALARS, *_LISTS) if attribute.get(name) is not None]
         for name in used:
@@ -111,7 +111,7 @@ def _attribute(rules: DeviceRules) -> devices.Rule:
     return run
 
 
-def _internal(attribute: Object, rules: DeviceRules) -> Object:
+def _internal(attribute: Object, rules: DRAFeatures) -> Object:
     """Returns the attribute with the names of upstream's internal type."""
     shown = {f"{name.title()}Value": attribute.get(name) for name in _SCALARS}
     if rules.attribute_lists:
@@ -119,7 +119,7 @@ def _internal(attribute: Object, rules: DeviceRules) -> Object:
     return shown
 
 
-def _value(name: str, value: object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _value(name: str, value: object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     if isinstance(value, list):
         if not value:
             yield invalid(path, value, "must not be empty if specified")
@@ -129,7 +129,7 @@ def _value(name: str, value: object, path: str, rules: DeviceRules) -> Iterator[
         yield from _text(name, value, path, rules)
 
 
-def _text(kind: str, value: object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _text(kind: str, value: object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     if not isinstance(value, str):
         return
     if kind == "version" and not SEMVER.fullmatch(value):
@@ -138,7 +138,7 @@ def _text(kind: str, value: object, path: str, rules: DeviceRules) -> Iterator[F
         yield devices.over_length(path, MAX_VALUE_BYTES, rules)
 
 
-def _capacity(device: Object, rules: DeviceRules) -> devices.Rule:
+def _capacity(device: Object, rules: DRAFeatures) -> devices.Rule:
     shared = bool(device.get("allowMultipleAllocations"))
 
     def run(capacity: Object, path: str) -> Iterator[FieldError]:
@@ -153,7 +153,7 @@ def any_counter(_counter: Object, _path: str) -> Iterator[FieldError]:
 
 
 def _consumed(
-    consumed: list[Object] | None, path: str, around: SliceContext, rules: DeviceRules
+    consumed: list[Object] | None, path: str, around: SliceContext, rules: DRAFeatures
 ) -> Iterator[FieldError]:
     def consumption(item: Object, at: str) -> Iterator[FieldError]:
         name, counters = item.get("counterSet") or "", item.get("counters") or {}

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 
 MAX_VALID_VALUES = 10
 _MOST = 2**63 - 1
@@ -28,7 +28,7 @@ _NOT_VALID = "default value is not valid according to the requestPolicy"
 _BOUNDS = ("default", "min", "max", "step")
 
 
-def policy_errors(capacity: Object, path: str, rules: DeviceRules, *, shared: bool) -> Iterator[FieldError]:
+def policy_errors(capacity: Object, path: str, rules: DRAFeatures, *, shared: bool) -> Iterator[FieldError]:
     """Checks a policy; `shared`: the device allows several allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
@@ -53,7 +53,7 @@ def policy_errors(capacity: Object, path: str, rules: DeviceRules, *, shared: bo
 
 
 def _values(
-    values: list[Quantity], default: Quantity, most: Quantity, path: str, rules: DeviceRules
+    values: list[Quantity], default: Quantity, most: Quantity, path: str, rules: DRAFeatures
 ) -> Iterator[FieldError]:
     for position in range(1, len(values)):
         if values[position - 1] > values[position]:
@@ -73,7 +73,7 @@ def _values(
         yield invalid(path, default.canonical(), _NOT_VALID)
 
 
-def _repeats(values: list[Quantity], path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _repeats(values: list[Quantity], path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks for equal values; whole numbers are compared unless fractions are allowed."""
     seen = set()
     for position, value in enumerate(values):
@@ -87,7 +87,7 @@ class _Range:
     """A range from `min` to `max`, in steps from `min`."""
 
     def __init__(
-        self, bounds: Object, default: str, capacity: Quantity, path: str, rules: DeviceRules
+        self, bounds: Object, default: str, capacity: Quantity, path: str, rules: DRAFeatures
     ) -> None:
         given = {"default": default, **{name: bounds.get(name) for name in _BOUNDS[1:]}}
         self._given = {name: Quantity.of(value) for name, value in given.items() if value is not None}

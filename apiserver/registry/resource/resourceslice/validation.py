@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DeviceRules
+from kubeskew.apiserver.features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import (
@@ -35,7 +35,7 @@ _LISTS = ("ints", "bools", "strings", "versions")
 
 
 def slice_errors(
-    spec: Object, old: Object | None, rules: DeviceRules, bare: Collection[int] = ()
+    spec: Object, old: Object | None, rules: DRAFeatures, bare: Collection[int] = ()
 ) -> list[FieldError]:
     """Returns errors of a slice's spec; `old` is the spec that it replaces, `bare` the devices without
     `basic`.
@@ -84,7 +84,7 @@ def _fixed(spec: Object, old: Object) -> Iterator[FieldError]:
             yield invalid(child("spec", name), spec.get(name), IMMUTABLE)
 
 
-def _nodes(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
+def _nodes(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks the nodes of a slice: exactly one of the fields must name them."""
     pointers = rules.node_pointers
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
@@ -105,7 +105,7 @@ def _nodes(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
         yield invalid("spec", f"{{{', '.join(used)}}}", f"{text}, but multiple fields are set")
 
 
-def _one_term(selector: Object, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _one_term(selector: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     yield from selectors.node_selector_errors(selector, path)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
@@ -114,7 +114,7 @@ def _one_term(selector: Object, path: str, rules: DeviceRules) -> Iterator[Field
         yield invalid(child(path, "nodeSelectorTerms"), shown, f"must have exactly one {kind} term")
 
 
-def _counters(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
+def _counters(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     def counter_set(item: Object, at: str) -> Iterator[FieldError]:
         name, counters = item.get("name") or "", item.get("counters") or {}
         if not name:
@@ -137,7 +137,7 @@ def _counters(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
 
 
 def _devices(
-    spec: Object, old: Object | None, rules: DeviceRules, bare: Collection[int]
+    spec: Object, old: Object | None, rules: DRAFeatures, bare: Collection[int]
 ) -> Iterator[FieldError]:
     listed = spec.get("devices") or []
     counter_sets = {
@@ -169,7 +169,7 @@ def _devices(
         yield invalid("spec.devices", consumed, text)
 
 
-def _max_devices(listed: list[Object], rules: DeviceRules) -> int:
+def _max_devices(listed: list[Object], rules: DRAFeatures) -> int:
     if not rules.declarative_validation:
         return MAX_DEVICES
     for device in listed:
@@ -183,7 +183,7 @@ def _max_devices(listed: list[Object], rules: DeviceRules) -> int:
     return MAX_DEVICES
 
 
-def _partition_types(spec: Object, name: str, rules: DeviceRules) -> Iterator[FieldError]:
+def _partition_types(spec: Object, name: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks the attribute that tells partitions apart: every device that consumes counters must have it as
     text.
     """

@@ -8,7 +8,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import DeviceRules, features_of
+from kubeskew.apiserver.features import DRAFeatures, features_of
 from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule.validation import (
     taint_rule_errors,
@@ -40,7 +40,7 @@ def sub(name: str = "s", **fields: Any) -> Any:
     return {"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, **fields}
 
 
-def rules_of(minor: int, **gates: bool) -> DeviceRules:
+def rules_of(minor: int, **gates: bool) -> DRAFeatures:
     """The rules of a minor with only these gates."""
     off = dict.fromkeys(
         ("consumable_capacity", "list_attributes", "fractional_capacity", "partition_types"), False

@@ -27,7 +27,7 @@ def serves(reset: FieldSet | None) -> bool:
     return reset is None or not reset.children
 
 
-class Creations:
+class CreatorFields:
     """Says what creators own, for objects of some schemas; what it knows of these goes with it."""
 
     def __init__(self) -> None:
