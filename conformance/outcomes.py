@@ -11,7 +11,7 @@ from typing import Any
 
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.scrubbing import GeneratedNames
-from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, StepResult, Verdict
+from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, StepResult, StepVerdict
 
 RECORD = Path(__file__).parent / "outcomes.json"
 
@@ -27,7 +27,7 @@ def outcome(cell: CellResult) -> Outcome:
     return {"result": cell.outcome, "steps": steps}
 
 
-def _verdict(cell: CellResult, step: StepResult, verdict: Verdict) -> str:
+def _verdict(cell: CellResult, step: StepResult, verdict: StepVerdict) -> str:
     """`passed`, or what was found of an expected failure, or why it was not run, or where it failed."""
     if verdict.outcome == EXPECTED:
         marks = cell.expected_failures[step.name]

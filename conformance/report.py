@@ -19,7 +19,7 @@ from kubeskew.conformance.results import (
     CellResult,
     OperationResult,
     StepResult,
-    Verdict,
+    StepVerdict,
 )
 from kubeskew.conformance.resuming import FORMAT_VERSION, REPORT
 
@@ -114,7 +114,7 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
     }
 
 
-def _step_json(step: StepResult, verdict: Verdict) -> dict[str, Any]:
+def _step_json(step: StepResult, verdict: StepVerdict) -> dict[str, Any]:
     return {
         "name": step.name,
         "result": verdict.outcome,

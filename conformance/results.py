@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.divergence import Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import PodLife
 from kubeskew.conformance.evidence.record import Record
-from kubeskew.conformance.evidence.stretches import Stretch
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure
 
 PASSED = "passed"
@@ -75,7 +75,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StepVerdict:
     """Says of a step whether it did what its file says: `red` if not, and why.
 
     `reason` is, of a step that failed as upstream or was rightly left out, what the file says of that.
@@ -88,35 +88,35 @@ class Verdict:
     source: str = ""
 
 
-def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequence[Exemption]) -> Verdict:
+def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequence[Exemption]) -> StepVerdict:
     """The verdict on a step: every failure must be one that a mark tells of, and every mark's must have come.
 
     A step that was not run is right only where the file exempts it; one that was run, only where it does not.
     """
     if step.not_run:
         reason = _joined(exemption.reason for exemption in exemptions)
-        return Verdict(NOT_RUN, not exemptions, step.not_run, reason)
+        return StepVerdict(NOT_RUN, not exemptions, step.not_run, reason)
     marked = "; ".join(f"it was to fail with {mark.found!r}: {mark.reason}" for mark in marks)
     for operation in step.failures:
         if operation.broken or not any(mark.matched(operation.found) for mark in marks):
-            return Verdict(FAILED, red=True, why=operation.failure, reason=marked)
+            return StepVerdict(FAILED, red=True, why=operation.failure, reason=marked)
     if not step.failed and (
         left := [each for each in step.operations if each.block == "try" and each.not_run]
     ):
-        return Verdict(FAILED, red=True, why=f"{left[0].title}: was not run: {left[0].not_run}")
+        return StepVerdict(FAILED, red=True, why=f"{left[0].title}: was not run: {left[0].not_run}")
     for mark in marks:
         if not any(mark.matched(operation.found) for operation in step.failures):
             failures = "; ".join(operation.failure for operation in step.failures)
             why = failures or f"passed, though it was expected to fail: {mark.reason}"
-            return Verdict(FAILED, red=True, why=why, reason=marked)
+            return StepVerdict(FAILED, red=True, why=why, reason=marked)
     if exemptions:
         why = f"was run, though notRun lists it: {exemptions[0].reason}"
-        return Verdict(FAILED, red=True, why=why)
+        return StepVerdict(FAILED, red=True, why=why)
     if not marks:
-        return Verdict(PASSED)
+        return StepVerdict(PASSED)
     why = "; ".join(operation.failure for operation in step.failures)
     reasons = _joined(mark.reason for mark in marks)
-    return Verdict(EXPECTED, False, why, reasons, _joined(mark.source for mark in marks))
+    return StepVerdict(EXPECTED, False, why, reasons, _joined(mark.source for mark in marks))
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -138,7 +138,7 @@ class CellResult:
     exemptions: Mapping[str, Sequence[Exemption]] = field(default_factory=dict)  # by step
     observations: dict[str, Any] = field(default_factory=dict)  # what `observe` noted, by name
     baseline: str | None = None  # the cell it is compared with
-    components: Sequence[Stretch] = ()
+    components: Sequence[ComponentRun] = ()
     pods: Sequence[PodLife] = ()
     faults: Sequence[FaultMoment] = ()
     began: str = ""  # the times of the log's first and last entry
@@ -149,12 +149,12 @@ class CellResult:
     divergence: Divergence | None = None
     digest: str = ""  # of what it came from (resuming.py), if it was run to its end
 
-    def verdict(self, step: StepResult) -> Verdict:
+    def verdict(self, step: StepResult) -> StepVerdict:
         """Returns whether the step did what the file says of it."""
         marks, exemptions = self.expected_failures.get(step.name, ()), self.exemptions.get(step.name, ())
         return judge(step, marks, exemptions)
 
-    def verdicts(self) -> Iterator[tuple[StepResult, Verdict]]:
+    def verdicts(self) -> Iterator[tuple[StepResult, StepVerdict]]:
         for step in self.steps:
             yield step, self.verdict(step)
 

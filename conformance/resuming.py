@@ -16,11 +16,11 @@ from typing import Any
 
 import kubeskew
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.divergence import Difference, Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
 from kubeskew.conformance.evidence.record import Record
-from kubeskew.conformance.evidence.stretches import Stretch
 from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Cell, Scenario
 
@@ -130,7 +130,7 @@ def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
         exemptions=cell.exemptions(),
         observations=value["observations"],
         baseline=value["baseline"],
-        components=[Stretch(**stretch) for stretch in value["components"]],
+        components=[ComponentRun(**run) for run in value["components"]],
         pods=[
             PodLife(**{**life, "events": [LifeEvent(**event) for event in life["events"]]})
             for life in value["pods"]

@@ -10,10 +10,10 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.component_runs import component_runs
 from kubeskew.conformance.evidence.fault_moments import fault_moments
 from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.record import record
-from kubeskew.conformance.evidence.stretches import stretches
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.operations import (
     checks,
@@ -117,7 +117,7 @@ async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
     log = await control.log()
     if log:
         result.began, result.ended = log[0].time, log[-1].time
-    result.components = stretches(log)
+    result.components = component_runs(log)
     result.pods = pod_lives(log)
     result.faults = fault_moments(log)
     result.record = record(log, [step.revisions[1] for step in result.steps if not step.not_run])

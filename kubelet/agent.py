@@ -41,7 +41,7 @@ from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
 from kubeskew.kubelet.server.view import NodeView
 from kubeskew.kubelet.sockets import NodeSockets
-from kubeskew.kubelet.starting_in_turns import Turns
+from kubeskew.kubelet.start_limiter import StartLimiter
 from kubeskew.kubelet.status.pod_status import owned_fields
 from kubeskew.kubelet.status.status_manager import StatusWriter
 
@@ -144,9 +144,9 @@ class NodeAgent:
 
     # -- life
 
-    def start(self, turns: Turns) -> None:
+    def start(self, starts: StartLimiter) -> None:
         """Begins in the background; waits for this node's turn before it uses the API server."""
-        self._tasks.append(asyncio.create_task(self._run(turns), name=f"kubelet {self.config.name}"))
+        self._tasks.append(asyncio.create_task(self._run(starts), name=f"kubelet {self.config.name}"))
 
     async def stop(self) -> None:
         """Ends in order: containers, devices and the Node object stay as they are."""
@@ -174,23 +174,23 @@ class NodeAgent:
         if self._listener is not None:
             await self._listener.stop()
 
-    async def _run(self, turns: Turns) -> None:
+    async def _run(self, starts: StartLimiter) -> None:
         try:
-            await self._bring_up(turns)
+            await self._bring_up(starts)
         except Exception as error:
             # Upstream's kubelet exits; here the process goes on for its other nodes.
             log.exception("kubelet of node %s failed", self.config.name)
             self.failure = str(error)
 
-    async def _bring_up(self, turns: Turns) -> None:
+    async def _bring_up(self, starts: StartLimiter) -> None:
         self._layout.make()
         self._runtime.load()
         self._spawn("programs", self._runtime.run_programs())
         self._dra.restore()
         self._plugins.restore(self._runtime.running())
         await self._listen()
-        is_new = await self._reporter.register(turns)
-        async with turns.turn():
+        is_new = await self._reporter.register(starts)
+        async with starts.slot():
             await self._take_up_work(is_new=is_new)
 
     async def _take_up_work(self, *, is_new: bool) -> None:

@@ -15,7 +15,7 @@ from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, load_nodes
 from kubeskew.kubelet.server.access import AccessOptions
 from kubeskew.kubelet.server.listening import Credentials
-from kubeskew.kubelet.starting_in_turns import Turns
+from kubeskew.kubelet.start_limiter import StartLimiter
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Host:
         self._faults: dict[str, ComponentFaults] = {}
         self._crashed: dict[str, NodeConfig] = {}  # nodes that a fault has ended, until their entry changes
         self._deaths: list[asyncio.Task[None]] = []
-        self._turns = Turns(_ARRIVING_MAX, _ARRIVING_SECONDS)
+        self._starts = StartLimiter(_ARRIVING_MAX, _ARRIVING_SECONDS)
         self._reload = asyncio.Event()
         self._server: ServerSettings | None = None
         if credentials is not None:
@@ -179,7 +179,7 @@ class Host:
             sockets=self._sockets,
         )
         self._agents[node.name] = agent
-        agent.start(self._turns)
+        agent.start(self._starts)
         log.info("node %s starts", node.name)
 
     async def _told_to_reload(self) -> bool:

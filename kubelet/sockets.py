@@ -10,7 +10,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.kubelet.podresources.listing import FindClaim, Lister
-from kubeskew.kubelet.podresources.serving import NodePods, PodResourcesServer
+from kubeskew.kubelet.podresources.serving import PodResourcesServer, PodsProvider
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class NodeSockets:
         clock: Clock,
         metrics: KubeletMetrics,
         plugins: DevicePluginManager,
-        pods: NodePods,
+        pods: PodsProvider,
         find_claim: FindClaim,
     ) -> None:
         apart = features.device_plugins_apart

@@ -10,7 +10,7 @@ from kubeskew.controllers.deployment.features import DeploymentFeatures
 from kubeskew.controllers.deployment.rollout import Rollout
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.framework.owner_references import Claimer
+from kubeskew.controllers.framework.owner_references import ControllerRefManager
 
 
 class DeploymentController(Controller):
@@ -106,7 +106,7 @@ class DeploymentController(Controller):
 
     async def _claim(self, deployment: Object, selector: LabelSelector) -> list[Object]:
         metadata = deployment["metadata"]
-        claimer = Claimer(
+        ref_manager = ControllerRefManager(
             self.client,
             deployment,
             DEPLOYMENTS,
@@ -116,7 +116,7 @@ class DeploymentController(Controller):
         )
         mine = self._sets.by_index("controller", metadata["uid"])
         orphans = self._sets.by_index("orphan", metadata["namespace"])
-        return await claimer.claim([*mine, *orphans])
+        return await ref_manager.claim([*mine, *orphans])
 
     def _old_pods(self, deployment: Object, sets: list[Object]) -> list[Object]:
         _, old = revisions.split(deployment, sets)

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIC
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.hashing import fnv1, safe_encode
-from kubeskew.controllers.framework.owner_references import Claimer, new_controller_reference
+from kubeskew.controllers.framework.owner_references import ControllerRefManager, new_controller_reference
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too
@@ -117,7 +117,7 @@ class Revisions:
     async def of(self, owner: Object, matches: Callable[[Object], bool]) -> list[Object]:
         """Returns the owner's revisions, oldest first; matching orphans are adopted."""
         metadata = owner["metadata"]
-        claimer = Claimer(
+        ref_manager = ControllerRefManager(
             self._client,
             owner,
             self._ref,
@@ -127,7 +127,7 @@ class Revisions:
         )
         mine = self._informer.by_index("controller", metadata["uid"])
         orphans = self._informer.by_index("orphan", metadata["namespace"])
-        return ordered(await claimer.claim([*mine, *orphans]))
+        return ordered(await ref_manager.claim([*mine, *orphans]))
 
     async def create(self, revision: Object) -> Object | None:
         """Creates a revision; returns None if another one has the name.

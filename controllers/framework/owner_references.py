@@ -40,7 +40,7 @@ def resolve_controller(obj: Object, ref: Ref, get: Callable[[str, str], Object |
     return owner
 
 
-class Claimer:
+class ControllerRefManager:
     """Claims the dependents of one owner: keeps its own, adopts matching orphans, releases the others."""
 
     def __init__(

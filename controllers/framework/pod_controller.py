@@ -16,7 +16,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.expectations import Expectations
-from kubeskew.controllers.framework.owner_references import Claimer
+from kubeskew.controllers.framework.owner_references import ControllerRefManager
 from kubeskew.controllers.framework.pod_control import PodControl
 
 
@@ -120,7 +120,7 @@ class PodOwnerController(Controller):
         mine = self.pods.by_index("controller", metadata["uid"])
         if orphans is None:
             orphans = self.pods.by_index("orphan", metadata["namespace"])
-        claimer = Claimer(
+        ref_manager = ControllerRefManager(
             self.client,
             owner,
             self.ref,
@@ -129,7 +129,7 @@ class PodOwnerController(Controller):
             lambda: self.client.get(self.ref, metadata["name"], metadata["namespace"]),
             finalizers=self.finalizers,
         )
-        return await claimer.claim([*mine, *orphans])
+        return await ref_manager.claim([*mine, *orphans])
 
     async def delete_pods(self, key: Key, owner: Object, chosen: Sequence[Object]) -> Exception | None:
         """Deletes the pods at the same time; deletions must be expected already. Returns the last failure."""

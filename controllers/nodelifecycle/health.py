@@ -26,7 +26,7 @@ _NOT_COUNTED = "node.kubernetes.io/exclude-disruption"
 
 
 @dataclass(slots=True)
-class _Sign:
+class _NodeHealthData:
     """A node's last sign of life, by this process's clock."""
 
     seen: Any
@@ -42,7 +42,7 @@ class NodeLifecycleController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._grace = NodeLifecycleFeatures.of(context.environment.version).grace_seconds
-        self._signs: dict[str, _Sign] = {}
+        self._signs: dict[str, _NodeHealthData] = {}
         self._fallen: set[str] = set()  # nodes that stopped reporting; their pods are still to be marked
         self._nodes = context.informer(NODES)
         self._leases = context.informer(LEASES, _LEASE_NAMESPACE)
@@ -112,9 +112,9 @@ class NodeLifecycleController(Controller):
             self._tell(node, "RegisteredNode", "Registered Node {name} in Controller")
             # A node seen for the first time gets time to report.
             grace = self._grace if heartbeats else _STARTUP_GRACE_SECONDS
-            self._signs[name] = _Sign(seen, now, grace)
+            self._signs[name] = _NodeHealthData(seen, now, grace)
         elif sign.seen != seen:
-            self._signs[name] = _Sign(seen, now, self._grace)
+            self._signs[name] = _NodeHealthData(seen, now, self._grace)
         elif now - sign.at > sign.grace:
             await self._mark_unknown(node)
 

@@ -10,7 +10,13 @@ from typing import Any
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.execution.files import File, FileSystem, Mount, Tree
 from kubeskew.kubelet.containers.execution.process import Input, LiveInput, Machine, Output, Process
-from kubeskew.kubelet.containers.execution.simulating import STDERR, STDOUT, Line, ProgramEnd, Simulation
+from kubeskew.kubelet.containers.execution.simulating import (
+    STDERR,
+    STDOUT,
+    OutputLine,
+    ProgramEnd,
+    Simulation,
+)
 from kubeskew.kubelet.containers.execution.tasks import Tasks
 from kubeskew.kubelet.containers.execution.waiting import ExitError
 from kubeskew.kubelet.containers.images import has_unknown_programs, is_busybox
@@ -215,7 +221,7 @@ class ContainerProcess:
                 self.ended(self.simulation.ending)
         self.tell()
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[OutputLine]:
         """Returns the kept lines of the program's output."""
         self.advance()
         if self.simulation is None:

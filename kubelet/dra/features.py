@@ -7,7 +7,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra import grpc_versions, texts
 from kubeskew.kubelet.dra.checkpoint import ClassicCodec, Codec, ModernCodec, NoCodec
 from kubeskew.kubelet.dra.classic_checksum import EntryForm
-from kubeskew.kubelet.dra.grpc_versions import HealthRules, ServiceRules
+from kubeskew.kubelet.dra.grpc_versions import HealthFeatures, ServiceFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class ClassicFeatures:
         )
 
 
-def rules_for(version: Version) -> ServiceRules:
+def rules_for(version: Version) -> ServiceFeatures:
     """Returns the row of the table."""
     minor = version.minor
     if minor >= 34:
         text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
         taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
-        return ServiceRules(
+        return ServiceFeatures(
             grpc_versions.first_known, text, text, taken, several=True, follows_connections=True
         )
     choose: Callable[[Sequence[str]], str] = (
@@ -51,7 +51,7 @@ def rules_for(version: Version) -> ServiceRules:
     )
     if minor <= 30:
         choose = grpc_versions.classic({26: "v1alpha1", 27: "v1alpha2"}.get(minor, "v1alpha3"))
-    return ServiceRules(
+    return ServiceFeatures(
         choose,
         "invalid versions of plugin {name}: {error}",
         "version check of plugin {name} failed: {error}",
@@ -61,13 +61,13 @@ def rules_for(version: Version) -> ServiceRules:
     )
 
 
-def health_rules_for(version: Version) -> HealthRules | None:
+def health_rules_for(version: Version) -> HealthFeatures | None:
     """Returns the row of the table; None for kubelets that do not follow health."""
     if version.minor < 34:
         return None
     newer = version.minor >= 37  # pull request 139477
     versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
-    return HealthRules(versions, careful=newer)
+    return HealthFeatures(versions, careful=newer)
 
 
 def codec_for(version: Version) -> Codec:

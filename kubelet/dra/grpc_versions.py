@@ -16,7 +16,7 @@ _GENERIC_VERSION = re.compile(r"^\s*v?([0-9]+(?:\.[0-9]+)*)(.*)*$")
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceRules:
+class ServiceFeatures:
     """The rules of one release. Texts have the fields `name`, `endpoint` and `error`."""
 
     choose: Callable[[Sequence[str]], str]  # among the announced versions; raises PluginRefusedError
@@ -38,7 +38,7 @@ def classic(service: str) -> Callable[[Sequence[str]], str]:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthRules:
+class HealthFeatures:
     """The rules by which a release's kubelet asks for the health of devices."""
 
     versions: Sequence[str]  # versions of the service, the newest first

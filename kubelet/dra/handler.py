@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kubeskew.kubelet.dra.grpc_versions import ServiceRules
+from kubeskew.kubelet.dra.grpc_versions import ServiceFeatures
 from kubeskew.kubelet.dra.plugin import DRAPlugin, PluginRegistry
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
@@ -30,7 +30,7 @@ class DRAPluginHandler:
         self,
         plugins: PluginRegistry,
         wiper: SliceWiper,
-        rules: ServiceRules,
+        rules: ServiceFeatures,
         connect: "Callable[[str, str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin]",
         health: "HealthMonitor | None",
         resources: "NodeResources | None" = None,

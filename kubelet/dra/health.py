@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kubeskew.apimachinery.clock import Clock, timestamp
-from kubeskew.kubelet.dra.grpc_versions import HealthRules
+from kubeskew.kubelet.dra.grpc_versions import HealthFeatures
 from kubeskew.kubelet.files import write_atomically
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class HealthMonitor:
         self,
         cache: HealthCache,
         clock: Clock,
-        rules: HealthRules,
+        rules: HealthFeatures,
         changed: Callable[[str, Sequence[tuple[str, str]]], None],
     ) -> None:
         self._cache = cache

@@ -20,7 +20,7 @@ from kubeskew.kubelet.node.object import (
     without_extended_resources,
     without_heartbeats,
 )
-from kubeskew.kubelet.starting_in_turns import Turns
+from kubeskew.kubelet.start_limiter import StartLimiter
 from kubeskew.kubelet.status.patch import status_patch
 
 log = logging.getLogger(__name__)
@@ -65,15 +65,15 @@ class NodeStatusReporter:
         """Returns the node as the server last returned it."""
         return self._node
 
-    async def register(self, turns: Turns) -> bool:
+    async def register(self, starts: StartLimiter) -> bool:
         """Creates the Node, or takes over the existing one; retries until the server is reachable.
 
-        Waits for its turn before each attempt. Returns whether the node is new.
+        Waits for a slot before each attempt. Returns whether the node is new.
         """
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:
-                async with turns.turn():
+                async with starts.slot():
                     self._node, is_new = await self._create_or_take_over()
             except (StatusError, *CONNECTION_ERRORS) as error:
                 log.warning("cannot register node %s yet: %s", self._config.name, error)

@@ -21,7 +21,7 @@ from kubeskew.kubelet.protocols.pod_resources import v1
 FindClaim = Callable[[str, str], ClaimInfo | None]  # by namespace and name
 
 
-class PluggedDevices(Protocol):
+class DevicesProvider(Protocol):
     """The device plugin manager, as far as this API needs it."""
 
     def collect(self) -> None:
@@ -36,7 +36,7 @@ class PluggedDevices(Protocol):
 class Lister:
     """Makes the messages for one node."""
 
-    def __init__(self, features: KubeletFeatures, devices: PluggedDevices, find_claim: FindClaim) -> None:
+    def __init__(self, features: KubeletFeatures, devices: DevicesProvider, find_claim: FindClaim) -> None:
         self._features = features
         self._devices = devices
         self._find_claim = find_claim

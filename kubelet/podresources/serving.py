@@ -25,7 +25,7 @@ SOCKET = "kubelet.sock"
 _CALLS_PER_SECOND, _BURST = 100.0, 10.0  # calls of all clients together
 
 
-class NodePods(Protocol):
+class PodsProvider(Protocol):
     """The node's pods, with their newest statuses."""
 
     def pods(self) -> list[Object]: ...
@@ -39,7 +39,7 @@ class PodResourcesServer:
     def __init__(
         self,
         directory: Path,
-        pods: NodePods,
+        pods: PodsProvider,
         lister: Lister,
         features: KubeletFeatures,
         clock: Clock,

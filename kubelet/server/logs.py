@@ -12,7 +12,7 @@ from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import ContainerProcess
-from kubeskew.kubelet.containers.execution.simulating import Line
+from kubeskew.kubelet.containers.execution.simulating import OutputLine
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView, ServerError
 
@@ -138,7 +138,7 @@ async def _read(container_process: ContainerProcess, options: LogOptions) -> Asy
         await container_process.changed()
 
 
-def _wanted(lines: list[Line], options: LogOptions) -> list[Line]:
+def _wanted(lines: list[OutputLine], options: LogOptions) -> list[OutputLine]:
     stream = options.stream.lower()
     return [
         line
@@ -147,7 +147,7 @@ def _wanted(lines: list[Line], options: LogOptions) -> list[Line]:
     ]
 
 
-def _shown(line: Line, options: LogOptions) -> bytes:
+def _shown(line: OutputLine, options: LogOptions) -> bytes:
     if not options.timestamps:
         return line.data
     return line.time.strftime("%Y-%m-%dT%H:%M:%S.%f000Z ").encode() + line.data

@@ -17,7 +17,7 @@ from kubeskew.scheduler.allocator.slices import Device
 Key = tuple[str, str]  # counter set, counter
 
 
-class Shortage(NamedTuple):
+class CounterShortage(NamedTuple):
     """A counter of which too little is left; in nanos."""
 
     counter_set: str
@@ -26,7 +26,7 @@ class Shortage(NamedTuple):
     available: int
 
 
-class _Supply(NamedTuple):
+class _PoolCounters(NamedTuple):
     """The counters of one pool (before 1.35 of one slice), minus those of allocated devices."""
 
     available: Mapping[Key, int]
@@ -46,16 +46,16 @@ class AvailableCounters:
         self._uses: Callable[[DeviceID], bool] = (
             state.uses if features.shared_devices_use_counters else state.devices.__contains__
         )
-        self._known: dict[Hashable, tuple[tuple[int, int], _Supply]] = {}
+        self._known: dict[Hashable, tuple[tuple[int, int], _PoolCounters]] = {}
 
     def key(self, device: Device) -> Hashable:
-        """Returns the key of the supply: drivers whose pools have the same name may share the first's
+        """Returns the key of the counters: drivers whose pools have the same name may share the first's
         counters."""
         if not self.features.pool_counters:
             return device.slice.name
         return device.id.pool if self.features.counters_by_pool_name else device.slice.pool
 
-    def supply(self, device: Device, pools: NodePools) -> _Supply:
+    def pool_counters(self, device: Device, pools: NodePools) -> _PoolCounters:
         if self._changes is None or self._revision is None:
             return self._compute(device, pools)
         now, key = (self._revision(), self._changes(device.id.pool)), self.key(device)
@@ -64,7 +64,7 @@ class AvailableCounters:
             known = self._known[key] = (now, self._compute(device, pools))
         return known[1]
 
-    def _compute(self, device: Device, pools: NodePools) -> _Supply:
+    def _compute(self, device: Device, pools: NodePools) -> _PoolCounters:
         if self.features.pool_counters:
             pool = pools.by_id[device.slice.pool]
             sets, users = pool.counters, [*pool.devices, *pool.elsewhere]
@@ -78,22 +78,23 @@ class AvailableCounters:
                 for key, amount in _amounts(user):
                     if key in available:
                         available[key] -= amount
-        return _Supply(available, next((key for key, left in available.items() if left < 0), None))
+        return _PoolCounters(available, next((key for key, left in available.items() if left < 0), None))
 
 
-class CounterBook:
+class CounterUsage:
     """The counters of one search on one node."""
 
     def __init__(self, counters: AvailableCounters, pools: NodePools) -> None:
         self._counters = counters
         self._pools = pools
-        self._supplies: dict[Hashable, tuple[_Supply, dict[Key, int]]] = {}  # and what the search consumes
+        # The counters, and what the search consumes of them.
+        self._by_pool: dict[Hashable, tuple[_PoolCounters, dict[Key, int]]] = {}
 
-    def take(self, device: Device) -> Shortage | None:
+    def take(self, device: Device) -> CounterShortage | None:
         """Takes the device's counters; returns why that is not possible, None if it is."""
-        supply, consumed = self._open(device)
+        pool, consumed = self._open(device)
         _add(device, consumed, 1)
-        short = self._shortage(device, supply, consumed)
+        short = self._shortage(device, pool, consumed)
         if short is not None:
             _add(device, consumed, -1)
         return short
@@ -101,32 +102,34 @@ class CounterBook:
     def give_back(self, device: Device) -> None:
         _add(device, self._open(device)[1], -1)
 
-    def short_without(self, device: Device) -> Shortage | None:
+    def short_without(self, device: Device) -> CounterShortage | None:
         """Returns what `take` would return, without taking anything."""
         short = self.take(device)
         if short is None:
             self.give_back(device)
         return short
 
-    def _open(self, device: Device) -> tuple[_Supply, dict[Key, int]]:
+    def _open(self, device: Device) -> tuple[_PoolCounters, dict[Key, int]]:
         key = self._counters.key(device)
-        found = self._supplies.get(key)
+        found = self._by_pool.get(key)
         if found is None:
-            found = self._supplies[key] = (self._counters.supply(device, self._pools), {})
+            found = self._by_pool[key] = (self._counters.pool_counters(device, self._pools), {})
         return found
 
-    def _shortage(self, device: Device, supply: _Supply, consumed: Mapping[Key, int]) -> Shortage | None:
+    def _shortage(
+        self, device: Device, pool: _PoolCounters, consumed: Mapping[Key, int]
+    ) -> CounterShortage | None:
         """Checks all counters of the device, which are taken already; one overdrawn counter refuses them
         all."""
         running = self._counters.features.running_counters
-        spoiled = supply.overdrawn
+        spoiled = pool.overdrawn
         if running and spoiled is not None:
-            return Shortage(*spoiled, consumed.get(spoiled, 0), supply.available[spoiled])
+            return CounterShortage(*spoiled, consumed.get(spoiled, 0), pool.available[spoiled])
         for key, amount in _amounts(device):
             # A missing counter is used up in 1.33, and ignored later.
-            available = supply.available.get(key, None if running else 0)
+            available = pool.available.get(key, None if running else 0)
             if available is not None and available < consumed[key]:
-                return Shortage(*key, amount, available - consumed[key] + amount)
+                return CounterShortage(*key, amount, available - consumed[key] + amount)
         return None
 
 

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.quantity import Format, Quantity
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.candidates import Preparation
 from kubeskew.scheduler.allocator.constraints import Constraint
-from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook, Shortage
+from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterShortage, CounterUsage
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Pool
@@ -65,9 +65,9 @@ def explain(
         for entry in plan.entries:
             own = [choice for of, choice in chosen if of is plan and choice.request.base == entry.name]
             others = [choice for _, choice in chosen if choice not in own]
-            judge = _Judge(pools, node, state, features, own, others)
+            checker = _DeviceChecker(pools, node, state, features, own, others)
             verdicts += [
-                RequestVerdicts(plan.key, option.name, judge.devices(plan, option))
+                RequestVerdicts(plan.key, option.name, checker.devices(plan, option))
                 for option in entry.options
             ]
     known = [PoolVerdict(identity, _of_pool(pool, features)) for identity, pool in slices.all_pools(node)]
@@ -89,7 +89,7 @@ def _of_pool(pool: Pool | None, features: AllocatorFeatures) -> str:
     return f"used: {number or 'no'} device{'' if number == 1 else 's'} for this node"
 
 
-class _Judge:
+class _DeviceChecker:
     """Checks devices for one request, beside allocated devices and those that the solution gives to
     others."""
 
@@ -106,13 +106,13 @@ class _Judge:
         self._state = state
         self._features = features
         self._preparation = Preparation(pools, node, state, features)
-        self._book = CounterBook(AvailableCounters(state, features), pools)
+        self._counter_usage = CounterUsage(AvailableCounters(state, features), pools)
         self._own = own
         self._others = others
         counted: set[DeviceID] = set(state.consumed)
         for choice in others:
             if choice.device.counters and choice.device.id not in counted:
-                self._book.take(choice.device)
+                self._counter_usage.take(choice.device)
                 counted.add(choice.device.id)
 
     def devices(self, plan: ClaimPlan, request: RequestPlan) -> list[DeviceVerdict]:
@@ -135,7 +135,7 @@ class _Judge:
         yield self._by_capacity(request, device)
         if device.counters and not self._features.gates.partitionable_devices:
             yield "it consumes counters, but DRAPartitionableDevices is off"
-        short = self._book.short_without(device) if device.counters else None
+        short = self._counter_usage.short_without(device) if device.counters else None
         yield _too_little(short) if short is not None else ""
         taint = request.untolerated(device)
         if taint is not None:
@@ -184,7 +184,7 @@ def _by_selectors(request: RequestPlan, device: Device) -> str:
         return str(error)
 
 
-def _too_little(short: Shortage) -> str:
+def _too_little(short: CounterShortage) -> str:
     needed, available = _amount(short.needed), _amount(max(short.available, 0))
     return f"counter {short.counter} of {short.counter_set}: needs {needed}, {available} left"
 

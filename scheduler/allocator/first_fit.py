@@ -9,10 +9,10 @@ from collections.abc import Callable
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.candidates import CapacityCheck
 from kubeskew.scheduler.allocator.capacity import taken
-from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
+from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterUsage
 from kubeskew.scheduler.allocator.errors import SearchTimeout
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.pools import NodePools, Start
+from kubeskew.scheduler.allocator.pools import NodePools, SearchPosition
 from kubeskew.scheduler.allocator.requests import RequestPlan
 from kubeskew.scheduler.allocator.slices import Device, NodeView
 from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution, Solution
@@ -50,7 +50,7 @@ class FirstFit:
             start = known.position
         position, found = self._first(request, pools, node, start, expired)
         if releases is not None:
-            pools.starts[request.resume_key] = Start(now, position, found)
+            pools.starts[request.resume_key] = SearchPosition(now, position, found)
         return None if found is None else [ClaimSolution([self._choice(request, found)], [request])]
 
     def _first(
@@ -94,7 +94,7 @@ class FirstFit:
             return False
         if self._paid_once and device.shareable and device.id in self._state.consumed:
             return True
-        return CounterBook(self._counters, pools).take(device) is None
+        return CounterUsage(self._counters, pools).take(device) is None
 
     def _choice(self, request: RequestPlan, device: Device) -> Choice:
         if not device.shareable:

@@ -28,7 +28,7 @@ class Pool:
     obsolete: bool = False  # a newer generation exists only for other nodes: the pool counts as absent
 
 
-class Start(NamedTuple):
+class SearchPosition(NamedTuple):
     """The place where a search for one device ended; it is valid until a device becomes free."""
 
     releases: int  # AllocatedState.releases at that time
@@ -46,7 +46,7 @@ class NodePools:
     any_invalid: bool
     first_invalid: tuple[int, Pool] | None  # the place of an invalid pool among the candidates
     by_id: Mapping[PoolID, Pool]
-    starts: dict[object, Start] = field(default_factory=dict)
+    starts: dict[object, SearchPosition] = field(default_factory=dict)
 
 
 def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, features: AllocatorFeatures) -> NodePools:

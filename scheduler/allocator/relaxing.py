@@ -14,7 +14,7 @@ from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.slices import Device
 
-_Wish = list[int]  # positions of the candidates for a device of a request
+_Slot = list[int]  # positions of the candidates for a device of a request
 
 
 class Relaxation:
@@ -43,19 +43,19 @@ class Relaxation:
         if any(claim.constraints and wants_all(claim) for claim in self._claims):
             return False
         try:
-            wishes = list(self._wishes())
+            slots = list(self._slots())
         except AllocationError:
             return False
-        return not all(wishes) or not (
-            _can_all_be_granted(wishes, self._shareable()) and not self._needs_too_much(wishes)
+        return not all(slots) or not (
+            _can_all_be_granted(slots, self._shareable()) and not self._needs_too_much(slots)
         )
 
-    def _wishes(self) -> Iterator[_Wish]:
+    def _slots(self) -> Iterator[_Slot]:
         """Yields the candidates for every device that must be found; not for admin access, which takes
         nothing."""
         for claim in self._claims:
             for request in claim.requests:
-                wish = [
+                slot = [
                     position
                     for position, device in enumerate(self._pools.candidates)
                     if sum(
@@ -63,7 +63,7 @@ class Relaxation:
                     )  # errors of all count
                 ]
                 if not any(option.plan.admin_access for option in request.options):
-                    yield from [wish] * min(option.count for option in request.options)
+                    yield from [slot] * min(option.count for option in request.options)
 
     def _can_have(self, option: Option, device: Device) -> bool:
         return (
@@ -76,7 +76,7 @@ class Relaxation:
     def _shareable(self) -> set[int]:
         return {i for i, device in enumerate(self._pools.candidates) if device.shareable}
 
-    def _needs_too_much(self, wishes: Sequence[_Wish]) -> bool:
+    def _needs_too_much(self, slots: Sequence[_Slot]) -> bool:
         """Returns whether all devices together need more of a counter than all sets have."""
         candidates = self._pools.candidates
         needs = [_taken(device) for device in candidates]
@@ -86,12 +86,14 @@ class Relaxation:
             key = self._counters.key(device)
             if device.counters and key not in seen:
                 seen.add(key)
-                for (_, counter), amount in self._counters.supply(device, self._pools).available.items():
+                for (_, counter), amount in self._counters.pool_counters(
+                    device, self._pools
+                ).available.items():
                     left[counter] += max(amount, 0)
-        numbers = Counter(id(wish) for wish in wishes)
-        different = {id(wish): wish for wish in wishes}
+        numbers = Counter(id(slot) for slot in slots)
+        different = {id(slot): slot for slot in slots}
         return any(
-            sum(numbers[key] * min(needs[i].get(counter, 0) for i in wish) for key, wish in different.items())
+            sum(numbers[key] * min(needs[i].get(counter, 0) for i in slot) for key, slot in different.items())
             > amount
             for counter, amount in left.items()
         )
@@ -107,58 +109,58 @@ def _taken(device: Device) -> dict[str, int]:
     return total
 
 
-def _can_all_be_granted(wishes: Sequence[_Wish], shareable: set[int]) -> bool:
+def _can_all_be_granted(slots: Sequence[_Slot], shareable: set[int]) -> bool:
     """Returns whether every device can have a candidate of its own: a maximal flow between few groups.
 
     Devices with the same candidates form a group, and so do candidates for the same devices.
     """
-    demand = Counter(id(wish) for wish in wishes)
-    wanted = {id(wish): wish for wish in wishes if shareable.isdisjoint(wish)}
-    wanted_by: dict[int, list[int]] = defaultdict(list)  # candidate → wishes
-    for wish, positions in wanted.items():
+    demand = Counter(id(slot) for slot in slots)
+    wanted = {id(slot): slot for slot in slots if shareable.isdisjoint(slot)}
+    wanted_by: dict[int, list[int]] = defaultdict(list)  # candidate → slots
+    for slot, positions in wanted.items():
         for position in positions:
-            wanted_by[position].append(wish)
+            wanted_by[position].append(slot)
     flow = _Flow(Counter(map(tuple, wanted_by.values())))
-    return all(flow.grant(wish, demand[wish]) for wish in wanted)
+    return all(flow.grant(slot, demand[slot]) for slot in wanted)
 
 
 class _Flow:
-    """Counts how many candidates of each group go to each wish; a group is named by the wishes that want
+    """Counts how many candidates of each group go to each slot; a group is named by the slots that want
     it."""
 
     def __init__(self, supply: Mapping[tuple[int, ...], int]) -> None:
         self._free = dict(supply)
         self._groups: dict[int, list[tuple[int, ...]]] = defaultdict(list)
         for group in supply:
-            for wish in group:
-                self._groups[wish].append(group)
+            for slot in group:
+                self._groups[slot].append(group)
         self._given: dict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
 
-    def grant(self, wish: int, number: int) -> bool:
-        """Gives the wish so many candidates, taking some from wishes that can have others."""
+    def grant(self, slot: int, number: int) -> bool:
+        """Gives the slot so many candidates, taking some from slots that can have others."""
         while number:
-            given = self._push(wish, number, set())
+            given = self._push(slot, number, set())
             if not given:
                 return False
             number -= given
         return True
 
-    def _push(self, wish: int, number: int, asked: set[tuple[int, ...]]) -> int:
-        for group in self._groups[wish]:
+    def _push(self, slot: int, number: int, asked: set[tuple[int, ...]]) -> int:
+        for group in self._groups[slot]:
             if self._free[group]:
                 given = min(number, self._free[group])
                 self._free[group] -= given
-                self._given[wish, group] += given
+                self._given[slot, group] += given
                 return given
-        for group in self._groups[wish]:
+        for group in self._groups[slot]:
             if group in asked:
                 continue
             asked.add(group)
             for other in group:
-                has = self._given[other, group] if other != wish else 0
+                has = self._given[other, group] if other != slot else 0
                 given = self._push(other, min(number, has), asked) if has else 0
                 if given:
                     self._given[other, group] -= given
-                    self._given[wish, group] += given
+                    self._given[slot, group] += given
                     return given
         return 0

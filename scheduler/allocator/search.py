@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.candidates import Option, Preparation, PreparedClaim
-from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
+from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterUsage
 from kubeskew.scheduler.allocator.errors import (
     AllocationError,
     NodeAllocationError,
@@ -66,7 +66,7 @@ class Search:
         self._preparation = Preparation(pools, node, state, features, expired)
         self._claims: list[PreparedClaim] = []
         self._state = SearchState(
-            len(claims), CounterBook(counters, pools), state, self._preparation, features
+            len(claims), CounterUsage(counters, pools), state, self._preparation, features
         )
         # A shared device can serve a request several times; others may leave counters behind.
         self._may_leak = not features.combinations and any(

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim
 from kubeskew.scheduler.allocator.capacity import taken
-from kubeskew.scheduler.allocator.counters import CounterBook
+from kubeskew.scheduler.allocator.counters import CounterUsage
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.requests import RequestPlan
 from kubeskew.scheduler.allocator.slices import Device
@@ -27,7 +27,7 @@ class SearchState:
     def __init__(
         self,
         claims: int,
-        counters: CounterBook,
+        counters: CounterUsage,
         state: AllocatedState,
         preparation: Preparation,
         features: AllocatorFeatures,

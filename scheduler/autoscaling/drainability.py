@@ -37,7 +37,7 @@ class Outcome(Enum):
     BLOCK = "block"
 
 
-class Verdict(NamedTuple):
+class DrainabilityStatus(NamedTuple):
     """A rule's answer; `reason` is upstream's name of it, `message` its text."""
 
     outcome: Outcome
@@ -62,12 +62,12 @@ class DrainContext:
         ]
 
 
-_MOVE = Verdict(Outcome.MOVE)
-_SKIP = Verdict(Outcome.SKIP)
-_Rule = Callable[[PodInfo, DrainContext], Verdict | None]
+_MOVE = DrainabilityStatus(Outcome.MOVE)
+_SKIP = DrainabilityStatus(Outcome.SKIP)
+_Rule = Callable[[PodInfo, DrainContext], DrainabilityStatus | None]
 
 
-def drainable(pod: PodInfo, context: DrainContext) -> Verdict:
+def drainable(pod: PodInfo, context: DrainContext) -> DrainabilityStatus:
     """Returns the first rule's answer; a pod about which none says anything may be moved."""
     for rule in RULES:
         verdict = rule(pod, context)
@@ -76,19 +76,19 @@ def drainable(pod: PodInfo, context: DrainContext) -> Verdict:
     return _MOVE
 
 
-def _blocked(reason: str, message: str) -> Verdict:
-    return Verdict(Outcome.BLOCK, reason, message)
+def _blocked(reason: str, message: str) -> DrainabilityStatus:
+    return DrainabilityStatus(Outcome.BLOCK, reason, message)
 
 
 def _annotations(pod: PodInfo) -> Mapping[str, Any]:
     return pod.pod["metadata"].get("annotations") or {}
 
 
-def _mirror(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _mirror(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     return _SKIP if _MIRROR in _annotations(pod) else None
 
 
-def _long_terminating(pod: PodInfo, context: DrainContext) -> Verdict | None:
+def _long_terminating(pod: PodInfo, context: DrainContext) -> DrainabilityStatus | None:
     deleted = pod.pod["metadata"].get("deletionTimestamp")
     if not deleted:
         return None
@@ -98,7 +98,7 @@ def _long_terminating(pod: PodInfo, context: DrainContext) -> Verdict | None:
     return _SKIP if over < context.now else None
 
 
-def _owner_is_there(pod: PodInfo, context: DrainContext) -> Verdict | None:
+def _owner_is_there(pod: PodInfo, context: DrainContext) -> DrainabilityStatus | None:
     owner = controller_of(pod.pod)
     if owner is None or context.has_owner is None or owner["kind"] not in (*_REPLICATING, "DaemonSet"):
         return None
@@ -114,29 +114,29 @@ def _worded(kind: str) -> str:
     return kind.lower()
 
 
-def _daemon_set(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _daemon_set(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     return _MOVE if is_daemon_set_pod(pod) else None
 
 
-def _safe_to_evict(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _safe_to_evict(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     return _MOVE if _annotations(pod).get(SAFE_TO_EVICT) == "true" else None
 
 
-def _terminal(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _terminal(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     phase = (pod.pod.get("status") or {}).get("phase")
     restarts = pod.spec.get("restartPolicy")
     ended = phase == "Succeeded" and restarts in ("Never", "OnFailure")
     return _MOVE if ended or phase == "Failed" else None
 
 
-def _replicated(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _replicated(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     owner = controller_of(pod.pod)
     if owner is not None and owner["kind"] in _REPLICATING:
         return None
     return _blocked("NotReplicated", f"{pod.key} is not replicated")
 
 
-def _system(pod: PodInfo, context: DrainContext) -> Verdict | None:
+def _system(pod: PodInfo, context: DrainContext) -> DrainabilityStatus | None:
     if pod.namespace != "kube-system" or context.matching_budgets(pod):
         return None
     created = pod.pod["metadata"].get("creationTimestamp")
@@ -146,13 +146,13 @@ def _system(pod: PodInfo, context: DrainContext) -> Verdict | None:
     return _blocked("UnmovableKubeSystemPod", text)
 
 
-def _not_safe_to_evict(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _not_safe_to_evict(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     if _annotations(pod).get(SAFE_TO_EVICT) != "false":
         return None
     return _blocked("NotSafeToEvictAnnotation", f"pod annotated as not safe to evict present: {pod.name}")
 
 
-def _local_storage(pod: PodInfo, _: DrainContext) -> Verdict | None:
+def _local_storage(pod: PodInfo, _: DrainContext) -> DrainabilityStatus | None:
     harmless = str(_annotations(pod).get(SAFE_VOLUMES) or "").split(",")
     for volume in pod.spec.get("volumes") or ():
         if _is_local(volume) and volume["name"] not in harmless:
@@ -165,7 +165,7 @@ def _is_local(volume: Mapping[str, Any]) -> bool:
     return volume.get("hostPath") is not None or (empty is not None and empty.get("medium") != "Memory")
 
 
-def _budget(pod: PodInfo, context: DrainContext) -> Verdict | None:
+def _budget(pod: PodInfo, context: DrainContext) -> DrainabilityStatus | None:
     for budget in context.matching_budgets(pod):
         if ((budget.get("status") or {}).get("disruptionsAllowed") or 0) < 1:
             return _blocked("NotEnoughPdb", f"not enough pod disruption budget to move {pod.key}")

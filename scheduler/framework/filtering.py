@@ -11,10 +11,10 @@ from typing import NamedTuple
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.interfaces import SignsFilter
-from kubeskew.scheduler.framework.kinds import Kinds, remembered
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.pod_signatures import PodSignatures, remembered
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
 
@@ -23,9 +23,9 @@ _Steps = Sequence[tuple[str, _Ask]]
 
 
 class Filters(NamedTuple):
-    """The filters of one cycle. Nodes keep the first ones' common answer for pods of a kind."""
+    """The filters of one cycle. Nodes keep the first ones' common answer for pods of a signature."""
 
-    kind: object
+    signature: object
     first: _Steps
     others: _Steps
     any_promised: bool  # whether any pod is nominated
@@ -42,16 +42,20 @@ class NodeFilter:
         self._profile = profile
         self._nominator = nominator
         self._clock = clock
-        self._kinds = Kinds()
+        self._signatures = PodSignatures()
         self._signing = {plugin.name: plugin for plugin in profile.filters if isinstance(plugin, SignsFilter)}
 
     def prepare(self, state: CycleState, pod: PodInfo) -> Filters:
         """Returns the filters of this cycle, to be given to `run`."""
         active = self._profile.active_filters(state)
         first = [*takewhile(lambda each: each.name in self._signing, active)]
-        signs = tuple((plugin.name, self._signing[plugin.name].filter_sign(state, pod)) for plugin in first)
+        signature = tuple(
+            (plugin.name, self._signing[plugin.name].filter_signature(state, pod)) for plugin in first
+        )
         steps = [(plugin.name, plugin.filter) for plugin in active]
-        return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
+        return Filters(
+            self._signatures.of(signature), steps[: len(first)], steps[len(first) :], bool(self._nominator)
+        )
 
     def timed(self, filters: Filters) -> Filters:
         """Returns the same filters, but each called again and timed."""
@@ -105,11 +109,11 @@ class NodeFilter:
 
 
 def _run(filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-    kind, first, others, _ = filters
+    signature, first, others, _ = filters
     if first:
-        status: Status | None = node.memo.get(kind)
+        status: Status | None = node.memo.get(signature)
         if status is None:
-            status = remembered(node, kind, partial(_ask_all, first, state, pod, node))
+            status = remembered(node, signature, partial(_ask_all, first, state, pod, node))
         if status is not SUCCESS:
             return status
     return _ask_all(others, state, pod, node)

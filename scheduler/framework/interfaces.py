@@ -82,7 +82,7 @@ class Filter(Plugin, Protocol):
 
 @runtime_checkable
 class SignsFilter(Filter, Protocol):
-    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+    def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         """Returns all that the filter's answer depends on, besides the node with its pods."""
         ...
 
@@ -112,7 +112,7 @@ class Score(Plugin, Protocol):
 
 @runtime_checkable
 class SignsScore(Score, Protocol):
-    def score_sign(self, pod: PodInfo) -> Hashable | None:
+    def score_signature(self, pod: PodInfo) -> Hashable | None:
         """Returns all that the score depends on, besides the node with its pods; None if there is more."""
         ...
 

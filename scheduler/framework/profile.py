@@ -11,9 +11,9 @@ from kubeskew.scheduler.framework import interfaces
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.interfaces import Plugin, PostFilterResult, PreFilterResult
-from kubeskew.scheduler.framework.kinds import Kinds, remembered
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.pod_signatures import PodSignatures, remembered
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
 
 P = TypeVar("P")
@@ -70,7 +70,7 @@ class Profile:
             )
             for plugin in self.scores
         ]
-        self._kinds = Kinds()
+        self._signatures = PodSignatures()
         self.reserves = self._at("reserve", interfaces.Reserve)
         self.permits = self._at("permit", interfaces.Permit)
         self.pre_binds = self._at("preBind", interfaces.PreBind)
@@ -196,11 +196,11 @@ class Profile:
             if plugin.name in state.skip_score:
                 continue
             began = self.monotonic()
-            sign = signing.score_sign(pod) if signing is not None else None
-            if sign is None:
+            signature = signing.score_signature(pod) if signing is not None else None
+            if signature is None:
                 scores = {node.name: plugin.score(state, pod, node) for node in nodes}
             else:
-                scores = self._remembered(plugin, sign, state, pod, nodes)
+                scores = self._remembered(plugin, signature, state, pod, nodes)
             if normalize is not None:
                 normalize.normalize(scores)
             elif normalize_with is not None:
@@ -219,18 +219,18 @@ class Profile:
     def _remembered(
         self,
         plugin: interfaces.Score,
-        sign: Hashable,
+        signature: Hashable,
         state: CycleState,
         pod: PodInfo,
         nodes: Sequence[NodeInfo],
     ) -> dict[str, int]:
         """Returns the scores that the nodes gave such a pod before, as far as they have not changed."""
-        kind = self._kinds.of((plugin.name, sign))
+        memo_key = self._signatures.of((plugin.name, signature))
         scores: dict[str, int] = {}
         for node in nodes:
-            known: int | None = node.memo.get(kind)
+            known: int | None = node.memo.get(memo_key)
             if known is None:
-                known = remembered(node, kind, partial(plugin.score, state, pod, node))
+                known = remembered(node, memo_key, partial(plugin.score, state, pod, node))
             scores[node.name] = known
         return scores
 

@@ -40,7 +40,7 @@ class NodeAffinity:
             return PreFilterResult(SKIP)
         return PreFilterResult(nodes=named_nodes(pod.spec))
 
-    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+    def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         return orjson.dumps((pod.spec.get("nodeSelector"), required(pod.spec)))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:

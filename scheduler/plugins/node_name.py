@@ -24,7 +24,7 @@ class NodeName:
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         return PreFilterResult(SUCCESS if pod.spec.get("nodeName") else SKIP)
 
-    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+    def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         return pod.spec.get("nodeName")
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:

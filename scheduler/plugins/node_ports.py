@@ -28,7 +28,7 @@ class NodePorts:
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         return PreFilterResult(SUCCESS if pod.host_ports else SKIP)
 
-    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+    def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         return pod.host_ports
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:

@@ -28,7 +28,7 @@ class NodeUnschedulable:
             EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_same_pod),
         )
 
-    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+    def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         return orjson.dumps(pod.spec.get("tolerations"))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:

@@ -1,12 +1,12 @@
-"""Evidence from the log of a run: stretches, lives, and where two runs parted."""
+"""Evidence from the log of a run: runs of components, lives, and where two runs parted."""
 
 from typing import Any
 
+from kubeskew.conformance.evidence.component_runs import component_runs
 from kubeskew.conformance.evidence.divergence import diverged
 from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.evidence.record import record
-from kubeskew.conformance.evidence.stretches import stretches
 
 
 def time(second: int) -> str:
@@ -29,8 +29,8 @@ def generated(revision: int, name: str, verb: str = "create", **value: Any) -> W
     return write(revision, name, verb, metadata={"generateName": "web-"}, **value)
 
 
-def test_a_component_has_a_stretch_per_version():
-    """Each start begins a stretch, which ends with the component's stop or its next start."""
+def test_a_component_has_a_run_per_version():
+    """Each start begins a run, which ends with the component's stop or its next start."""
     log = [
         ComponentChange(1, time(1), "scheduler", "started", "1.35", "A=true"),
         ComponentChange(2, time(2), "apiserver", "started", "1.35", ""),
@@ -38,7 +38,9 @@ def test_a_component_has_a_stretch_per_version():
         ComponentChange(4, time(4), "scheduler", "started", "1.36", ""),
     ]
 
-    found = [(each.component, each.version, each.since, each.until, each.ended) for each in stretches(log)]
+    found = [
+        (each.component, each.version, each.since, each.until, each.ended) for each in component_runs(log)
+    ]
 
     assert found == [
         ("scheduler", "1.35", time(1), time(3), "killed"),

@@ -8,9 +8,9 @@ from kubeskew.apimachinery.faults.reading import read
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.conformance.cluster_checking import check_cluster
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.component_runs import component_runs
 from kubeskew.conformance.evidence.fault_moments import FaultMoment, fault_moments
 from kubeskew.conformance.evidence.log import ComponentChange
-from kubeskew.conformance.evidence.stretches import stretches
 from kubeskew.conformance.loading import parse
 
 pytestmark = pytest.mark.looptime
@@ -194,7 +194,7 @@ async def test_typos_are_told_before_a_cluster_is_started(body, wrong):
 
 
 def test_the_log_tells_of_faults():
-    """Moments of faults are evidence, and end no stretch in which their component runs; a crash does."""
+    """Moments of faults are evidence, and end no run of their component; a crash does."""
     log = [
         ComponentChange(1, "T1", "scheduler", "started", "1.36", ""),
         ComponentChange(2, "T2", "scheduler", "fault-set", "1.36", "", "a: what"),
@@ -207,6 +207,4 @@ def test_the_log_tells_of_faults():
         FaultMoment(3, "T3", "scheduler", "fired", "a: did"),
         FaultMoment(3, "T4", "scheduler", "crashed", "a: did"),
     ]
-    assert [(stretch.since, stretch.until, stretch.ended) for stretch in stretches(log)] == [
-        ("T1", "T4", "crashed")
-    ]
+    assert [(run.since, run.until, run.ended) for run in component_runs(log)] == [("T1", "T4", "crashed")]

@@ -10,11 +10,11 @@ import pytest
 
 from kubeskew.cli.main import main
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.divergence import Difference, Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
 from kubeskew.conformance.evidence.record import Record
-from kubeskew.conformance.evidence.stretches import Stretch
 from kubeskew.conformance.matrix import of_scenarios
 from kubeskew.conformance.report import Run, as_html, as_json, as_junit, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
@@ -72,7 +72,7 @@ def ready(cell: Cell, *, failed: bool = False) -> CellResult:
         exemptions=cell.exemptions(),
         observations={"claims": 2},
         baseline=cell.baseline,
-        components=[Stretch("apiserver", "1.36", "A=true", "2026-01-01T00:00:00.5Z", "", "killed")],
+        components=[ComponentRun("apiserver", "1.36", "A=true", "2026-01-01T00:00:00.5Z", "", "killed")],
         pods=[PodLife("ns", "a", "u", "n", [LifeEvent(5, "2026-01-01T00:00:01.000Z", "created", "kubectl")])],
         faults=[FaultMoment(6, "2026-01-01T00:00:01.000Z", "scheduler", "fired", "lost")],
         began="2026-01-01T00:00:00Z",

@@ -28,7 +28,7 @@ from kubeskew.controllers.manager import CONTROLLERS
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.starting_in_turns import Turns
+from kubeskew.kubelet.start_limiter import StartLimiter
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.scheduler import SchedulerService
 
@@ -174,7 +174,7 @@ class Components:
         self._leading = asyncio.create_task(self.scheduler.lead(self._ended))
         for controller in self.controllers:
             controller.start()
-        self.kubelet.start(Turns(1, 1.0))
+        self.kubelet.start(StartLimiter(1, 1.0))
         await until(lambda: self.refused or self.scheduler.leading, SECONDS, every=0.02)
         await until(
             lambda: self.refused or all(controller.ready for controller in self.controllers),

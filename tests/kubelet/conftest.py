@@ -25,7 +25,7 @@ from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.starting_in_turns import Turns
+from kubeskew.kubelet.start_limiter import StartLimiter
 
 
 class KubeletServer(FakeServer):
@@ -89,7 +89,7 @@ class Node:
         self.agent = NodeAgent(
             self.config, self.root, environment, self.client, metrics, sockets=self.sockets
         )
-        self.agent.start(Turns(1, 1.0))
+        self.agent.start(StartLimiter(1, 1.0))
         await self.until(lambda: self.agent.ready or self.agent.failure)
 
     def environment(self, version="1.36", gates=""):

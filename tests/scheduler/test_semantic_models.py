@@ -3,7 +3,11 @@
 import pytest
 from semantic_cluster import DRIVER, card, counter, metadata, required, selected
 
-from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import NodeSearch, SemanticClaim, wishes
+from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import (
+    NodeSearch,
+    SemanticClaim,
+    parameter_requests,
+)
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.counter import CounterModel
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.known import MODELS
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.metadata import MetadataModel
@@ -141,7 +145,7 @@ def resources_of(*slices, claims=()):
 
 
 def claim(*parameters, driver=DRIVER):
-    return SemanticClaim(driver, wishes(MODELS, {"parameters": [*parameters]}), shareable=False)
+    return SemanticClaim(driver, parameter_requests(MODELS, {"parameters": [*parameters]}), shareable=False)
 
 
 def chosen(resources, *claims, node="n0"):

@@ -23,7 +23,7 @@ _EAGER_TURNS = 200  # turns without time passing; after them each takes a moment
 _MOMENT = timedelta(milliseconds=10)
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A piece of output, up to and with the end of the line (the last one may have none)."""
 
     time: datetime
@@ -46,7 +46,7 @@ class Simulation:
         self, make: Callable[["Simulation"], Coroutine[Any, Any, int]], started_at: datetime, *, tty: bool
     ) -> None:
         self.now = started_at
-        self.lines: deque[Line] = deque()
+        self.lines: deque[OutputLine] = deque()
         self._kept_bytes = 0
         self.dropped = 0  # number of dropped lines
         self.ending: ProgramEnd | None = None
@@ -56,7 +56,7 @@ class Simulation:
         self._tty = tty
         self._turns = 0
         self.steps = 0
-        self._open: dict[str, Line] = {}  # lines without an end yet
+        self._open: dict[str, OutputLine] = {}  # lines without an end yet
         self.tasks: Tasks | None = None  # tasks of the program
         self.is_closed = False
         self._program = make(self)
@@ -72,13 +72,15 @@ class Simulation:
             listener(stream, data)
         for piece in data.splitlines(keepends=True):
             held = self._open.pop(stream, None)
-            line = Line(self.now, stream, piece) if held is None else held._replace(data=held.data + piece)
+            line = (
+                OutputLine(self.now, stream, piece) if held is None else held._replace(data=held.data + piece)
+            )
             if line.data.endswith(b"\n") or len(line.data) >= _LONGEST_PIECE:
                 self._keep(line)
             else:
                 self._open[stream] = line
 
-    def _keep(self, line: Line) -> None:
+    def _keep(self, line: OutputLine) -> None:
         self.lines.append(line)
         self._kept_bytes += len(line.data)
         while len(self.lines) > KEPT_LINES or self._kept_bytes > KEPT_BYTES:
@@ -147,6 +149,6 @@ class Simulation:
             self._keep(line)
         self._open.clear()
 
-    def pending(self) -> list[Line]:
+    def pending(self) -> list[OutputLine]:
         """Returns the lines that have no end yet."""
         return [*self._open.values()]

@@ -21,7 +21,7 @@ from kubeskew.cli.commands.options import (
     show_progress,
     state_dir_option,
 )
-from kubeskew.cli.storage.audit import Finding, audit
+from kubeskew.cli.storage.audit import AuditFinding, audit
 from kubeskew.cli.storage.migration import Migrated, migrate
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
@@ -96,7 +96,7 @@ def _entries(directory: StateDir) -> Sequence[Entry]:
         raise ClusterError(f"cannot read the store: {error}") from error
 
 
-def _row(found: Finding) -> dict[str, Any]:
+def _row(found: AuditFinding) -> dict[str, Any]:
     return {
         "what": found.what,
         "resource": found.key.resource,

@@ -27,7 +27,7 @@ UNREADABLE, UNSERVED, LOST, CHANGED = "unreadable", "unserved", "lost", "changed
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One thing that happens to one object. `details` are the decoder's words, or the fields."""
 
     key: Key
@@ -37,13 +37,13 @@ class Finding:
     details: tuple[str, ...] = ()
 
 
-def audit(entries: Iterable[Entry], version: Version, gates: FeatureGates) -> list[Finding]:
+def audit(entries: Iterable[Entry], version: Version, gates: FeatureGates) -> list[AuditFinding]:
     """Returns what a server of the version would make of the objects, in the order of their keys."""
     table = catalogue_for(version, gates)
     codec = Codec(table, Environment(version, gates, SystemClock(), SeededEntropy(0)), NoWebhooks())
     found = []
     for entry in sorted(entries, key=lambda entry: entry.key):
-        found += [Finding(entry.key, entry.revision, *each) for each in _of_entry(codec, table, entry)]
+        found += [AuditFinding(entry.key, entry.revision, *each) for each in _of_entry(codec, table, entry)]
     return found
 
 

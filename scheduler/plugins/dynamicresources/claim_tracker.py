@@ -35,8 +35,8 @@ def _revision(claim: Mapping[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-class Ledger(Protocol):
-    """Keeps what claims have besides devices."""
+class ClaimObserver(Protocol):
+    """Follows claims, to keep what they have besides devices."""
 
     def set_claim(self, claim: Object) -> None: ...
     def remove_claim(self, claim: Object) -> None: ...
@@ -45,19 +45,19 @@ class Ledger(Protocol):
 class ClaimTracker:
     """Tracks claims in the v1 shape, and the devices in use; `shares` is DRAConsumableCapacity."""
 
-    def __init__(self, *, shares: bool = False, ledger: Ledger | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, *, shares: bool = False, observer: ClaimObserver | None = None) -> None:
+        self._observer = observer
         self._claims: dict[Key, Object] = {}
         self._extended_claims: dict[str, Key] = {}  # pod uid → its claim for extended resources
         self._shares = shares
-        self._book = AllocatedDevices()
+        self._allocated = AllocatedDevices()
         self._pending: dict[str, list[AllocatedDevice]] = {}  # claim uid → devices
         self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
 
-    def copy(self, ledger: Ledger | None = None) -> "ClaimTracker":
-        """Returns a tracker of the same claims and allocations, which follows nothing; it tells `ledger`."""
-        copy = ClaimTracker(shares=self._shares, ledger=ledger)
+    def copy(self, observer: ClaimObserver | None = None) -> "ClaimTracker":
+        """Returns a tracker of the same claims and allocations; it follows nothing and tells `observer`."""
+        copy = ClaimTracker(shares=self._shares, observer=observer)
         for key, claim in self._claims.items():
             copy._store(key, claim)
         for uid, devices in self._pending.items():
@@ -85,7 +85,7 @@ class ClaimTracker:
     @property
     def allocated(self) -> AllocatedState:
         """Returns the devices in use; a live view."""
-        return self._book.state
+        return self._allocated.state
 
     def is_pending(self, uid: str) -> bool:
         return uid in self._pending
@@ -156,8 +156,8 @@ class ClaimTracker:
         self._take(self._devices(allocation(claim)))  # first, so that devices that stay in use are never free
         self._drop(key)
         self._claims[key] = claim
-        if self._ledger is not None:
-            self._ledger.set_claim(claim)
+        if self._observer is not None:
+            self._observer.set_claim(claim)
         owner = controller_of(claim) if is_extended_resource_claim(claim) else None
         if owner is not None:
             self._extended_claims[owner["uid"]] = key
@@ -167,8 +167,8 @@ class ClaimTracker:
         if claim is None:
             return
         self._release(self._devices(allocation(claim)))
-        if self._ledger is not None:
-            self._ledger.remove_claim(claim)
+        if self._observer is not None:
+            self._observer.remove_claim(claim)
         owner = controller_of(claim) if is_extended_resource_claim(claim) else None
         if owner is not None and self._extended_claims.get(owner["uid"]) == key:
             del self._extended_claims[owner["uid"]]
@@ -178,8 +178,8 @@ class ClaimTracker:
 
     def _take(self, devices: list[AllocatedDevice]) -> None:
         for device in devices:
-            self._book.add(*device)
+            self._allocated.add(*device)
 
     def _release(self, devices: list[AllocatedDevice]) -> None:
         for device in devices:
-            self._book.remove(*device)
+            self._allocated.remove(*device)

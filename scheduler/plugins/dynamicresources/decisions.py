@@ -62,7 +62,7 @@ class ClaimDecisions(NamedTuple):
         own.lost = self.wait.lost(claims)
         if self.extended_claims is not None and extended_claim is not None and not extended_claim.exists:
             own.usual_extended_plan = self.extended_claims.usual(own, extended_claim, pod)
-        own.kind = self.chooser.kind(own)
+        own.signature = self.chooser.signature(own)
         own.allocation_epoch = self.allocator.allocation_epoch()
         return own
 

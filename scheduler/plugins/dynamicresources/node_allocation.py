@@ -9,8 +9,8 @@ from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from kubeskew.scheduler.cooperative import give_way
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
-from kubeskew.scheduler.framework.kinds import Kinds
 from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_signatures import PodSignatures
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, NodeChoice, PodState
 
@@ -22,7 +22,7 @@ _Known = tuple[object, DeviceID | None]  # the allocator's situation then, and t
 class DeviceChooser:
     """Runs the allocator, and remembers its answers.
 
-    A node that fits a pod with one plain device fits every pod of the kind, until the device is taken or
+    A node that fits a pod with one plain device fits every pod of its signature, until the device is taken or
     something changes. NodeInfo.memo keeps that; only Reserve runs the allocator again.
     """
 
@@ -34,20 +34,22 @@ class DeviceChooser:
         self._allocator = allocator
         self._taken = taken
         self._clock = clock
-        self._kinds = Kinds()
+        self._signatures = PodSignatures()
 
-    def kind(self, own: PodState) -> object | None:
-        """Returns the kind of a pod that wants one such device and nothing else; None for other pods."""
+    def signature(self, own: PodState) -> object | None:
+        """Returns the signature of a pod that wants one such device and nothing else; None for other pods."""
         usual = own.usual_extended_plan
         plans = own.plans if usual is None else [usual.plan]
         single = plans[0].single if len(plans) == 1 else None
         if single is None or single.capacity or own.pinned or own.lost or (own.extended_claim and own.claims):
             return None
-        return self._kinds.of((own.extended_claim.resources if own.extended_claim else (), single.resume_key))
+        return self._signatures.of(
+            (own.extended_claim.resources if own.extended_claim else (), single.resume_key)
+        )
 
     def known(self, own: PodState, node: NodeInfo) -> Status | None:
         """Returns what the node answered the last such pod, if that still holds."""
-        known: _Known | None = node.memo.get(own.kind)
+        known: _Known | None = node.memo.get(own.signature)
         if known is None or known[0] is not own.allocation_epoch:
             return None
         if known[1] is None:
@@ -57,19 +59,19 @@ class DeviceChooser:
     def choose(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
         """Returns, for Filter, whether there are devices for all claims together."""
         status = self._search(own, extended_plan, node)
-        if own.kind is not None and extended_plan is own.usual_extended_plan:
+        if own.signature is not None and extended_plan is own.usual_extended_plan:
             self._remember(own, node, status)
         return status
 
     @staticmethod
     def _remember(own: PodState, node: NodeInfo, status: Status) -> None:
         if status is _CANNOT_ALLOCATE:
-            node.memo[own.kind] = (own.allocation_epoch, None)
+            node.memo[own.signature] = (own.allocation_epoch, None)
         choice = own.choices.get(node.name)
         if status is SUCCESS and choice is not None and choice.found is not None:
             (device,) = (chosen.device for chosen in choice.found.solution[0].choices)
             if device.plain:
-                node.memo[own.kind] = (own.allocation_epoch, device.id)
+                node.memo[own.signature] = (own.allocation_epoch, device.id)
 
     def chosen(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
         """Chooses, for Reserve, as `choose` did, and keeps the choice in the state."""

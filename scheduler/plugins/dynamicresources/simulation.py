@@ -45,7 +45,7 @@ class ClaimSimulation(SimulatedClaims):
                 continue
             if allocation(claim.claim) is None:
                 return PreFilterResult(unresolvable(driver_allocates(claim.claim)))
-            own.kind = None  # nodes keep no answer about claims that are not the allocator's
+            own.signature = None  # nodes keep no answer about claims that are not the allocator's
             if claim.node_selector is not None:
                 own.pinned.append((index, claim.node_selector))
         return own

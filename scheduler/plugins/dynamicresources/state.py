@@ -75,7 +75,7 @@ class PodState:
     usual_extended_plan: ExtendedResourcePlan | None = (
         None  # on nodes where DRA alone has all that classes back
     )
-    kind: object | None = None  # kind of pods that want the same one device: nodes keep their answer under it
+    signature: object | None = None  # of pods that want the same one device: nodes keep their answer under it
     allocation_epoch: object = None  # that answer is valid while this is the same
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     extended_plans: dict[tuple[str, ...], ExtendedResourcePlan] = field(default_factory=dict)  # by resources

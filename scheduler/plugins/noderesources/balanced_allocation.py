@@ -35,7 +35,7 @@ class NodeResourcesBalancedAllocation:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return balance(pod, node, self._resources, self._totals)
 
-    def score_sign(self, pod: PodInfo) -> Hashable | None:
+    def score_signature(self, pod: PodInfo) -> Hashable | None:
         return pod.size if self._only_size else None
 
 

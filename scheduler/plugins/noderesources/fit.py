@@ -66,7 +66,7 @@ class NodeResourcesFit:
         state.write(NAME, asked)
         return PreFilterResult()
 
-    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+    def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         asked: _Amounts = state.read(NAME)
         return asked
 
@@ -101,7 +101,7 @@ class NodeResourcesFit:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return self._strategy.score(pod, node, self._totals)
 
-    def score_sign(self, pod: PodInfo) -> Hashable | None:
+    def score_signature(self, pod: PodInfo) -> Hashable | None:
         return pod.scored_size if self._scores_only_size else None
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:

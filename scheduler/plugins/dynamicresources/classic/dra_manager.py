@@ -43,7 +43,7 @@ class ClassicState:
         self._edge = NoConversion(environment.version)
         self._contexts_ref = scheduling_context_ref(environment.version)
         self._semantic = SemanticState(environment, classic) if classic.semantic else None
-        self.claims = ClaimTracker(ledger=self._semantic.resources if self._semantic else None)
+        self.claims = ClaimTracker(observer=self._semantic.resources if self._semantic else None)
         self._inventory = ClassicInventory(self.claims, SchedulingContexts(self._contexts_ref, classic))
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> ClassicDynamicResources:

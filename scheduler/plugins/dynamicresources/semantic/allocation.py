@@ -11,7 +11,11 @@ from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import CLAIM_UPDATED, ClaimTracker, Listener
 from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
-from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import NodeSearch, SemanticClaim, wishes
+from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import (
+    NodeSearch,
+    SemanticClaim,
+    parameter_requests,
+)
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import Model, SemanticError
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import SemanticParameters
 from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import SemanticResources
@@ -69,7 +73,7 @@ class SemanticAllocation:
         of_class = self._parameters.of_class(resource_class)
         found = self._parameters.of_claim(claim, resource_class)
         try:
-            asked = wishes(self._models, found.parameters)
+            asked = parameter_requests(self._models, found.parameters)
         except SemanticError as error:
             raise ClaimNotUsable(f"claim parameters {display(found.parameters)}: {error}") from error
         return SemanticClaim(

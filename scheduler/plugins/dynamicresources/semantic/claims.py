@@ -26,7 +26,7 @@ _MAX_CHOICES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ParameterRequest:
     """A parameter: what is asked of the attribute with its name."""
 
     name: str
@@ -39,46 +39,46 @@ class SemanticClaim:
     """A claim that the scheduler is to allocate, with the parameters as they were when that began."""
 
     driver: str
-    wishes: Sequence[Wish]
+    requests: Sequence[ParameterRequest]
     shareable: bool
     class_parameters: Object | None = None
     claim_parameters: Object | None = None
 
     def suits(self, place: Place, resource: Resource, taken: Callable[[Part], Hashable]) -> bool:
         """Returns whether the resource satisfies all parameters. Raises SemanticError."""
-        for wish in self.wishes:
-            attribute = resource.attributes.get(wish.name)
+        for request in self.requests:
+            attribute = resource.attributes.get(request.name)
             if attribute is None:
                 return False
-            part = Part(place, resource.id, wish.name, wish.model.name)
+            part = Part(place, resource.id, request.name, request.model.name)
             try:
-                if not wish.requirement.match(attribute.value, taken(part)):
+                if not request.requirement.match(attribute.value, taken(part)):
                     return False
             except SemanticError as error:
                 raise SemanticError(
-                    f'parameter "{wish.name}" at resource "{resource.id}": {error}'
+                    f'parameter "{request.name}" at resource "{resource.id}": {error}'
                 ) from error
         return True
 
     def check_models(self, resource: Resource) -> None:
         """Raises SemanticError for an attribute that has a parameter's name and another model."""
-        for wish in self.wishes:
-            attribute = resource.attributes.get(wish.name)
-            if attribute is not None and attribute.model is not wish.model:
+        for request in self.requests:
+            attribute = resource.attributes.get(request.name)
+            if attribute is not None and attribute.model is not request.model:
                 raise SemanticError(
-                    f'parameter "{wish.name}" is of semantic model {wish.model.name}, attribute '
-                    f'"{wish.name}" of resource "{resource.id}" of driver {self.driver} is of '
+                    f'parameter "{request.name}" is of semantic model {request.model.name}, attribute '
+                    f'"{request.name}" of resource "{resource.id}" of driver {self.driver} is of '
                     f"{attribute.model.name}"
                 )
 
     def parts(self, place: Place, resource: Resource) -> list[tuple[Part, Model, Mapping[str, Any]]]:
         """Returns what the claim takes of a resource."""
         found = []
-        for wish in self.wishes:
-            result = wish.requirement.allocate()
+        for request in self.requests:
+            result = request.requirement.allocate()
             if result is not None:
-                part = Part(place, resource.id, wish.name, wish.model.name)
-                found.append((part, wish.model, result))
+                part = Part(place, resource.id, request.name, request.model.name)
+                found.append((part, request.model, result))
         return found
 
     def allocation(self, place: Place, resource: Resource) -> Object:
@@ -102,7 +102,7 @@ class SemanticClaim:
         return result
 
 
-def wishes(models: Mapping[str, Model], parameters: Object) -> list[Wish]:
+def parameter_requests(models: Mapping[str, Model], parameters: Object) -> list[ParameterRequest]:
     """Returns what the parameters ask for. Raises SemanticError."""
     found = []
     for given in parameters.get("parameters") or ():
@@ -112,7 +112,7 @@ def wishes(models: Mapping[str, Model], parameters: Object) -> list[Wish]:
             requirement = model.requirement(given[model.name])
         except SemanticError as error:
             raise SemanticError(f"{what}: {error}") from error
-        found.append(Wish(given["name"], model, requirement))
+        found.append(ParameterRequest(given["name"], model, requirement))
     return found
 
 

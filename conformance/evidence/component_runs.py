@@ -1,4 +1,4 @@
-"""Lists the stretches of time in which a component ran at one version and one set of gates."""
+"""Lists the times in which a component ran at one version and one set of gates."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ STARTED = "started"
 
 
 @dataclass(slots=True)
-class Stretch:
+class ComponentRun:
     """A component at one version and gate set; `until` is empty while it runs, `ended` says how it ended."""
 
     component: str
@@ -20,10 +20,10 @@ class Stretch:
     ended: str = ""
 
 
-def stretches(log: Iterable[Logged]) -> list[Stretch]:
-    """In the order in which they began."""
-    found: list[Stretch] = []
-    running: dict[str, Stretch] = {}
+def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
+    """Returns the runs of components, in the order in which they began."""
+    found: list[ComponentRun] = []
+    running: dict[str, ComponentRun] = {}
     for entry in log:
         if not isinstance(entry, ComponentChange) or entry.what.startswith(FAULT):
             continue
@@ -31,6 +31,6 @@ def stretches(log: Iterable[Logged]) -> list[Stretch]:
         if before is not None:
             before.until, before.ended = entry.time, "" if entry.what == STARTED else entry.what
         if entry.what == STARTED:
-            running[entry.component] = Stretch(entry.component, entry.version, entry.gates, entry.time)
+            running[entry.component] = ComponentRun(entry.component, entry.version, entry.gates, entry.time)
             found.append(running[entry.component])
     return found

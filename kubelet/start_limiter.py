@@ -1,21 +1,20 @@
-"""Takes turns: a few nodes of a process at a time do what all of them do at their start."""
+"""Lets a few nodes of a process at a time do what all of them do at their start."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turns:
-    """`at_a_time` tasks have a turn, each for at most so many `seconds`, so that one that is stuck holds
-    up nobody."""
+class StartLimiter:
+    """Gives slots to `at_a_time` tasks, each for at most so many `seconds`: a stuck one holds up nobody."""
 
     def __init__(self, at_a_time: int, seconds: float) -> None:
         self._free = asyncio.Semaphore(at_a_time)
         self._seconds = seconds
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits for a turn. Work that takes longer than a turn goes on without it."""
+    async def slot(self) -> AsyncIterator[None]:
+        """Waits for a slot. Work that takes longer than that goes on without it."""
         await self._free.acquire()
         held = True
 

@@ -7,8 +7,8 @@ from plugin_bench import Bench, pod
 
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.filtering import NodeFilter
-from kubeskew.scheduler.framework.kinds import Kinds, remembered
 from kubeskew.scheduler.framework.nominator import Nominator
+from kubeskew.scheduler.framework.pod_signatures import PodSignatures, remembered
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.framework.status import SUCCESS, unschedulable
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
@@ -22,7 +22,7 @@ class Colours:
     def __init__(self):
         self.asked = []
 
-    def filter_sign(self, state, pod):
+    def filter_signature(self, state, pod):
         return pod.labels["colour"]
 
     def filter(self, state, pod, node):
@@ -59,7 +59,7 @@ def test_a_node_answers_pods_of_a_kind_once_until_it_changes(bench):
 
 def test_answers_and_kinds_are_bounded(bench):
     """However many kinds of pods come, neither the table nor a node's memory grows without end."""
-    kinds, node = Kinds(), bench.cache.node("a")
+    kinds, node = PodSignatures(), bench.cache.node("a")
 
     for number in range(2500):
         assert remembered(node, kinds.of(number), lambda number=number: number) == number
