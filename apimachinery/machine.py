@@ -54,8 +54,13 @@ class Machine(Protocol):
         """Ends the process at once."""
         ...
 
-    def kill(self) -> None:
-        """Ends the process as SIGKILL does."""
+    def kill(self, fault: str) -> None:
+        """Ends the process as SIGKILL does; `fault` is the id of the fault that has it die."""
+        ...
+
+    def killed(self, fault: str, start: Callable[[], None]) -> None:
+        """Hears that a fault has ended a part of the process, which `start` starts again. Whoever looks after
+        the processes of this machine may call it."""
         ...
 
     def dial(self, config: "Kubeconfig", max_requests: int) -> "Transport":
@@ -92,8 +97,11 @@ class SystemMachine:
     def exit(self, code: int) -> None:
         os._exit(code)
 
-    def kill(self) -> None:
+    def kill(self, fault: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def killed(self, fault: str, start: Callable[[], None]) -> None:
+        """Does nothing: nobody looks after processes here, and what was killed stays down."""
 
     def dial(self, config: "Kubeconfig", max_requests: int) -> "Transport":
         from kubeskew.apimachinery.client.rest import dial

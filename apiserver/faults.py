@@ -39,7 +39,7 @@ class ServerFaults:
         name: str,
         environment: Environment,
         event_log: Log,
-        end: Callable[[], None],
+        end: Callable[[str], None],
     ) -> None:
         self.refuse_during: RefuseDuring | None = None
         self._name = name
@@ -153,14 +153,14 @@ class ServerFaults:
                 log.warning("cannot record a fault: %s", error)
             self._waiting.popleft()
 
-    async def _crash(self, detail: str) -> None:
+    async def _crash(self, fault: Fault, detail: str) -> None:
         log.warning("%s: %s", FIRED, detail)
         try:
             for event in [*self._waiting, self._event(FIRED, detail), self._event(CRASHED, detail)]:
                 await self._log.record(event)
         except StorageError as error:
             log.warning("cannot record a crash: %s", error)
-        self._end()
+        self._end(fault.id)
 
 
 async def _discard(response: Response) -> None:

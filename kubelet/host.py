@@ -50,6 +50,7 @@ class Host:
         self._clients: dict[str, APIClient] = {}  # clients of nodes with credentials of their own
         self._faults: dict[str, ComponentFaults] = {}
         self._crashed: dict[str, NodeConfig] = {}  # nodes that a fault has ended, until their entry changes
+        self._revived: set[str] = set()  # of these, those that are to start again
         self._deaths: list[asyncio.Task[None]] = []
         self._starts = StartLimiter(_ARRIVING_MAX, _ARRIVING_SECONDS)
         self._reload = asyncio.Event()
@@ -82,7 +83,8 @@ class Host:
         killed = {node.name for node in nodes if node.killed}
         while self._deaths:
             await self._deaths.pop()
-        for name in [name for name, node in self._crashed.items() if wanted.get(name) != node]:
+        revived, self._revived = self._revived, set()
+        for name in [n for n, node in self._crashed.items() if n in revived or wanted.get(n) != node]:
             del self._crashed[name]
             await self._forget(name)
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
@@ -137,13 +139,22 @@ class Host:
         self._faults[node.name] = faults
         return faults
 
-    def _crash(self, node: NodeConfig) -> None:
+    def _crash(self, node: NodeConfig, fault: str) -> None:
         """End a node as SIGKILL does; with it the process, if it has no other."""
+        machine = self._ctx.options.machine
         if len(self._agents) == 1:
-            self._ctx.options.machine.kill()
+            machine.kill(fault)
+            return  # in a simulation, where the process ends behind this call
         self._crashed[node.name] = node
         client = self._clients.pop(node.name)  # its faults stay: they answer for it
         self._deaths.append(asyncio.create_task(self._bury(self._agents.pop(node.name), client)))
+        machine.killed(fault, functools.partial(self._revive, node))
+
+    def _revive(self, node: NodeConfig) -> None:
+        """Has a node start again that a fault has ended, unless it has been told otherwise since."""
+        if self._crashed.get(node.name) is node:
+            self._revived.add(node.name)
+            self._reload.set()
 
     async def _bury(self, agent: NodeAgent, client: APIClient) -> None:
         await agent.kill()

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import traceback
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,8 +103,11 @@ class SimulatedMachine:
     def exit(self, code: int) -> None:
         self._process.end()
 
-    def kill(self) -> None:
+    def kill(self, fault: str) -> None:
         self._process.end()
+
+    def killed(self, fault: str, start: Callable[[], None]) -> None:
+        """Does nothing: what was killed stays down."""
 
     def dial(self, config: Kubeconfig, max_requests: int) -> NetworkTransport:
         return self._site.dial(config, max_requests)

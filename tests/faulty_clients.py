@@ -8,6 +8,7 @@ from kubeskew.apimachinery.client.faulty import FaultyTransport
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.faults.deciding import Progress
+from kubeskew.apimachinery.faults.fault import Fault
 from kubeskew.apimachinery.faults.injecting import Injector
 from kubeskew.apimachinery.faults.reading import read
 
@@ -26,7 +27,7 @@ class Notes:
     def record(self, what: str, detail: str) -> None:
         self.recorded.append(f"{what}: {detail}")
 
-    async def crash(self, detail: str) -> None:
+    async def crash(self, _fault: Fault, detail: str) -> None:
         self.crashes.append(detail)
 
 

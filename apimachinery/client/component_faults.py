@@ -20,6 +20,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.faults.fault import Fault
 from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
 from kubeskew.apimachinery.faults.process import ProcessFaults
 from kubeskew.apimachinery.objects import Object
@@ -32,7 +33,8 @@ log = logging.getLogger(__name__)
 class ComponentFaults:
     """The faults of `component`. `wrap` its transports, then `attach` the client that speaks for it.
 
-    `last_words` posts announcements without giving way to anything else; `end` is the death itself.
+    `last_words` posts announcements without giving way to anything else; `end` is the death itself, by the
+    fault of an id.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class ComponentFaults:
         component: str,
         environment: Environment,
         last_words: LastWords,
-        end: Callable[[], None],
+        end: Callable[[str], None],
     ) -> None:
         self._process = process
         self._component = component
@@ -92,11 +94,11 @@ class ComponentFaults:
                 continue
             self._waiting.popleft()
 
-    async def _crash(self, detail: str) -> None:
+    async def _crash(self, fault: Fault, detail: str) -> None:
         log.warning("%s: %s", FIRED, detail)
         words = [*self._waiting, self._announcement(FIRED, detail), self._announcement(CRASHED, detail)]
         self._last_words(words)
-        self._end()
+        self._end(fault.id)
 
 
 def posting_at_once(kubeconfig: Path, agent: str) -> LastWords:

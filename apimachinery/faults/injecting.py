@@ -41,9 +41,9 @@ class Journal(Protocol):
 
 
 class Crash(Protocol):
-    """Ends the component as SIGKILL does. Does not return."""
+    """Ends the component as SIGKILL does, because of a fault. Does not return."""
 
-    async def __call__(self, detail: str) -> None: ...
+    async def __call__(self, fault: Fault, detail: str) -> None: ...
 
 
 Record = Callable[[str, str], None]  # what happened, and its detail: for the log's time line
@@ -155,7 +155,7 @@ class Injector:
 
     async def _die(self, firing: Firing) -> None:
         self._dying = True
-        await self._crash(str(firing))
+        await self._crash(firing.fault, str(firing))
         await asyncio.Event().wait()
 
     # -- outages
@@ -248,6 +248,10 @@ class Injector:
                 ending = await self._hold(event_of(watch, piece), at)
                 if ending is None:
                     yield piece
+                elif ending.fault.effect.kind is Kind.CRASH:
+                    if ending.fault.effect.place == "after":
+                        yield piece
+                    await self._die(ending)
                 elif ending.fault.effect.kind is Kind.DROP:
                     raise RequestLostError("Connection reset by peer")
                 else:

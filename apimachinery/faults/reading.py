@@ -27,7 +27,8 @@ What goes wrong (one of these):
     drop: connection                 a watch breaks off at an event
     delay: 200ms                     or {min: 10ms, max: 2s}: before the request; of events, how much later
     stale: true | 5s                 events of a watch are held back
-    crash: before | after            at its n-th write, SIGKILL; of an API server before or after the commit
+    crash: before | after            at its n-th write or event, SIGKILL; of an API server before or after the
+                                     commit
     outage: true | 5s | hang         of an API server; of another component, only it does not reach the server
     lostLease: true                  every renewal is refused, until the lease is lost
 """
@@ -62,7 +63,7 @@ def read(body: Mapping[str, Any], taken: Iterable[str] = ()) -> Fault:
     effect = read_effect(body)
     where = _selector(body, effect)
     at_once = effect.kind is Kind.OUTAGE and not any(key in body for key in (*SELECTORS, "nth"))
-    component = _component(body.get("component"))
+    component = check_component(body.get("component"))
     _check_sides(component, where, effect)
     when = _timing(body, effect)
     fault = Fault("", component, effect, where, when, at_once, flag(body, "optional"))
@@ -90,7 +91,8 @@ def check_keys(body: Mapping[str, Any]) -> None:
         raise FaultError(f"expected one of {', '.join(EFFECTS)}, found {found}")
 
 
-def _component(value: Any) -> str:
+def check_component(value: Any) -> str:
+    """Returns the name of a component. Raises FaultError if it can be none."""
     if not isinstance(value, str) or not value:
         raise FaultError("component: expected a component, such as scheduler or kubelet/node-1")
     kind, slash, name = value.partition("/")
@@ -137,7 +139,8 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
     if effect.kind is Kind.CRASH:
         writes = COMMITS if commits else WRITES
         if wrong := [verb for verb in verbs if verb not in (*writes, ANY)]:
-            why = "the log knows create, update and delete" if commits else "a component crashes at a write"
+            dies = "a component crashes at a write or an event"
+            why = "the log knows create, update and delete" if commits else dies
             raise FaultError(f"verb: {why}, and {wrong[0]} is none of these")
         return writes if ANY in verbs or not verbs else verbs
     return () if ANY in verbs else verbs
@@ -161,7 +164,7 @@ def _event(body: Mapping[str, Any], effect: Effect) -> str:
         return ANY
     if event and event not in EVENTS:
         raise FaultError(f"event: there is no event {event}{did_you_mean(event.upper(), EVENTS)}")
-    if event and (effect.kind in (Kind.CRASH, Kind.OUTAGE) or effect.place in ("request", "answer")):
+    if event and (effect.kind is Kind.OUTAGE or effect.place in ("request", "answer")):
         raise FaultError(f"event: an event of a watch cannot be met by {effect}")
     return event
 
@@ -173,6 +176,8 @@ def _check_sides(component: str, where: Selector, effect: Effect) -> None:
             raise FaultError(f"user: {component} is one user; leave it out")
         return
     if effect.kind is Kind.CRASH:
+        if where.event:
+            raise FaultError("event: an API server has no watch; it crashes at a commit")
         if where.subresource not in ("", ANY):
             raise FaultError("subresource: a commit does not tell it; leave it out")
     elif where.name and where.verbs == ("create",):

@@ -50,7 +50,7 @@ class Faulty:
         options = ServerOptions(faults_dir=str(self.directory))
         self.server = APIServer(options, environment, self.store, self.log)
         assert isinstance(self.server.faults, ServerFaults)
-        self.server.faults._end = lambda: self.deaths.append(self.store.revision)
+        self.server.faults._end = lambda _fault: self.deaths.append(self.store.revision)
         self.store.commit = self.server.faults.commit
         await self.server.bootstrap()
         self.call = Caller(self.server)

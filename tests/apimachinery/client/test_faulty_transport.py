@@ -158,6 +158,17 @@ async def test_a_crash_before_and_after_the_nth_write(faulty, client):
         assert faulty.notes.noted == [("f1", 1, 0), ("f1", 2, 1)]
 
 
+@pytest.mark.parametrize(("place", "seen"), [("before", "1"), ("after", "2")])
+async def test_a_crash_at_a_delivery(faulty, informer, client, place, seen):
+    """The event that a component dies at has reached it or has not, and none reaches it after that."""
+    faulty.set({"resource": "configmaps", "event": "MODIFIED", "crash": place, "nth": 1})
+    for n in ("2", "3"):
+        await client.update(CONFIG_MAPS, config_map("a", n=n))
+        await asyncio.sleep(60)
+    assert number(informer) == seen
+    assert faulty.notes.crashes == [f"f1: crash {place}: MODIFIED event of configmaps ns/a (call 1)"]
+
+
 async def test_a_stale_watch(faulty, informer, client):
     """Events are held back for a time, then come in order; the next ones come at once."""
     faulty.set({"resource": "configmaps", "stale": "5s"})

@@ -19,7 +19,7 @@ def write(path, revision, *faults):
     (path / "plan.json").write_bytes(orjson.dumps({"revision": revision, "faults": entries}))
 
 
-async def crash(_detail):
+async def crash(_fault, _detail):
     raise AssertionError("nothing crashes here")
 
 

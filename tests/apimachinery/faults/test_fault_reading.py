@@ -103,8 +103,11 @@ def test_a_fault_says_what_it_is(body, id_, text):
         ({"delay": {"min": "2s", "max": "1s"}}, "min 2s is more than max 1s"),
         ({"delay": {"min": "2s"}}, "delay: expected a duration"),
         ({"crash": "later"}, "crash: expected before or after"),
-        ({"crash": "after", "verb": "list"}, "a component crashes at a write, and list is none"),
-        ({"crash": "after", "event": "ADDED"}, "event: an event of a watch cannot be met by crash after"),
+        ({"crash": "after", "verb": "list"}, "a component crashes at a write or an event, and list is none"),
+        (
+            {"component": "apiserver", "crash": "after", "event": "ADDED"},
+            "event: an API server has no watch; it crashes at a commit",
+        ),
         ({"stale": False}, "stale: expected true or a duration"),
         ({"outage": "often"}, "outage: expected true, refuse, hang or a duration"),
         ({"outage": "5s", "for": "6s"}, "for: outage says 5s already"),

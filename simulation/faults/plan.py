@@ -1,0 +1,226 @@
+"""Plans of faults for one simulation, as data: made before it begins, printed, kept in a file, played again.
+
+    {"seed": 7, "faults": [
+      {"id": "crash-1", "component": "scheduler", "nth": 3, "crash": "after", "back": "2s"},
+      {"id": "latency-1", "latency": {"usual": "2ms", "rare": "80ms", "share": 0.05}}
+    ]}
+
+A fault is written as the scenario operation `fault` writes it (apimachinery/faults/reading.py), or has one of
+the effects of `effects.py`. Beside those keys:
+
+    at: 3s                           it is set so long after the faults begin; without, at once
+    back: 2s                         what it kills is started again after so long; without, when faults end
+
+What is drawn while a fault is played depends on the plan's seed and the fault's own name: another fault, more
+or less, shifts nothing of it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kubeskew.apimachinery.faults import fault as component_faults
+from kubeskew.apimachinery.faults.reading import TIMINGS, check_component, read
+from kubeskew.apimachinery.faults.reading_effects import EFFECTS as COMPONENT_EFFECTS
+from kubeskew.apimachinery.faults.reading_values import FaultError, duration, text
+from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.simulation.faults.effects import EFFECTS as SIMULATION_EFFECTS
+from kubeskew.simulation.faults.effects import check
+
+EFFECTS = (*COMPONENT_EFFECTS, *SIMULATION_EFFECTS)
+_OWN = ("at", "back")  # keys of a plan's faults that a scenario's do not have
+_WHEN = (*_OWN[:1], *(key for key in TIMINGS if key != "seed"))
+
+
+class PlanError(ValueError):
+    """The plan cannot be played; the text says where and why."""
+
+
+class Kind(StrEnum):
+    """Names the kinds of faults, of which each run draws a few."""
+
+    ERROR = "error"  # a request is answered with an error
+    LOST_REQUEST = "lost-request"
+    LOST_ANSWER = "lost-answer"
+    SLOW = "slow"  # requests take longer
+    LATE_EVENTS = "late-events"
+    STALE_WATCH = "stale-watch"
+    BROKEN_WATCH = "broken-watch"
+    EXPIRED_WATCH = "expired-watch"  # 410
+    CRASH = "crash"  # at a write or a delivery
+    KILL = "kill"  # at a time
+    OUTAGE = "outage"  # of an API server
+    PARTITION = "partition"  # of a component from the API servers
+    HALF_OPEN = "half-open"  # a component's connections are there, and carry nothing
+    LOST_LEASE = "lost-lease"
+    DRIVER = "driver"
+    CLOCK = "clock"
+    LATENCY = "latency"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a plan. `target` is a component, empty where all are meant.
+
+    `when` has the keys that say at which time or call, `parameters` those that say which calls and what goes
+    wrong; together they are what is written.
+    """
+
+    name: str
+    kind: Kind
+    target: str
+    when: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the fault as it is written."""
+        target = {"component": self.target} if self.target else {}
+        return {"id": self.name, **target, **self.parameters, **self.when}
+
+    @property
+    def effect(self) -> str:
+        """Returns the key that says what goes wrong."""
+        return next(key for key in EFFECTS if key in self.parameters)
+
+    @property
+    def in_component(self) -> bool:
+        """Decides whether the component carries it out itself, in simulations as elsewhere."""
+        return self.effect in COMPONENT_EFFECTS
+
+    def seconds(self, key: str, default: float = 0.0) -> float:
+        """Returns the duration `at`, `for` or `back`."""
+        value = self.when.get(key, self.parameters.get(key))
+        return default if value is None else duration(value, key)
+
+    def component_body(self, seed: int) -> dict[str, Any]:
+        """Returns what the operation `fault` takes; nobody minds there if it never fires."""
+        written = {key: value for key, value in self.as_json().items() if key not in _OWN}
+        return {**written, "seed": self.parameters.get("seed", seed), "optional": True}
+
+    def __str__(self) -> str:
+        at = f"at {self.when['at']}: " if "at" in self.when else ""
+        back = f", back after {self.parameters['back']}" if "back" in self.parameters else ""
+        if self.in_component:
+            return f"{self.name}: {at}{read(self.component_body(0))}{back}"
+        lasting = f" for {self.when['for']}" if "for" in self.when else ""
+        value = json.dumps(self.parameters[self.effect])
+        return f"{self.name}: {at}{self.target or 'all'}: {self.effect} {value}{lasting}{back}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All faults of one simulation, and the seed of what is drawn while they are played."""
+
+    seed: int = 0
+    faults: tuple[Fault, ...] = ()
+
+    def with_faults(self, faults: Sequence[Fault]) -> "Plan":
+        """Returns the plan with these faults only: each does what it did among the others."""
+        return Plan(self.seed, tuple(faults))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"seed": self.seed, "faults": [fault.as_json() for fault in self.faults]}
+
+    def __str__(self) -> str:
+        return "\n".join([f"seed {self.seed}", *(f"  {fault}" for fault in self.faults)])
+
+
+def fault_of(body: Mapping[str, Any]) -> Fault:
+    """Returns the fault that a mapping describes. Raises PlanError."""
+    try:
+        return _fault(body)
+    except FaultError as error:
+        named = f"fault {body['id']}: " if isinstance(body.get("id"), str) else ""
+        raise PlanError(f"{named}{error}") from error
+
+
+def _fault(body: Mapping[str, Any]) -> Fault:
+    effects = [key for key in EFFECTS if key in body]
+    if len(effects) != 1:
+        found = " and ".join(effects) or f"none in {', '.join(map(str, body)) or 'an empty mapping'}"
+        near = next((hint for key in body if (hint := did_you_mean(str(key), EFFECTS))), "")
+        raise FaultError(f"expected one of {', '.join(EFFECTS)}, found {found}{near if not effects else ''}")
+    (effect,) = effects
+    name = text(body, "id")
+    if not name:
+        raise FaultError("id: expected a name, by which its draws are keyed")
+    for key in _OWN:
+        if key in body:
+            duration(body[key], key)
+    if "component" in body:
+        check_component(body["component"])
+    if effect in SIMULATION_EFFECTS:
+        check(effect, body)
+        kind = _SIMULATED[effect]
+    else:
+        if "back" in body and effect != "crash":
+            raise FaultError(f"back: cannot stand beside {effect}, which ends nothing")
+        kind = _kind(read({key: value for key, value in body.items() if key not in _OWN}), effect)
+    when = {key: body[key] for key in _WHEN if key in body}
+    rest = {key: value for key, value in body.items() if key not in (*_WHEN, "id", "component")}
+    return Fault(name, kind, body.get("component", ""), when, rest)
+
+
+def _kind(fault: component_faults.Fault, key: str) -> Kind:
+    """Returns the kind of a fault that a component carries out, written with an effect's key."""
+    effect, server = fault.effect, fault.component.startswith("apiserver")
+    if key == "lostLease":
+        return Kind.LOST_LEASE
+    match effect.kind:
+        case component_faults.Kind.ANSWER:
+            return Kind.EXPIRED_WATCH if fault.where.verbs == ("watch",) else Kind.ERROR
+        case component_faults.Kind.DROP:
+            places = {"request": Kind.LOST_REQUEST, "answer": Kind.LOST_ANSWER}
+            return places.get(effect.place, Kind.BROKEN_WATCH)
+        case component_faults.Kind.DELAY:
+            return Kind.LATE_EVENTS if fault.where.event else Kind.SLOW
+        case component_faults.Kind.STALE:
+            return Kind.STALE_WATCH
+        case component_faults.Kind.CRASH:
+            return Kind.CRASH
+        case _:
+            hangs = effect.place == "hang"
+            return Kind.OUTAGE if server else Kind.HALF_OPEN if hangs else Kind.PARTITION
+
+
+_SIMULATED = {
+    "latency": Kind.LATENCY,
+    "order": Kind.ORDER,
+    "clockJump": Kind.CLOCK,
+    "kill": Kind.KILL,
+    "switches": Kind.DRIVER,
+}
+
+
+def plan_of(value: Any) -> Plan:
+    """Returns the plan that a value from JSON describes. Raises PlanError."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("faults"), list):
+        raise PlanError('expected {"seed": N, "faults": […]}')
+    if unknown := [key for key in value if key not in ("seed", "faults")]:
+        raise PlanError(f"unknown key {unknown[0]}; known are seed, faults")
+    seed = value.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise PlanError(f"seed: expected a whole number, found {seed!r}")
+    faults: dict[str, Fault] = {}
+    for number, body in enumerate(value["faults"], 1):
+        if not isinstance(body, Mapping):
+            raise PlanError(f"fault {number}: expected a mapping, found {body!r}")
+        fault = fault_of(body)
+        if fault.name in faults:
+            raise PlanError(f"fault {fault.name}: there are two of this name")
+        faults[fault.name] = fault
+    return Plan(seed, tuple(faults.values()))
+
+
+def load(path: Path) -> Plan:
+    """Returns the plan in a file. Raises PlanError with the file's name."""
+    try:
+        return plan_of(json.loads(path.read_text()))
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}") from error
+    except (PlanError, ValueError) as error:  # ValueError: not JSON, or not even text
+        raise PlanError(f"{path}: {error}") from error
