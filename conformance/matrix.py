@@ -78,7 +78,7 @@ def find(name: str, beside: Path | None = None) -> Scenario:
     """
     path = (beside or Path()) / name
     if path.suffix in {".yaml", ".yml"} or path.is_file():
-        scenario = load(path)
+        scenario = load(path.absolute())  # a simulation has a working directory of its own
     else:
         known = bundled()
         if name not in known and path.is_dir():

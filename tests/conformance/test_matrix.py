@@ -129,3 +129,17 @@ def test_a_wrong_file_is_told_once(folder: Path, capsys: pytest.CaptureFixture[s
         told
         == f"kubeskew: {path}: cluster: ($v.from): nothing is bound to $v here; bound are $namespace, $n\n"
     )
+
+
+def test_files_of_a_scenario_are_found_wherever_the_cell_runs(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """A simulation, in a directory of its own, finds what a scenario names that has a relative path."""
+    (folder / "class.yaml").write_text(
+        "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: from-a-file}, spec: {}}"
+    )
+    text = MINE.replace("[{sleep: {duration: 1s}}]", "[{create: {file: class.yaml}}]")
+    (folder / "mine.yaml").write_text(text.replace("{cluster: {}", "{cluster: {nodes: []}"))
+    monkeypatch.chdir(folder)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["matrix", "mine.yaml", "--only", "mine/1", "--simulate", "--jobs", "1"])
+    assert ended.value.code == 0

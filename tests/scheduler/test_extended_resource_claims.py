@@ -1,13 +1,14 @@
 """Extended resource claims are made, undone, left over and deleted, and counted."""
 
 import asyncio
+import copy
 import re
 
 import pytest
 from prometheus_client import generate_latest
 from scheduling_cluster import RESOURCE, Cluster, extended, running
 
-from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.verbosity import level_of
 
@@ -56,6 +57,22 @@ async def test_class_that_comes_later_helps():
         await cluster.device_class(extendedResourceName=RESOURCE)
 
         assert await cluster.node_of() == "n0"
+
+
+async def test_a_device_plugin_that_comes_later_helps():
+    """A pod that found no device of DRA is tried again when a node's plugin has some: no claim is made."""
+    cluster = Cluster()
+    await cluster.node()
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1"})
+        assert "1 cannot allocate all claims" in (await cluster.message())[1]
+        node = copy.deepcopy(await cluster.client.get(NODES, "n0", ""))
+        node["status"]["allocatable"][RESOURCE] = "1"
+        await cluster.client.update(NODES, node, subresource="status")
+
+        assert await cluster.node_of() == "n0"
+        assert await cluster.claims() == []
 
 
 async def test_devices_are_shared_between_claims_and_extended_resources():
@@ -116,6 +133,29 @@ async def test_call_that_never_succeeds_leaks_nothing(method, path):
         assert all(claim["metadata"]["ownerReferences"][0]["name"] == "p0" for claim in left)
         assert set(cluster.service.dynamic.claims.allocated.devices) == set()
         assert set(cluster.service.dynamic.claims.pending_uids) == set()
+
+
+async def test_a_device_is_taken_before_its_claim_is_written():
+    """While PreBind writes the claim, nobody else gets what Reserve took in memory, and other pods go on."""
+    async with running(await extended()) as cluster:
+        send, written = cluster.connection.create, asyncio.Event()
+
+        async def create(ref, obj, *args, **options):
+            if ref == cluster.refs.claims:
+                await written.wait()
+            return await send(ref, obj, *args, **options)
+
+        cluster.connection.create = create
+        await cluster.pod("first", requests={RESOURCE: "2"})
+        await cluster.pod("second", requests={RESOURCE: "1"})
+        await cluster.pod("plain", requests={"cpu": "1"})
+
+        assert "1 cannot allocate all claims" in (await cluster.message("second"))[1]
+        assert await cluster.node_of("plain") == "n0"
+        assert "nodeName" not in (await cluster.read("first"))["spec"]
+        assert await cluster.claims() == []
+        written.set()
+        assert await cluster.node_of("first") == "n0"
 
 
 @pytest.mark.parametrize(("version", "flush"), [("1.36", True), ("1.37", False)])

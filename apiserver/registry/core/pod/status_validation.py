@@ -30,7 +30,7 @@ _RESOURCE_TEXT = (
 def pod_status_errors(
     new: Object, old: Object, options: PodOptions, *, clears: bool = False
 ) -> list[FieldError]:
-    """Returns Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers."""
+    """Returns what is wrong with the new status of a pod."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new.get("spec") or {}
     errors = list(annotation_change_errors(new, old))
     errors += _conditions(status.get("conditions") or (), options)

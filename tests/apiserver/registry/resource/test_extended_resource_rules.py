@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from server_in_process import Caller, close_server, open_server
 
+from kubeskew.apiserver.http.request import Peer
+
 GROUP = "/apis/resource.k8s.io"
 PODS = "/api/v1/namespaces/default/pods"
 GPU, IMPLICIT = "example.com/gpu", "deviceclass.resource.kubernetes.io/"
@@ -171,3 +173,68 @@ async def test_fields_in_use_outlive_their_gate_and_their_release(tmp_path: Any)
             assert (await told(call, other)).body["status"]["extendedResourceClaimStatus"] == other
             await told(call, STATUS)
         await close_server(server)
+
+
+async def test_pods_ask_for_whole_devices(api: Caller) -> None:
+    """An amount is whole, and all of it is requested; implicit names pass for Kubernetes' own, as upstream has it."""
+    half = (await api.post(PODS, pod(**{GPU: "500m"}))).body
+    assert f'spec.containers[0].resources.limits[{GPU}]: Invalid value: "500m": must be an integer' in texts(
+        half
+    )
+    less = pod(**{GPU: "2"})
+    less["spec"]["containers"][0]["resources"]["requests"] = {GPU: "1"}
+    assert "must be equal to example.com/gpu limit of 2" in (await api.post(PODS, less)).body["message"]
+    assert (await api.post(PODS, pod("whole", **{GPU: "2e0"}))).status == 201
+
+    implicit = pod("implicit", **{IMPLICIT + "gpu": "1500m"})
+    implicit["spec"]["containers"][0]["resources"]["requests"] = {IMPLICIT + "gpu": "1"}
+    assert (await api.post(PODS, implicit)).status == 201
+
+
+RBAC = "rbac.authorization.k8s.io"
+QUOTAS = Peer("system:serviceaccount:kube-system:resourcequota-controller", ("system:serviceaccounts",))
+SCHEDULER = Peer("system:kube-scheduler", ("system:authenticated",))
+
+
+@pytest.mark.parametrize(
+    ("peer", "resource", "verbs"),
+    [
+        pytest.param(QUOTAS, "deviceclasses", "list watch", id="quota-controller"),
+        pytest.param(SCHEDULER, "deviceclasses", "get list watch", id="scheduler"),
+        pytest.param(SCHEDULER, "resourceclaims", "get list watch create update patch delete", id="claims"),
+        pytest.param(Peer("eve", ()), "deviceclasses", "", id="developer"),
+        pytest.param(Peer("eve", ()), "pods", "*", id="developer's-own"),
+    ],
+)
+async def test_who_may_do_what_with_classes_and_claims(
+    api: Caller, peer: Peer, resource: str, verbs: str
+) -> None:
+    """A developer, administrator of a namespace, gives no names to devices; components have what they need."""
+    for part in ("admin", "edit", "view"):  # what a controller puts together as the role `admin`
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"system:aggregate-to-{part}"}
+        subject = {"apiGroup": RBAC, "kind": "User", "name": "eve"}
+        binding = {"metadata": {"name": part}, "roleRef": role, "subjects": [subject]}
+        await api.post(f"/apis/{RBAC}/v1/namespaces/default/rolebindings", binding)
+    caller, allowed = Caller(api.server, peer), []
+    every = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    for verb in every:
+        group = "" if resource == "pods" else "resource.k8s.io"
+        asked = {"group": group, "resource": resource, "verb": verb, "namespace": "default"}
+        review = {"spec": {"resourceAttributes": asked}}
+        answer = await caller.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        allowed += [verb] * answer.body["status"]["allowed"]
+
+    assert allowed == (every if verbs == "*" else [verb for verb in every if verb in verbs.split()])
+
+
+@pytest.mark.parametrize("minor", [34, 35, 36, 37])
+async def test_the_feature_brings_no_kinds(minor: int) -> None:
+    """What the API serves is the same with the gate and without."""
+    served = []
+    for gate in (True, False):
+        server = await open_server(minor, gates={"DRAExtendedResource": gate})
+        served.append((await Caller(server).get(f"{GROUP}/v1")).body)
+        await close_server(server)
+
+    assert served[0] == served[1]
+    assert len(served[0]["resources"]) > 4
