@@ -1,11 +1,13 @@
 """The documents of coverage: what they name is there."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from kubeskew.conformance import outcomes
 from kubeskew.conformance.matrix import bundled, find
 from kubeskew.conformance.scenario import Scenario
 
@@ -42,6 +44,22 @@ def is_there(name: str) -> bool:
     return not step or step in {each.name for each in scenario.steps}
 
 
+@cache
+def recorded() -> Mapping[str, outcomes.Outcome]:
+    return outcomes.read(outcomes.RECORD)
+
+
+def is_seen(name: str) -> bool:
+    """Says whether the step of `kep-4815/mig: two halves fit` passed in a cell of the record."""
+    place, _, step = name.partition(": ")
+    return any(
+        verdict == "passed" and f": {key}".endswith(f": {step}")
+        for cell, outcome in recorded().items()
+        if cell == place or cell.startswith(f"{place}/")
+        for key, verdict in outcome["steps"].items()
+    )
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_coverage_names_tests_that_exist(path: Path):
     """Every test that a document of coverage names is there."""
@@ -73,3 +91,27 @@ def test_nearly_every_statement_is_shown(path: Path):
     rows = statements(path)
     unshown = [row[0] for row in rows if re.search(r"(^|[:;] )open$", row[2])]
     assert len(unshown) * 20 <= len(rows), unshown
+
+
+@pytest.mark.parametrize("path", DESIGNS, ids=lambda path: path.stem)
+def test_what_a_statement_names_was_seen(path: Path):
+    """A named step passes in some recorded cell, unless the row says that it fails as upstream."""
+    places = [
+        (row[0], name)
+        for row in statements(path)
+        for name in re.findall(r"`([^`]+)`", row[2])
+        if re.fullmatch(r"[\w-]+/[^:]+: .+", name) and "as upstream" not in row[2]
+    ]
+    assert [place for place in places if not is_seen(place[1])] == []
+
+
+@pytest.mark.parametrize("path", DESIGNS, ids=lambda path: path.stem)
+def test_a_statement_that_refers_to_another_is_shown_by_it(path: Path):
+    """`R10` instead of a test stands for what shows that statement, which is a row of the same document."""
+    rows = {row[0]: row[2] for row in statements(path)}
+    named = {
+        (number, other)
+        for number, shown in rows.items()
+        for other in re.findall(r"(?<![\w-])[A-Z]{1,2}\d{1,2}(?=,|;|:| \(|$)", re.sub(r"`[^`]+`", "", shown))
+    }
+    assert {pair for pair in named if pair[1] not in rows or pair[1] == pair[0]} == set()

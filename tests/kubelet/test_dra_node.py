@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.health import HealthMonitor
 from kubeskew.kubelet.dra.node import NodeDRA
@@ -111,11 +112,11 @@ async def registered(node):
     await node.until(lambda: node.agent.plugins() == [DRIVER])
 
 
-async def extended_pod(node, name="pod-1", device="gpu-3", minor=36):
+async def extended_pod(node, name="pod-1", device="gpu-3", minor=36, **main):
     """A pod as the scheduler leaves it: bound, with the extended resource claim allocated and mapped."""
     requests = {"example.com/gpu": "1"}
     containers = [
-        {"name": "main", "image": "x", "resources": {"requests": requests, "limits": requests}},
+        {"name": "main", "image": "x", "resources": {"requests": requests, "limits": requests}, **main},
         {"name": "other", "image": "x"},
     ]
     claims = dra_refs(Version(minor)).claims
@@ -226,6 +227,19 @@ async def test_a_deleted_pod_gives_its_devices_back(node):
 
     assert prepared(node) == []
     assert list((node.root / "node-1" / "cdi").glob("*.json")) == []
+
+
+async def test_without_an_api_server_containers_restart_with_their_devices(node, server):
+    """The kubelet needs no answer to start a container again: it knows the pod, and the claim is prepared."""
+    await node.start("1.36")
+    await extended_pod(node, command=["sh", "-c", "sleep 20; exit 1"])
+    await node.running()
+    before = container(node)
+    server.outage = lambda request: StatusError(503, "ServiceUnavailable", "out of order")
+    await node.until(lambda: container(node)["id"] != before["id"], seconds=60)
+
+    assert container(node)["env"]["container_0_request_0"] == "true"
+    assert container(node)["cdiDevices"] == before["cdiDevices"] != []
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])

@@ -88,6 +88,21 @@ async def test_evaluations_are_counted():
     assert 'extension_point="Score",plugin="DynamicResources"' not in text
 
 
+async def test_pods_without_claims_are_none_of_its_business():
+    """PreFilter has nothing to say to a pod that asks for no devices, and Filter is not asked."""
+    cluster = await one_node()
+    async with running(cluster):
+        await cluster.pod(requests={"cpu": "1"})
+        await bound(cluster)
+
+    counted = [
+        line for line in cluster.metrics().splitlines() if "scheduler_plugin_evaluation_total{" in line
+    ]
+    assert counted
+    assert not [line for line in counted if 'plugin="DynamicResources"' in line and '"Filter"' in line]
+    assert not [line for line in counted if 'plugin="DynamicResources"' in line and '"Reserve"' in line]
+
+
 @pytest.mark.parametrize(("version", "expected"), [("1.35", {"good"}), ("1.34", {"good", "n0"})])
 async def test_the_node_with_the_better_alternative_is_preferred(version, expected):
     """Since 1.35 nodes are scored by which alternatives they serve."""

@@ -113,6 +113,10 @@ STATUSES: list[tuple[Any, list[str]]] = [
         {"requestMappings": [{**MAPPING, "resourceName": "example.com/other"}]},
         [f'{PATH}.requestMappings[0].resourceName: Invalid value: "example.com/other": {RESOURCE}'],
     ),
+    (  # another container asks for it
+        {"requestMappings": [{**MAPPING, "resourceName": IMPLICIT + "gpu"}]},
+        [f'{PATH}.requestMappings[0].resourceName: Invalid value: "{IMPLICIT}gpu": {RESOURCE}'],
+    ),
     (  # without its index
         {"requestMappings": [{**MAPPING, "requestName": "A"}]},
         [f'{PATH}.requestName: Invalid value: "A": a lowercase RFC 1123 label'],
@@ -229,7 +233,7 @@ async def test_who_may_do_what_with_classes_and_claims(
 
 @pytest.mark.parametrize("minor", [34, 35, 36, 37])
 async def test_the_feature_brings_no_kinds(minor: int) -> None:
-    """What the API serves is the same with the gate and without."""
+    """The API serves the same resources with the gate and without."""
     served = []
     for gate in (True, False):
         server = await open_server(minor, gates={"DRAExtendedResource": gate})
