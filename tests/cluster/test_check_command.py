@@ -51,6 +51,17 @@ def test_a_log_that_cannot_be_read_is_wrong_usage(local: Local) -> None:
     assert f"the log's event {revision}," in local.run("check", code=2).stderr
 
 
+def test_a_log_that_ends_early_is_wrong_usage(local: Local) -> None:
+    """`check` exits with 2 and says which events are gone, in one line; it does not judge the rest."""
+    local.run("down")
+    with closing(sqlite3.connect(local.state / "data" / "log.db", isolation_level=None)) as raw:
+        (revision,) = raw.execute("SELECT max(revision) FROM events").fetchone()
+        raw.execute(f"DELETE FROM events WHERE revision > {revision - 20}")
+    told = local.run("check", code=2).stderr
+    assert f"the log ends at revision {revision - 20}, though {revision} was committed" in told
+    assert told.count("\n") == 1
+
+
 def test_a_pod_that_nobody_schedules_is_told(tmp_path: Path) -> None:
     """`check` asks the scheduler's plugins about pending pods: one that fits a node is told of."""
     local = Local(tmp_path / "state")

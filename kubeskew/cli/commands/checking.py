@@ -9,7 +9,7 @@ import click
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.failures import DamageError, StorageError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.commands.options import (
     output_option,
@@ -36,6 +36,7 @@ from kubeskew.simulation.invariants.invariant import ComponentFailure, Evidence
 from kubeskew.simulation.invariants.violation import Violation
 
 QUIET_SECONDS = 10
+_LOST = "events-lost"  # of a log that is not whole nothing can be said
 _STARTING = timedelta(seconds=10)  # how long an API server may take until its roles are there
 _FORBIDDEN = ' is forbidden: User "'  # the authorizer's words, not those of admission
 
@@ -80,6 +81,9 @@ def check(directory: StateDir, output: str, quiet_for: float) -> int:
 
 async def _read(directory: StateDir) -> tuple[int, Sequence[Logged]]:
     async with await LogReader.open(directory.storage_url) as reader:
+        for difference in (await reader.replay()).differences:
+            if difference.what == _LOST:
+                raise DamageError(f"{difference.text}; `kubeskew replay` lists what is wrong")
         return await reader.horizon(), await evidence(reader.events())
 
 
