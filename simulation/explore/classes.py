@@ -7,7 +7,7 @@
       class: upstream                  defect | upstream | known:ID, the number of an issue or pull request
       reason: ...                      why it comes about, in a sentence or two
       source: https://...              where that can be read of
-      faults: [drop]                   only if faults of these kinds were among those that fired; optional
+      faults: [lost-answer]              only if faults of these kinds were among those that fired; optional
       versions: "1.34..1.36"           only if a component of the cell runs at one of these minors; optional
 
 The first entry that fits decides. What no entry fits is `unknown`.
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import kubeskew.conformance
-from kubeskew.apimachinery.faults.fault import Kind
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance import yaml_files
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import check_keys
+from kubeskew.simulation.faults.plan import Kind
 
 FINDINGS = Path(kubeskew.conformance.__file__).parent / "findings.yaml"
 DEFECT, UPSTREAM, KNOWN, UNKNOWN = "defect", "upstream", "known:", "unknown"

@@ -31,7 +31,7 @@ def test_the_first_that_fits_decides(tmp_path: Path):
     known = read_entries(
         entries(
             tmp_path,
-            {"id": "lost", "faults": ["drop"], "class": "known:123"},
+            {"id": "lost", "faults": ["lost-answer"], "class": "known:123"},
             {"id": "old", "versions": "1.30..1.32", "class": "defect"},
             {},
         )
@@ -41,13 +41,13 @@ def test_the_first_that_fits_decides(tmp_path: Path):
     def classed(invariant: str, message: str, faults: tuple[str, ...], minor: int) -> Verdict:
         return classify(known, invariant, message, faults, [Version(minor)])
 
-    assert classed("I09", text, ("crash", "drop"), 31).class_ == "known:123"
+    assert classed("I09", text, ("crash", "lost-answer"), 31).class_ == "known:123"
     assert classed("I09", text, ("crash",), 31).class_ == "defect"
     assert classed("I09", text, (), 33) == Verdict(
         "upstream", "stale-cache", ENTRY["reason"], ENTRY["source"]
     )
     assert classed("I09", "another", (), 33).class_ == "unknown"
-    assert classed("I10", text, ("drop",), 33).class_ == "unknown"
+    assert classed("I10", text, ("lost-answer",), 33).class_ == "unknown"
 
 
 def test_who_has_to_look():

@@ -1,0 +1,246 @@
+"""Explores cells: gives seeds to workers, and keeps what they find, until the budget is spent."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kubeskew.apimachinery.clock import Clock, deadline
+from kubeskew.simulation.explore.classes import EXCEPTION, Entry, classify
+from kubeskew.simulation.explore.coverage import Coverage
+from kubeskew.simulation.explore.finding import Failure, Finding, Origin
+from kubeskew.simulation.explore.jobs import FinishJob, Laboratory, Ran, RunJob
+from kubeskew.simulation.explore.keeping import Kept
+from kubeskew.simulation.explore.workers import LostError, Workers
+from kubeskew.simulation.faults.drawing import Calls
+
+MINIMIZE_SECONDS = 60.0  # for all findings together
+_PATIENCE = 300.0  # seconds that a job may take, on a busy machine
+_RUNS_PER_WORKER = 100  # after which it is replaced
+_PROGRESS_SECONDS = 5.0
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits an exploration: to so many runs over all cells, to so many seconds, or `only` to these runs."""
+
+    seeds: int | None = None
+    seconds: float | None = None
+    only: Sequence[RunJob] = ()
+    minimize: bool = True
+
+
+class Exploration:
+    """One exploration of cells. `explore` returns when the budget is spent; what was found until then stays
+    in it, also if it is interrupted."""
+
+    def __init__(
+        self,
+        origins: Sequence[Origin],
+        laboratory: Laboratory,
+        entries: Sequence[Entry],
+        clock: Clock,
+        announce: Callable[[str], None],
+        kept: Kept | None = None,
+    ) -> None:
+        self._origins = origins
+        self._laboratory = laboratory
+        self._entries = entries
+        self._clock = clock
+        self._announce = announce
+        self._kept = kept
+        self._done: dict[tuple[str, int], None] = {}
+        self._before = 0.0  # seconds of earlier explorations that this one goes on with
+        self._fresh = 0  # runs of this one
+        self._began: datetime = clock.now()
+        self._ended: datetime | None = None
+        self._calls: dict[int, Calls] = {}  # of cells' runs without faults
+        self.log_hashes: dict[tuple[str, int], str] = {}
+        self.findings: dict[str, Finding] = {}  # by id
+        self.coverage = Coverage()
+        if kept is not None:
+            self._take_up(kept)
+            kept.begin()
+
+    def _take_up(self, kept: Kept) -> None:
+        for run in kept.earlier():
+            self._done[run["cell"], run["seed"]] = None
+            self.coverage.add(run["points"], run["drawn"], run["fired"])
+            self._before = run["seconds"]
+        if self._done:
+            self.findings = {finding.id: finding for finding in kept.findings()}
+            self._announce(f"{len(self._done)} runs and {len(self.findings)} findings of before")
+
+    @property
+    def runs(self) -> int:
+        return len(self._done)
+
+    @property
+    def seconds(self) -> float:
+        """Returns how long was explored, without what minimizing took."""
+        return self._before + ((self._ended or self._clock.now()) - self._began).total_seconds()
+
+    def explore(self, count: int, budget: Budget) -> None:
+        """Explores with `count` processes; then makes the new findings smaller and tells their runs."""
+        known = dict(self.findings)
+        work = self._laboratory
+        try:
+            with Workers(count, work.run, patience=_PATIENCE, jobs=_RUNS_PER_WORKER) as workers:
+                self._run_all(workers, budget)
+        finally:
+            self._ended = self._clock.now()
+        left = [finding for name, finding in self.findings.items() if name not in known]
+        left += [finding for finding in known.values() if not finding.events]  # interrupted before
+        with Workers(count, work.finish, patience=_PATIENCE, jobs=_RUNS_PER_WORKER) as finishers:
+            self._finish_all(finishers, left, count, minimize=budget.minimize)
+
+    # -- runs
+
+    def _run_all(self, workers: Workers[RunJob, Ran], budget: Budget) -> None:
+        jobs = self._jobs(budget)
+        over = deadline(budget.seconds) if budget.seconds is not None else lambda: False
+        due = deadline(_PROGRESS_SECONDS)
+        job = next(jobs, None)
+        while (job is not None and not over()) or workers.busy:
+            while job is not None and workers.free and not over():
+                workers.give(job)
+                job = next(jobs, None)
+            for ended, answer in workers.ended(_POLL_SECONDS):
+                self._note(ended, answer)
+            if due():
+                self._announce(self.progress)
+                due = deadline(_PROGRESS_SECONDS)
+
+    def _jobs(self, budget: Budget) -> Iterator[RunJob]:
+        """Yields the runs in order: the first seed of every cell, then the second."""
+        if budget.only:
+            yield from budget.only
+            return
+        number = 0
+        while budget.seeds is None or number < budget.seeds:
+            seed, index = divmod(number, len(self._origins))
+            number += 1
+            if (self._origins[index].cell, seed) not in self._done:
+                yield RunJob(index, seed, self._calls.get(index))
+
+    @property
+    def progress(self) -> str:
+        """Returns a line about how far it has come."""
+        elapsed = max(self.seconds - self._before, 1e-3)
+        open_ = sum(finding.verdict.fails for finding in self.findings.values())
+        found = f"{len(self.findings)} findings, {open_} of them defects or unknown"
+        points = len(self.coverage.points)
+        return f"{self.runs} runs, {self._fresh / elapsed:.2f} a second: {found}; {points} points reached"
+
+    def _note(self, job: RunJob, answer: Ran | LostError) -> None:
+        origin = self._origins[job.cell]
+        ran = _lost(job, answer) if isinstance(answer, LostError) else answer
+        self._done[origin.cell, job.seed] = None
+        self._fresh += 1
+        self.log_hashes[origin.cell, job.seed] = ran.log_hash
+        if ran.calls is not None:
+            self._calls[job.cell] = ran.calls
+        self.coverage.add(ran.points, ran.drawn, ran.fired)
+        found = [self._finding(origin, job, ran, failure) for failure in ran.failures]
+        different = {each.id: each for each in reversed(found)}  # of several alike the first
+        for finding in different.values():
+            self._add(finding)
+        if self._kept is not None:
+            self._kept.note(self._line(origin, ran, sorted(different)))
+
+    def _line(self, origin: Origin, ran: Ran, findings: Sequence[str]) -> Mapping[str, Any]:
+        return {
+            "cell": origin.cell,
+            "seed": ran.seed,
+            "logHash": ran.log_hash,
+            "virtualSeconds": ran.virtual_seconds,
+            "seconds": round(self.seconds, 1),
+            "drawn": dict(ran.drawn),
+            "fired": dict(ran.fired),
+            "points": list(ran.points),
+            "findings": findings,
+        }
+
+    def _finding(self, origin: Origin, job: RunJob, ran: Ran, failure: Failure) -> Finding:
+        fired = [kind for kind, count in ran.fired.items() if count]
+        verdict = classify(self._entries, failure.invariant, failure.message, fired, ran.versions)
+        return Finding(
+            *(origin, ran.seed, failure, verdict, ran.plan, ran.faults, ran.log_hash), steps=job.steps
+        )
+
+    def _add(self, finding: Finding) -> None:
+        known = self.findings.get(finding.id)
+        if known is None:
+            self._announce(f"{finding.origin.cell} seed {finding.seed}: {finding.title}")
+        self.findings[finding.id] = finding = finding if known is None else known.again()
+        if self._kept is not None:
+            self._kept.keep(finding)
+
+    # -- what was found
+
+    def _finish_all(
+        self,
+        workers: Workers[FinishJob, Finding],
+        findings: Sequence[Finding],
+        count: int,
+        *,
+        minimize: bool,
+    ) -> None:
+        """Makes findings smaller, those first that somebody has to look at, and tells their runs."""
+        numbers = {origin.cell: index for index, origin in enumerate(self._origins)}
+        waiting = sorted(findings, key=lambda finding: (not finding.verdict.fails, finding.id))
+        over = deadline(MINIMIZE_SECONDS)
+        share = MINIMIZE_SECONDS * min(count, len(waiting)) / max(len(waiting), 1)
+        if waiting:
+            self._announce(f"telling the runs of {len(waiting)} findings")
+        while waiting or workers.busy:
+            while waiting and workers.free:
+                finding = waiting.pop(0)
+                seconds = share if minimize and not over() else 0.0
+                workers.give(FinishJob(numbers[finding.origin.cell], finding, seconds))
+            for job, answer in workers.ended(_POLL_SECONDS):
+                if isinstance(answer, LostError):
+                    self._announce(f"{job.finding.id}: not told: {answer}")
+                else:
+                    self._finished(answer)
+
+    def _finished(self, finding: Finding) -> None:
+        smaller = replace(finding, seen=self.findings[finding.id].seen)
+        self.findings[finding.id] = smaller
+        if self._kept is not None:
+            self._kept.keep(smaller)
+        self._announce(f"{finding.id}: {smaller.size}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the report."""
+        return {
+            "runs": self.runs,
+            "seconds": round(self.seconds, 1),
+            "findings": [self.findings[name].as_json() for name in sorted(self.findings)],
+            "coverage": self.coverage.as_json(),
+        }
+
+    @property
+    def summary(self) -> str:
+        """Returns the numbers in lines."""
+        classes = Counter(finding.verdict.class_ for finding in self.findings.values())
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(classes.items())) or "none"
+        missed = self.coverage.drawn.total() - self.coverage.fired.total()
+        return (
+            f"{self.runs} runs in {self.seconds:.1f} s; findings: {counts}\n"
+            f"{self.coverage.drawn.total()} faults drawn, {missed} of them never fired; "
+            f"{len(self.coverage.points)} points reached"
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Returns whether a finding is a defect, or unknown."""
+        return any(finding.verdict.fails for finding in self.findings.values())
+
+
+def _lost(job: RunJob, error: LostError) -> Ran:
+    """Returns the result of a run that did not end as it should: that is a finding, too."""
+    lines = str(error).strip().splitlines()
+    return Ran(job.seed, "", 0.0, {}, (), failures=[Failure(EXCEPTION, f"the simulation: {lines[-1]}")])

@@ -1,0 +1,127 @@
+"""Defines a finding: something wrong in a run, with all that it takes to run it again."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from kubeskew.simulation.explore.classes import Verdict
+from kubeskew.simulation.explore.signatures import Signature, signature
+from kubeskew.simulation.explore.timelines import Pair
+
+FORMAT_VERSION = 1  # of a finding's file
+_BUILD_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing that was wrong in a run: an invariant, a step of the scenario, or an exception."""
+
+    invariant: str
+    message: str
+    revision: int = 0  # of the log, where it came about
+    step: str = ""  # of the scenario, where it is one
+
+    @property
+    def signature(self) -> Signature:
+        return signature(self.invariant, f"{self.step}: {self.message}" if self.step else self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Says what a run was made of: whoever has the same gets the same log.
+
+    `build` is the digest of kubeskew's own files, `digest` that of these and the scenario.
+    """
+
+    cell: str
+    source: str  # the scenario's name, or its file
+    build: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A failure, the run in which it came about, and what is known of it.
+
+    `plan` is the plan of the faults as JSON; `steps`, if not None, how many of the scenario's steps it takes.
+    """
+
+    origin: Origin
+    seed: int
+    failure: Failure
+    verdict: Verdict
+    plan: Mapping[str, Any]
+    faults: tuple[str, ...]  # of the plan, each in a line
+    log_hash: str
+    steps: int | None = None
+    minimized: bool = False
+    trials: int = 0
+    seen: int = 1  # runs that had a finding of this signature
+    events: tuple[Pair, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Returns a name for files, the same for all findings of one signature."""
+        digest = sha256(str(self.failure.signature).encode()).hexdigest()
+        return f"{self.failure.invariant}-{digest[:8]}"
+
+    @property
+    def command(self) -> str:
+        """Returns what runs it again, and minimizes it again."""
+        seed = f"{self.seed}@{self.origin.build[:_BUILD_SHOWN]}"
+        return shlex.join(["kubeskew", "explore", self.origin.cell, "--seed", seed])
+
+    @property
+    def title(self) -> str:
+        """Returns class, invariant and message in a line."""
+        step = f"{self.failure.step}: " if self.failure.step else ""
+        message = " ".join(f"{step}{self.failure.message}".split())
+        return f"[{self.verdict.class_}] {self.failure.invariant}: {message}"
+
+    @property
+    def size(self) -> str:
+        """Returns how large a run it takes."""
+        faults = f"{len(self.faults)} fault{'' if len(self.faults) == 1 else 's'}"
+        steps = "" if self.steps is None else f", the first {self.steps} steps"
+        return f"{faults}{steps}, after {self.trials} trials"
+
+    def again(self) -> "Finding":
+        """Returns the finding after one more run that had it."""
+        return replace(self, seen=self.seen + 1)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what a report says of the finding; a finding's file has it, too."""
+        return {
+            "formatVersion": FORMAT_VERSION,
+            "id": self.id,
+            "seed": self.seed,
+            "cell": self.origin.cell,
+            "invariant": self.failure.invariant,
+            "class": self.verdict.class_,
+            "message": self.failure.message,
+            "signature": self.failure.signature.message,
+            "known": {
+                "id": self.verdict.entry,
+                "reason": self.verdict.reason,
+                "source": self.verdict.source,
+            },
+            "revision": self.failure.revision,
+            "step": self.failure.step,
+            "faults": list(self.faults),
+            "plan": self.plan,
+            "steps": self.steps,
+            "minimized": self.minimized,
+            "trials": self.trials,
+            "seen": self.seen,
+            "logHash": self.log_hash,
+            "scenario": self.origin.source,
+            "build": self.origin.build,
+            "digest": self.origin.digest,
+            "command": self.command,
+            "events": [
+                {"with": one.as_json() if one else None, "without": two.as_json() if two else None}
+                for one, two in self.events
+            ],
+        }

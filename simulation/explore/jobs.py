@@ -1,0 +1,58 @@
+"""Defines what workers are given to do, and what they give back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.simulation.explore.finding import Failure, Finding
+from kubeskew.simulation.faults.drawing import Calls
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """One run: a cell by its number, and the seed that decides the faults and everything else.
+
+    With `plan`, the faults are these; with `steps`, only so many first steps of the scenario are run. `calls`
+    are those of a run without faults, if they are known already: faults are drawn at them.
+    """
+
+    cell: int
+    seed: int
+    calls: Calls | None = None
+    plan: Mapping[str, Any] | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishJob:
+    """A finding whose run is told beside the one without faults, made smaller before in so many seconds."""
+
+    cell: int
+    finding: Finding
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of one run. `drawn` and `fired` count faults by kind."""
+
+    seed: int
+    log_hash: str
+    virtual_seconds: float
+    plan: Mapping[str, Any]
+    faults: tuple[str, ...]  # the plan, each in a line
+    calls: Calls | None = None  # of a run without faults
+    drawn: Mapping[str, int] = field(default_factory=dict)
+    fired: Mapping[str, int] = field(default_factory=dict)
+    points: Sequence[str] = ()  # of coverage
+    versions: Sequence[Version] = ()  # at which components ran
+    failures: Sequence[Failure] = ()
+
+
+class Laboratory(Protocol):
+    """Does the jobs, in whatever process it is called."""
+
+    def run(self, job: RunJob) -> Ran: ...
+
+    def finish(self, job: FinishJob) -> Finding: ...

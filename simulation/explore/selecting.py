@@ -1,0 +1,65 @@
+"""Chooses the cells to explore: by the names of scenarios or cells, by patterns, by files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.conformance import matrix
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.resuming import digest_of, digest_of_package
+from kubeskew.conformance.scenario import Cell, Scenario
+from kubeskew.simulation.explore.finding import Origin
+
+_PATTERN = frozenset("*?[")
+
+
+def cells_named(names: Sequence[str]) -> list[Cell]:
+    """Returns the cells of scenarios, and those that are named themselves, each once.
+
+    Raises ScenarioError.
+    """
+    cells: dict[str, Cell] = {}
+    for name in names:
+        for cell in _of(name):
+            cells.setdefault(cell.name, replace(cell, scenario=_with_cluster(cell)))
+    possible = {name: cell for name, cell in cells.items() if not cell.uses("script")}
+    if not possible:
+        raise ScenarioError(
+            f"{', '.join(names)}: nothing can be explored: `script` runs other programs, which cannot see a "
+            "simulated cluster"
+        )
+    return list(possible.values())
+
+
+def _with_cluster(cell: Cell) -> Scenario:
+    """Returns the scenario; one that says nothing of its cluster gets the usual one."""
+    return replace(cell.scenario, cluster=cell.scenario.cluster or {})
+
+
+def _of(name: str) -> list[Cell]:
+    if _PATTERN & set(name):
+        matching = matrix.of_profile("full").cells([name])
+        if not matching:
+            raise ScenarioError(
+                f"no cell has a name like {name}: `kubeskew matrix --profile full --list` shows them"
+            )
+        return matching
+    known = matrix.bundled()
+    scenario = max((each for each in known if name.startswith(f"{each}/")), key=len, default="")
+    if name in known or not scenario:
+        return matrix.of_scenarios([name]).cells()
+    cells = matrix.of_scenarios([scenario]).cells()
+    chosen = [cell for cell in cells if fnmatchcase(cell.name, name)]
+    if not chosen:
+        names = [cell.name for cell in cells]
+        hint = did_you_mean(name, names)
+        raise ScenarioError(f"there is no cell {name}; there are {', '.join(names)}{hint}")
+    return chosen
+
+
+def origin_of(cell: Cell) -> Origin:
+    """Returns what a run of a cell is made of; of a scenario that comes along its name, else the file."""
+    names = {str(path): name for name, path in matrix.bundled().items()}
+    source = names.get(cell.scenario.source, cell.scenario.source)
+    return Origin(cell.name, source, digest_of_package().hex(), digest_of(cell.scenario))

@@ -1,0 +1,193 @@
+"""Explorations: seeds are spread over cells, findings are told once, and nothing that was found is lost."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.simulation.explore.classes import read_entries
+from kubeskew.simulation.explore.exploration import Budget, Exploration
+from kubeskew.simulation.explore.finding import Failure, Finding, Origin
+from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
+from kubeskew.simulation.explore.keeping import Header, Kept, read_finding
+
+CELLS = ("a/one", "b/two")
+ORIGINS = [Origin(name, name.partition("/")[0], "build", f"digest of {name}") for name in CELLS]
+HEADER = Header("build", {origin.cell: origin.digest for origin in ORIGINS}, ["crash"])
+
+
+class Fixed:
+    """A laboratory whose runs fail at some seeds."""
+
+    def __init__(self, fails: Callable[[RunJob], str] = lambda _: "") -> None:
+        self._fails = fails
+
+    def run(self, job: RunJob) -> Ran:
+        message = self._fails(job)
+        failures = [Failure("I09", message, 7)] if message else []
+        plan = {"seed": job.seed, "faults": [{"id": "one"}, {"id": "two"}]}
+        points = [f"crash: {job.seed % 3}"]
+        return Ran(
+            *(job.seed, f"hash {job.cell} {job.seed}", 1.0, plan, ("one", "two")),
+            drawn={"crash": 2},
+            fired={"crash": 1},
+            points=points,
+            failures=failures,
+        )
+
+    def finish(self, job: FinishJob) -> Finding:
+        if not job.seconds:
+            return job.finding
+        return replace(job.finding, faults=("one",), minimized=True, trials=3)
+
+
+def exploration(
+    fails: Callable[[RunJob], str] = lambda _: "", kept: Kept | None = None, known: Path | None = None
+) -> Exploration:
+    entries = read_entries(known) if known else []
+    return Exploration(ORIGINS, Fixed(fails), entries, SystemClock(), lambda _: None, kept)
+
+
+def fails_late(job: RunJob) -> str:
+    return f"ResourceQuota default/quota says {job.seed}" if job.seed >= 3 and job.cell == 1 else ""
+
+
+def test_seeds_are_spread_over_the_cells():
+    """Every cell gets as many seeds as the others, and what was reached is added up."""
+    found = exploration()
+
+    found.explore(2, Budget(seeds=7))
+
+    assert sorted(found.log_hashes) == [
+        *(("a/one", seed) for seed in range(4)),
+        *(("b/two", seed) for seed in range(3)),
+    ]
+    assert not found.failed
+    assert found.as_json()["coverage"] == {
+        "points": 3,
+        "groups": {"crash": 3},
+        "faults": {"crash": {"drawn": 14, "fired": 7}},
+    }
+
+
+def test_findings_of_one_signature_are_one():
+    """The first run that has it is told and made smaller; the others are counted."""
+    found = exploration(fails_late)
+
+    found.explore(1, Budget(seeds=20))
+
+    (finding,) = found.as_json()["findings"]
+    assert (finding["seed"], finding["seen"], finding["class"]) == (3, 7, "unknown")
+    assert (finding["faults"], finding["minimized"], finding["trials"]) == (["one"], True, 3)
+    assert finding["command"] == "kubeskew explore b/two --seed 3@build"
+    assert found.failed
+
+
+def test_findings_can_be_left_as_they_are():
+    """Without minimizing, a finding has all faults of its run."""
+    found = exploration(fails_late)
+
+    found.explore(1, Budget(seeds=8, minimize=False))
+
+    (finding,) = found.findings.values()
+    assert (finding.faults, finding.minimized) == (("one", "two"), False)
+
+
+def test_known_findings_are_no_failure(tmp_path: Path):
+    """Findings that upstream has, too, are told, and the exploration does not fail."""
+    entry = {"id": "stale", "invariant": "I09", "message": "says", "class": "known:123"}
+    path = tmp_path / "known.yaml"
+    path.write_text(json.dumps({"findings": [{**entry, "reason": "r", "source": "https://example.com"}]}))
+    found = exploration(fails_late, known=path)
+
+    found.explore(1, Budget(seeds=8))
+
+    assert [finding.verdict.class_ for finding in found.findings.values()] == ["known:123"]
+    assert not found.failed
+
+
+def test_time_ends_it():
+    """Without a number of seeds it ends when its time has passed."""
+    found = exploration(lambda _: time.sleep(0.05) or "")
+
+    found.explore(2, Budget(seconds=0.3))
+
+    assert found.runs > 0
+
+
+def test_an_interrupted_one_is_gone_on_with(tmp_path: Path):
+    """All that was found until the interruption is kept; seeds that were run are not run again."""
+
+    class Interrupting(Exploration):
+        def _note(self, job, answer):  # type: ignore[no-untyped-def]
+            super()._note(job, answer)
+            if len(self.log_hashes) == 10:
+                raise KeyboardInterrupt
+
+    kept = Kept(tmp_path, HEADER)
+    first = Interrupting(ORIGINS, Fixed(fails_late), [], SystemClock(), lambda _: None, kept)
+    with pytest.raises(KeyboardInterrupt):
+        first.explore(1, Budget(seeds=16))
+    (path,) = (tmp_path / "findings").iterdir()
+    assert read_finding(path).seed == 3
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"cell": "a/one", "se')  # as a crash may leave it
+
+    kept = Kept(tmp_path, HEADER)
+    second = exploration(fails_late, kept)
+    second.explore(1, Budget(seeds=16))
+
+    assert (second.runs, len(second.log_hashes)) == (16, 6)
+    (finding,) = second.findings.values()
+    assert (finding.seed, finding.seen, finding.minimized) == (3, 5, True)
+    assert read_finding(path) == finding
+    assert exploration(kept=Kept(tmp_path, HEADER)).runs == 16
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (replace(HEADER, build="other"), "explored by another build of kubeskew"),
+        (replace(HEADER, cells={**HEADER.cells, "a/one": "x"}), "the scenario of a/one has changed since"),
+        (replace(HEADER, cells={"a/one": "digest of a/one"}), "an exploration of other cells or faults"),
+        (replace(HEADER, kinds=["kill"]), "an exploration of other cells or faults"),
+    ],
+)
+def test_another_exploration_is_not_gone_on_with(tmp_path: Path, header: Header, said: str):
+    """A directory of other code, other scenarios or other faults is refused in one line."""
+    Kept(tmp_path, HEADER).begin()
+
+    with pytest.raises(ScenarioError, match=said):
+        exploration(kept=Kept(tmp_path, header))
+
+
+def test_a_damaged_finding_is_one_line(tmp_path: Path):
+    """A file that is no finding, or of another format, is told in one line."""
+    path = tmp_path / "x.json"
+    for text, said in (("{", "no finding"), ("{}", "no finding"), ('{"formatVersion": 9}', "reads 1")):
+        path.write_text(text)
+        with pytest.raises(ScenarioError, match=said) as raised:
+            read_finding(path)
+        assert "\n" not in str(raised.value)
+
+
+def test_what_ends_a_simulation_is_a_finding():
+    """A run that raises is a finding of the simulation, and the others go on."""
+
+    def breaks(job: RunJob) -> str:
+        if job.seed == 2:
+            raise RuntimeError("nothing is left to do")
+        return ""
+
+    found = exploration(breaks)
+    found.explore(2, Budget(seeds=8))
+
+    assert found.runs == 8
+    assert [each.failure.message for each in found.findings.values()] == [
+        "the simulation: RuntimeError: nothing is left to do"
+    ]
