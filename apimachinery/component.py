@@ -76,7 +76,7 @@ class ComponentContext:
         `client` is the component's own, where a process is several: each may speak of itself alone.
         """
         from kubeskew.apimachinery.client.rest import (
-            CONNECTION_ERRORS,  # an import that the API server does without
+            CONNECTION_ERRORS,  # the API server never imports it
         )
 
         try:

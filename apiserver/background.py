@@ -8,7 +8,7 @@ from contextlib import suppress
 log = logging.getLogger(__name__)
 
 Duty = Callable[[], Awaitable[None]]
-PAUSE_SECONDS = 1.0  # before a duty that has failed begins again
+PAUSE_SECONDS = 1.0  # before a failed duty is started again
 
 
 class Background:

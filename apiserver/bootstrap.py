@@ -57,7 +57,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
         return all(done)
 
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    # The rest is in these, or names them.
+    # First what the other objects lie in or name.
     first = await ensure([*_namespaces(), *defaults.levels(flow_control)])
     rest = await ensure(
         [

@@ -37,7 +37,7 @@ from kubeskew.apiserver.user import SERVER
 from kubeskew.apiserver.webhooks.client import WebhookClient
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
-_ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
+_ENCODED_EVENTS = 1_000  # encoded once and kept for slower watchers
 _ENCODED_BYTES = 16 << 20
 _REGISTRIES_MAX = 5_000
 

@@ -40,7 +40,7 @@ def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
     UnknownFieldError for a field that a binding lacks.
     """
 
-    # bindings become literals of the expression; whatever else it names is of what was found
+    # bindings become literals of the expression; other names refer to the object found
     def bound(piece: re.Match[str]) -> str:
         name = piece["name"]
         if name is None:

@@ -14,7 +14,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure, Scenario
 
-# Texts that have nothing in common: an expression that is found in all of a row says nothing.
+# Rows of texts that have nothing in common: an expression that matches all of a row is refused.
 _UNRELATED = (
     ("a", "0", "-"),
     ("no Pod at all", "7", "Xyz"),

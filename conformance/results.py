@@ -53,8 +53,8 @@ class StepResult:
     operations: list[OperationResult] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
     not_run: str = ""  # why it was not run
-    stops: bool = False  # an operation failed that does not let the others go on
-    revisions: tuple[int, int] = (0, 0)  # of the log, at its beginning and end
+    stops: bool = False  # a failed operation ends the step
+    revisions: tuple[int, int] = (0, 0)  # of the log, at the beginning and end of the step
 
     @property
     def failures(self) -> Sequence[OperationResult]:

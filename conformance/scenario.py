@@ -179,7 +179,7 @@ class Scenario:
     name: str
     parts: tuple[Step | Repeat, ...]
     description: str = ""
-    cluster: Any = None  # a mapping, or an expression of one; None if the file says nothing of it
+    cluster: Any = None  # a mapping, or an expression that gives one; None if the file has none
     parameters: tuple[Parameter, ...] = ()
     bindings: Mapping[str, Any] = field(default_factory=dict)
     timeouts: Mapping[str, float] = field(default_factory=dict)

@@ -144,9 +144,9 @@ class Host:
         machine = self._ctx.options.machine
         if len(self._agents) == 1:
             machine.kill(fault)
-            return  # in a simulation, where the process ends behind this call
+            return  # only in a simulation, where the process ends after this call
         self._crashed[node.name] = node
-        client = self._clients.pop(node.name)  # its faults stay: they answer for it
+        client = self._clients.pop(node.name)  # its faults stay and answer its requests
         self._deaths.append(asyncio.create_task(self._bury(self._agents.pop(node.name), client)))
         machine.killed(fault, functools.partial(self._revive, node))
 

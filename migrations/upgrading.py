@@ -43,7 +43,7 @@ def prepare(connection: sqlite3.Connection, migrate: Callable[[], None]) -> None
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if _version(connection) is None:  # another server may have been faster
+        if _version(connection) is None:  # another server may have created it meanwhile
             _create(connection)
     except BaseException:
         connection.execute("ROLLBACK")

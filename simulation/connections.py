@@ -124,7 +124,7 @@ class Listening:
         self.tls: ssl.SSLContext | None = tls
         self.process = CURRENT.get()
         self.context = contextvars.copy_context()
-        self.sockets = [self]  # whoever asks for the port asks a socket
+        self.sockets = [self]  # asyncio.Server has the port in its sockets
         _end_with(self.process, self.close)
 
     def getsockname(self) -> Address:

@@ -23,8 +23,10 @@ from kubeskew.simulation.sockets import MemorySockets
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_FINISH_SECONDS = 60.0  # that what is left may take to end, in virtual time
-_TURN_SECONDS = 1e-6  # that a turn of the loop takes: who waits for time to pass by yielding gets on
+_FINISH_SECONDS = 60.0  # virtual time for the remaining tasks to end
+_TURN_SECONDS = (
+    1e-6  # virtual time of one loop iteration, so that a task that yields until time passes goes on
+)
 
 
 class DeadlockError(Exception):

@@ -6,7 +6,7 @@ from enum import StrEnum
 from kubeskew.apimachinery.faults.calls import COMMITS, WRITES, Call
 
 ANY = "*"
-# Written as time passes, not because of anything: only who names them, or `*`, means them.
+# Written periodically, whatever happens: only a selector that names them, or `*`, selects them.
 PERIODIC = ("leases", "events")
 
 

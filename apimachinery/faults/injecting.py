@@ -25,7 +25,7 @@ CRASHED = "crashed"
 RECORDED = 20  # firings of a fault that the log's time line shows one by one; then the 32nd, the 64th, …
 
 
-Arrival = tuple[float, bytes | Exception | None]  # when, and a line; what ended the lines
+Arrival = tuple[float, bytes | Exception | None]  # the time, and a line or what ended the stream
 
 
 class RequestLostError(ConnectionResetError):

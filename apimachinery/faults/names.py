@@ -8,7 +8,7 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 
 @cache
 def _rows() -> tuple[dict[str, Any], ...]:
-    from kubeskew.apimachinery.catalogue import data  # which components without faults do without
+    from kubeskew.apimachinery.catalogue import data  # loaded only where faults are used
 
     return tuple(data.resource_rows())
 

@@ -68,7 +68,7 @@ class Finalizer:
                 if not is_everyday(error) and str(error) != failure:
                     failure = str(error)
                     await self._fail(definition, failure)
-            except Exception:  # whatever it is, the objects do not go by themselves
+            except Exception:  # one definition must not keep the others from being finished
                 logger.exception("objects of definition %s cannot be deleted", name)
             await clock.sleep(_AGAIN_SECONDS)
 

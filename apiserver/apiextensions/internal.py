@@ -18,7 +18,7 @@ class Place(NamedTuple):
 
     path: str
     version: Object | None
-    parts: Object  # what of the part stands here: schema, subresources, additionalPrinterColumns, …
+    parts: Object  # the part's own fields: schema, subresources, additionalPrinterColumns, …
 
 
 def places(spec: Object) -> list[Place]:

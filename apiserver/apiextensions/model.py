@@ -32,7 +32,9 @@ class CustomResource(StructuralResource):
     scale: ScalePaths | None = None
     warning: str = ""  # of a deprecated version
     list_name: str = ""
-    number: int = field(default_factory=lambda: next(_numbers))  # what caches know it by: it may be large
+    number: int = field(
+        default_factory=lambda: next(_numbers)
+    )  # the key of caches, since a definition may be large
 
     @property
     def list_kind(self) -> str:

@@ -46,7 +46,7 @@ class UnionAuthenticator:
         except TokenError:
             return None
         if request.peer is not None and request.peer.common_name:
-            # A certificate that is no good any more makes nobody anonymous; one that names nobody is none.
+            # An invalid certificate is a 401, not an anonymous user; one without a name counts as none.
             return None
         return ANONYMOUS_USER if self._anonymous else None
 

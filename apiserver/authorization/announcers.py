@@ -16,7 +16,7 @@ _USERS = {
     "system:kube-controller-manager": "controller-manager",
 }
 _DRIVERS = f"{USER_PREFIX}kube-system:"
-_CONTROLLERS = "driver-controller."  # how accounts of drivers' controllers begin
+_CONTROLLERS = "driver-controller."  # prefix of the accounts of drivers' controllers
 
 
 def component_of(user: User) -> str:

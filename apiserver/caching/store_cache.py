@@ -35,7 +35,7 @@ class DerivedFromStore(Generic[T]):
         self._resources = tuple(resources)
         self._make = make
         self._changes = 0  # of these resources, seen so far
-        self._made: tuple[int, T] | None = None  # how many were seen before, and what it came to
+        self._made: tuple[int, T] | None = None  # the number of changes seen when it was made, and the value
         for resource in self._resources:
             store.follow(resource, self._note)
 

@@ -92,7 +92,7 @@ def _load_json(body: bytes) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         json_syntax.check(body)
-        return _repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
+        return _repeated(body)  # Go accepts it, orjson does not: invalid UTF-8, lone surrogates, huge numbers
     if _may_nest(body):
         check_depth(value)  # before it is written again below
     return _repeated(body) if _may_repeat_keys(body, value) else value

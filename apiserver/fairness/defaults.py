@@ -52,7 +52,7 @@ def _resources(verbs: list[str], group: str, resources: list[str], *, cluster: b
 
 _LOCKING = ["get", "create", "update"]
 _LEASES = _resources(_LOCKING, "coordination.k8s.io", ["leases"])
-_LEASES_ONLY = 34  # the first minor in which locks are nothing but leases
+_LEASES_ONLY = 34  # since this minor leader election locks are leases only
 # name, precedence, level, distinguisher, subjects, rules.
 _SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
     ("exempt", 1, "exempt", "", _groups("system:masters"), _EVERYTHING),

@@ -32,12 +32,12 @@ class PriorityLevel:
     exempt: bool
     seats: int
     kept: int  # of them never lent
-    most: int | None = None  # with those it may borrow; None for as many as there are
+    most: int | None = None  # seats, borrowed ones included; None is no limit
     queues: list[deque[asyncio.Future[None]]] = field(default_factory=list)
     hand: int = 0
     length: int = 0
     running: int = 0
-    waiting: int = 0  # with those whose turn has come but who do not know it yet
+    waiting: int = 0  # requests woken but not yet resumed included
     next_queue: int = 0
 
 

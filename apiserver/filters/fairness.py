@@ -22,7 +22,7 @@ from kubeskew.apiserver.user import User
 
 log = logging.getLogger(__name__)
 
-_TOLD = level_of(5)  # of rejections that nobody waits for
+_TOLD = level_of(5)  # the log level of rejections without a wait
 _REMEMBERED = 5_000  # users x kinds of requests, twice
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 

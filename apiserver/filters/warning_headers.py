@@ -8,7 +8,7 @@ from unicodedata import category
 
 from kubeskew.apiserver.http.request import Handler, Request, Response
 
-_MOST = 4 * 1024  # characters of all texts; beyond, each is cut, and they are told until they are as many
+_MOST = 4 * 1024  # characters of all texts; beyond, each text is cut, and those beyond the sum are dropped
 _CUT = 256
 
 

@@ -23,7 +23,7 @@ from kubeskew.apiserver.registry.requests.writes import write_of
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
-# What upstream's scheme for options knows in every version, without a way to DeleteOptions.
+# Kinds that upstream's scheme for options has in every version and cannot convert to DeleteOptions.
 _UNVERSIONED = frozenset(
     {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
 )

@@ -78,7 +78,7 @@ async def _body(
 
 
 async def _in_turns(head: bytes, runs: Sequence[Callable[[], bytes]]) -> AsyncIterator[bytes]:
-    yield head + runs[0]()[1:]  # nothing is before its first comma
+    yield head + runs[0]()[1:]  # the first item needs no comma before it
     for make in runs[1:]:
         await asyncio.sleep(0)
         yield make()
@@ -93,7 +93,7 @@ def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selecti
         if wanted.is_all:
             metadata["remainingItemCount"] = page.remaining
     elif scope.resource.custom:
-        metadata["continue"] = ""  # custom resources are maps upstream, and theirs writes it
+        metadata["continue"] = ""  # upstream writes it for custom resources, which are maps
     return metadata
 
 

@@ -158,7 +158,7 @@ def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
     """
     resource = scope.resource
     metadata = dict(merged.get("metadata") or {})
-    metadata.pop("creationTimestamp", None)  # the server's say, whatever it is
+    metadata.pop("creationTimestamp", None)  # set by the server alone
     if live is not None:
         metadata["creationTimestamp"] = live["metadata"]["creationTimestamp"]
     head = {"apiVersion": merged["apiVersion"], "kind": merged["kind"], "metadata": metadata}

@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         self._asked: deque[IncomingRequest | Refusal] = deque()
         self._arrival: asyncio.Future[None] | None = None
         self._tunnel: ConnectionTunnel | None = None
-        self._answered: IncomingRequest | None = None  # what the answer under way is to
+        self._answered: IncomingRequest | None = None  # the request that is being answered
         self._ahead = False
 
     @property

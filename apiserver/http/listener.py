@@ -118,7 +118,7 @@ def tls_context(certificate: str, key: str, *client_authorities: str) -> ssl.SSL
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])
-    context.num_tickets = 1  # a session to resume is enough: each ticket costs 0.3 ms
+    context.num_tickets = 1  # one session to resume is enough; a ticket costs 0.3 ms
     for file in filter(None, client_authorities):
         context.load_verify_locations(file)
         context.verify_mode = ssl.CERT_OPTIONAL

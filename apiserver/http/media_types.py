@@ -159,7 +159,7 @@ def _clauses(accept: str) -> list[_Clause]:
     ordered: list[_Clause] = []
     for part in accept.split(","):
         clause = _clause(part)
-        if clause is not None:  # sorted by insertion, as the order is none that all sorting agrees on
+        if clause is not None:  # insertion sort: the order is not transitive, so that other sorts differ
             at = len(ordered)
             while at and clause.precedes(ordered[at - 1]):
                 at -= 1

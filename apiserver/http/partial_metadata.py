@@ -4,7 +4,7 @@ from typing import Final
 
 from kubeskew.apimachinery.objects import Object
 
-# What upstream's internal types, from which it takes the metadata, have as fields.
+# The fields of upstream's internal types, from which it takes the metadata.
 _INTERNAL_FIELDS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("apps", "DaemonSet"): frozenset({"deprecated.daemonset.template.generation"}),
     ("apps", "Deployment"): frozenset({"deprecated.deployment.rollback.to"}),

@@ -80,8 +80,8 @@ class Request:
     headers: Mapping[str, str]
     read_body: BodyReader = no_body
     peer: Peer | None = None
-    pieces: BodyPieces = no_pieces  # the body as it comes, for who does not want all of it at once
-    ends_with_client: bool = False  # nothing is to be finished for a client that is gone
+    pieces: BodyPieces = no_pieces  # the body piece by piece, as it comes
+    ends_with_client: bool = False  # the handler is cancelled when the client goes
     info: "RequestInfo" = field(init=False)
     user: User = field(init=False)
     request_id: str = ""

@@ -53,7 +53,7 @@ class NodeConnections:
     def _context(self, *, insecure: bool) -> ssl.SSLContext | None:
         options = self._options
         if not options.kubelet_client_certificate:
-            return None  # a server without certificates is one of a test, and so are its nodes
+            return None  # only servers of tests lack certificates, and their nodes do, too
         found = self._contexts.get(insecure)
         if found is None:
             found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

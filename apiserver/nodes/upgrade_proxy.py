@@ -67,7 +67,7 @@ async def switched(answer: BackendResponse) -> Response:
         kept = _without(answer.headers, frozenset({"connection"}))
         return Response(101, Upgrade(_joined(answer)), headers=kept)
     refusal = streamed(answer)
-    refusal.body = (await answer.text(_TEXT_LIMIT)).encode()  # short, and to be read whatever the client does
+    refusal.body = (await answer.text(_TEXT_LIMIT)).encode()  # short: read at once, even if the client goes
     return refusal
 
 

@@ -147,7 +147,9 @@ class _Paths:
             )  # fmt: skip
         if "deletecollection" in verbs:
             how: dict[str, Any] = {"query": tuple(sorted((*_DELETE, *_SELECT))), "body": DELETE_BODY}
-            how = {"query": _LIST} if self.resource.custom else how  # upstream tells no more of theirs
+            how = (
+                {"query": _LIST} if self.resource.custom else how
+            )  # upstream lists no other parameters for them
             action, verb = "deletecollection", f"delete{label}Collection"
             yield self._make(self.collection, "delete", action, verb, answer=STATUS, **how)
         if "list" in verbs and self.resource.namespaced:

@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 AGGREGATED_GROUP = "apidiscovery.k8s.io"
 
-# What a server hashes is the version its own tables name; for this kind that is a version long gone.
+# The hash is of the storage version in upstream's tables, which for this kind is one that is long gone.
 _HASHED_AS = {("apiextensions.k8s.io", "CustomResourceDefinition"): "v1beta1"}
 
 

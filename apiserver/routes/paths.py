@@ -66,7 +66,7 @@ class Paths:
         """
         path = request.path
         if self._is_routed(path):
-            path = path.rstrip("/")  # which the router does not look at
+            path = path.rstrip("/")  # the router ignores trailing slashes
             if not self._is_route(path):
                 raise errors.unknown_path()
             if request.method != "GET":

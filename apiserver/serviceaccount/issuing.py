@@ -12,7 +12,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.serviceaccount import user_name
 
 PRIVATE = "kubernetes.io"
-WARN_SECONDS = 60 * 60 + 7  # what the service account plugin asks for, and means an hour
+WARN_SECONDS = 60 * 60 + 7  # asked for by the service account plugin: one hour, told apart from others
 EXTENDED_SECONDS = 365 * 24 * 60 * 60
 
 

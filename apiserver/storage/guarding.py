@@ -22,7 +22,7 @@ class FileGuard:
         self._path = "" if path == ":memory:" else path
         self._mark: HighWaterMark | None = None
         self._files: dict[str, _Identity] = {}
-        self._missed = ""  # the file that was missed first
+        self._missed = ""  # the file that was first found missing
 
     def check_there(self) -> None:
         """Raises DamageError if there has been a database, and there is none now."""

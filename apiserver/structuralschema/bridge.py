@@ -74,7 +74,7 @@ class _Bridge:
             )
         if node.type == "object":
             return self._object(node, open_)
-        # Without a type anything goes; what is an integer or a string has none.
+        # Without a type every value is allowed; x-kubernetes-int-or-string has no type.
         fields = self._fields(node, open_)
         return Schema(Kind.ANY, fields=fields, map_type=node.map_type, preserve_unknown=True)
 

@@ -15,7 +15,7 @@ from kubeskew.apiserver.features import SchemaFeatures, features_of
 from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, compile_rules, effort
 from kubeskew.apiserver.structuralschema.values import NodeCheck, compile_check
 
-# What a server of the newest release decides; it makes no difference to a schema that keeps every field.
+# Features of the newest release, for schemas that keep every field: there the release makes no difference.
 NEWEST: Final = features_of(FeatureGates(DEFAULT_VERSION)).schemas
 ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

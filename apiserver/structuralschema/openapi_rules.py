@@ -50,7 +50,7 @@ class Place:
 
     no_defaults: str | None = None  # why defaults are forbidden
     inside_metadata: bool = False
-    uncorrelatable: str = ""  # below which path old values cannot be found
+    uncorrelatable: str = ""  # the path below which old values cannot be found
 
 
 def check(

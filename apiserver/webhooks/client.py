@@ -79,7 +79,7 @@ class WebhookClient:
             raise CallError(f'Post "{shown}": {_undialled(url)}') from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise CallError(f'Post "{shown}": {failures.of_connection(error, self._address(url))}') from None
-        except ValueError:  # of a URL that passes for one, or of a host that has no form in the DNS
+        except ValueError:  # a malformed URL, or a host that IDNA cannot encode
             raise CallError(f'Post "{shown}": {_undialled(url)}') from None
         _check_kind(answer, review)
         return answer

@@ -34,6 +34,6 @@ class ComponentChange:
     detail: str = ""  # of a fault
 
 
-FAULT = "fault-"  # begins the names of what happens to faults, during which the component goes on
+FAULT = "fault-"  # prefix of entries about faults, during which the component keeps running
 
 Logged = Write | ComponentChange

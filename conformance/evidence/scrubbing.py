@@ -32,7 +32,7 @@ class GeneratedNames:
         self._counts: dict[tuple[str, str], int] = {}
         self._free: dict[tuple[str, str], list[int]] = {}
         self._pattern: re.Pattern[str] | None = None
-        self._known: dict[str, str] = {}  # what texts are, as long as no name is learnt
+        self._known: dict[str, str] = {}  # texts with names replaced, until another name is learnt
 
     def learn(self, write: Write) -> None:
         prefix = write.value["metadata"].get("generateName")

@@ -12,7 +12,7 @@ _SUMMARIES_SINCE = 37
 class PoolStatusFeatures:
     """Named decisions of the controller of pool status requests, of one release and one set of gates."""
 
-    summaries: bool  # of partitions and of shareable devices
+    summaries: bool  # status has summaries of partitions and shareable devices
     device_taint_rules: bool
 
     @classmethod

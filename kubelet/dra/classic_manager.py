@@ -225,7 +225,7 @@ class ClassicDRAManager:
             info = by_uid.get(uid)
             if info is None:
                 raise DeviceError(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
-            if answer is not None:  # upstream prints an error that it does not have
+            if answer is not None:  # upstream prints a nil error here
                 where = f"{info.namespace}/{info.name}"
                 raise DeviceError(f"NodeUnprepareResources failed for claim {where}: %!s(<nil>)")
         if len(answers) < len(uses):

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 RECONCILE_SECONDS = 60.0
 _TRIES = 5  # client-go, retry.DefaultRetry
-_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 122.0  # as for plugins that cannot be registered
+_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 122.0  # as for plugin registration
 
 
 @dataclass(slots=True)

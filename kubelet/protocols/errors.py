@@ -11,7 +11,7 @@ UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
 _DIAL = re.compile(r"addr: unix:(?P<path>.*) error: (?P<why>[^:]+)$")
 _TOO_LONG = re.compile(r"'unix:(?P<path>[^']*)':the target uri is not valid")
 
-# A server that died, and one of grpc's C core that ends, which says so where Go's does not.
+# Texts of grpc's C core for a server that died, or that is ending.
 _GONE = re.compile(r"Socket closed|^Cancelling all calls$")
 
 

@@ -112,7 +112,7 @@ class SpdyChannels:
     async def read(self) -> bytes:
         stream = self._streams.get(STDIN)
         if stream is None:
-            await asyncio.Event().wait()  # never set: there is no such stream
+            await asyncio.Event().wait()  # waits for ever: there is no such stream
             return b""
         return await stream.read()
 

@@ -94,7 +94,7 @@ class Cluster:
                 others = [p for p in state.processes.values() if p not in servers]
                 try:
                     await self._stop(state, *others)
-                finally:  # whatever could not be told, nothing runs on
+                finally:  # no process may keep running, even if stopping others failed
                     await self._stop(state, *servers)
                 for process in state.processes.values():
                     process.pid, process.birth = 0, ""

@@ -4,7 +4,7 @@ version: "1.35"
 featureGates: {DRAExtendedResource: true}
 ha: 2                       # API servers; one if it is left out
 verbosity: 5                # of the components' logs, as their flag -v; 0 if it is left out
-components:                 # what differs in some: a kind, or one of it (apiserver-2, kubelet/gpu-node)
+components:                 # overrides by component: a kind, or one of it (apiserver-2, kubelet/gpu-node)
   scheduler: {version: "1.34", featureGates: {DRAExtendedResource: false}}
 nodes:
 - name: gpu-node            # or count: 100

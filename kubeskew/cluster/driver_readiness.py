@@ -8,7 +8,7 @@ from kubeskew.cluster.naming import named
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.state import Process, State
 
-# What a kubelet says that takes no such plugins; one that does has yet to answer.
+# The text of a kubelet that does not accept such plugins; without it the kubelet has not answered yet.
 _TAKES_NONE = "no handler registered for plugin type"
 
 

@@ -131,7 +131,7 @@ class _ForkServer:
                 asking = asyncio.ensure_future(self._ask(json.dumps(request).encode(), output.fileno()))
                 try:
                     answer = await asyncio.shield(asking)
-                except asyncio.CancelledError:  # nobody else would know of what is forked all the same
+                except asyncio.CancelledError:  # the process is forked all the same, and only we know of it
                     if answer := await asking:
                         os.kill(json.loads(answer), signal.SIGKILL)
                     raise

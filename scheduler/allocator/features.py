@@ -56,7 +56,7 @@ class AllocatorGates:
         basic = self.admin_access or self.prioritized_list or self.partitionable_devices or self.device_taints
         shared = self.consumable_capacity or self.binding_conditions or self.device_status
         newest = self.list_attributes or self.fractional_ranges or self.optional_node_operations
-        if minor <= 33:  # there was one, the ancestor of the others
+        if minor <= 33:  # the only implementation then
             return Implementation.STABLE
         level = 3 if newest else 2 if shared else 1 if basic else 0
         return Implementation(min(level, 2) if minor <= 35 else max(level - 1, 0))

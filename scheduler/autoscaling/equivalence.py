@@ -10,7 +10,7 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
-_MOST_OF_CONTROLLER = 10  # groups; further pods that are like none of them stand alone
+_MOST_OF_CONTROLLER = 10  # groups; further pods form groups of one
 
 DAEMON_SET_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 

@@ -24,8 +24,8 @@ class ClassicFeatures:
     beside_devices: bool  # 1.31: `spec.controller` tells which claims are not the scheduler's own
     named_resources: bool  # 1.30: classes may leave the allocation to the scheduler
     semantic: bool  # KEP-4381 as drafted: they leave it to the scheduler by naming types of parameters
-    finalizer: str  # of claims that the scheduler allocates; empty where it allocates none
-    counts_own_claims: bool  # 1.30 took claims of its own for such as a driver has told about
+    finalizer: str  # put on claims that the scheduler allocates; empty where it allocates none
+    counts_own_claims: bool  # 1.30 counted the scheduler's own claims among those a driver has answered for
     nested_source: bool  # until 1.30: spec.resourceClaims[].source
     fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
     assumes: bool  # since 1.30 the scheduler's own cache says that a claim is missing, before the informer's

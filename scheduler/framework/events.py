@@ -81,7 +81,7 @@ class EventHint:
 
     event: ClusterEvent
     hint: Hint | None = None
-    topics: Topics | None = None  # spares calling the hint for pods that the change cannot concern
+    topics: Topics | None = None  # the hint is not called for pods that the change cannot concern
 
 
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "UnschedulableTimeout")

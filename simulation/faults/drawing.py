@@ -19,8 +19,8 @@ from kubeskew.simulation.ports import CountedPorts
 
 _KIND_SHARE = 0.3  # of the kinds a run draws
 _FAULTS_MAX = 3  # of one kind
-_CALLS_MAX = 40  # of which the n-th is drawn, the first ones more often
-_FAULTS_SECONDS = 20.0  # within which faults begin that wait for a time
+_CALLS_MAX = 40  # the n-th call is drawn of so many, the first ones more often
+_FAULTS_SECONDS = 20.0  # within which timed faults begin
 
 Calls = Mapping[str, Mapping[str, int]]  # component → kind of call → how often
 

@@ -20,7 +20,7 @@ from kubeskew.apimachinery.go_durations import parse_duration
 from kubeskew.kubelet.drivers import switches
 
 EFFECTS = ("latency", "order", "clockJump", "kill", "switches")
-_BY_TIME = ("clockJump", "kill", "switches")  # which have no call that they could wait for
+_BY_TIME = ("clockJump", "kill", "switches")  # they have no call to wait for
 _LASTING = ("latency", "order", "clockJump", "switches")
 _WITHOUT_COMPONENT = ("latency", "order")
 _PROCESSES = "processes"

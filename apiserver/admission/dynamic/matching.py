@@ -134,7 +134,7 @@ class Criteria:
             if not _in_namespaces(attributes, self._namespaces, store):
                 return None
         except StatusError as error:
-            problem = error  # matters only to what the rules name
+            problem = error  # reported only if the rules match
         if not _is_selected(attributes, self._objects):
             return None
         if self._find(self._excluded, attributes, table) is not None:
@@ -197,7 +197,7 @@ def _in_namespaces(attributes: Attributes, selector: LabelSelector | str, store:
     namespace = attributes.namespace
     of_namespaces = attributes.resource.storage_resource == _NAMESPACES
     if not namespace and not of_namespaces:
-        return True  # what is in no namespace is never exempt by one
+        return True  # a namespaceSelector never exempts cluster-scoped objects
     if isinstance(selector, str):
         raise errors.internal(selector)
     if selector.is_empty():

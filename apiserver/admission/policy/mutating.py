@@ -133,7 +133,9 @@ class MutatingAdmissionPolicy(Plugin):
                 notes.require()
             if call.policy.spec.get("reinvocationPolicy") == "IfNeeded":
                 notes.eligible.add(call.key)
-        if patched:  # even if nothing changed: who wants to be called again is, the last policy too
+        if (
+            patched
+        ):  # even if nothing changed: all policies with reinvocation are called again, the last one too
             notes.require()
             attributes.reinvocation.wanted = True
         notes.last = copy.deepcopy(attributes.object)

@@ -1,6 +1,5 @@
 """Registers what is particular to the kinds of admissionregistration.k8s.io: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "mutatingadmissionpolicies": "strategy:MutatingPolicyStrategy",
     "mutatingadmissionpolicybindings": "strategy:MutatingBindingStrategy",
@@ -10,7 +9,6 @@ STRATEGIES = {
     "validatingwebhookconfigurations": "strategy:ValidatingWebhooksStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "MutatingAdmissionPolicy": "table:admission_policy",
     "MutatingAdmissionPolicyBinding": "table:admission_policy_binding",
@@ -20,7 +18,6 @@ CELLS = {
     "ValidatingWebhookConfiguration": "table:webhook_configuration",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.MutatingAdmissionPolicy": "defaults:admission_policy",
     "v1.MutatingAdmissionPolicyBinding": "defaults:admission_binding",

@@ -1,6 +1,5 @@
 """Registers what is particular to the kinds of apps: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "controllerrevisions": "controllerrevision.strategy:ControllerRevisionStrategy",
     "daemonsets": "daemonset.strategy:DaemonSetStrategy",
@@ -9,7 +8,6 @@ STRATEGIES = {
     "statefulsets": "statefulset.strategy:StatefulSetStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "ControllerRevision": "controllerrevision.table:controller_revision",
     "DaemonSet": "daemonset.table:daemon_set",
@@ -18,7 +16,6 @@ CELLS = {
     "StatefulSet": "statefulset.table:stateful_set",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.DaemonSet": "daemonset.defaults:daemon_set",
     "v1.Deployment": "deployment.defaults:deployment",

@@ -1,6 +1,5 @@
 """Registers what is particular to the kinds of the core group: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "configmaps": "configmap.strategy:ConfigMapStrategy",
     "endpoints": "endpoints.strategy:EndpointsStrategy",
@@ -19,7 +18,6 @@ STRATEGIES = {
     "services": "service.strategy:ServiceStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "ComponentStatus": "componentstatus.table:component_status",
     "ConfigMap": "configmap.table:config_map",
@@ -38,12 +36,10 @@ CELLS = {
     "ServiceAccount": "serviceaccount.table:service_account",
 }
 
-# by kind: what makes the conditions of table rows
 ROW_CONDITIONS = {
     "Pod": "pod.table:row_conditions",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.Endpoints": "endpoints.defaults:endpoints",
     "v1.LimitRange": "limitrange.defaults:limit_range",

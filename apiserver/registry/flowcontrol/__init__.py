@@ -1,18 +1,15 @@
 """Registers what is particular to the kinds of flowcontrol.apiserver.k8s.io: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "flowschemas": "flowschema.strategy:FlowSchemaStrategy",
     "prioritylevelconfigurations": "prioritylevelconfiguration.strategy:PriorityLevelStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "FlowSchema": "flowschema.table:flow_schema",
     "PriorityLevelConfiguration": "prioritylevelconfiguration.table:priority_level_configuration",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.FlowSchema": "flowschema.defaults:flow_schema",
     "v1.PriorityLevelConfiguration": "prioritylevelconfiguration.defaults:priority_level",

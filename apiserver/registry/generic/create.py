@@ -66,7 +66,7 @@ async def _admit_and_commit(registry: Registry, obj: Object, write: WriteRequest
     await services.admission.validate(
         registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
     )
-    if not write.dry_run:  # upstream's store says it, which a dry run does not reach
+    if not write.dry_run:  # the check is in upstream's store, which a dry run does not reach
         _check_no_revision(metadata)
     checks.as_stored(registry, obj)
     key = registry.key(write.namespace, metadata["name"])

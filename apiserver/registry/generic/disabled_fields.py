@@ -31,9 +31,9 @@ _NEVER_DROPPED = {
     ("DeviceSubRequest", "tolerations"),
     ("DeviceRequestAllocationResult", "tolerations"),
 }
-# With these, so many of the objects around a dropped field go as well, if nothing else is in them.
+# By gate: how many of the objects around a dropped field are dropped as well, if nothing else is in them.
 _HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
-# With these a field gets this value instead of going; the value itself is no use of the gate.
+# By gate: the value that a field gets instead of being dropped; that value itself does not use the gate.
 _FORCED = {"ProcMountType": "Default"}
 _RULES = "ContainerRestartRules"
 _IMAGES = "ImageVolume"

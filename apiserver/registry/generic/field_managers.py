@@ -19,7 +19,7 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
     def schema_for(api_version: str) -> Schema | None:
         group, _, version = api_version.rpartition("/")
         found = services.table.by_kind(group, version, resource.kind)
-        if found is None and resource.custom:  # to whom no other version is merely not registered
+        if found is None and resource.custom:  # upstream words it otherwise for them
             raise StatusError(500, "", f"request to convert CR to an invalid group/version: {api_version}")
         return found.schema if found else None
 

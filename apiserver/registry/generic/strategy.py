@@ -66,8 +66,8 @@ class Strategy:
     returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
     default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
     generation_ignores: ClassVar[frozenset[str]] = frozenset({"metadata", "status"})  # what does not count
-    exclusive: ClassVar[bool] = False  # what one object has no other may: those under way count as stored
-    weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
+    exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
+    weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
     create_checks: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
     update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its errors twice

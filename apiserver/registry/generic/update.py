@@ -137,7 +137,7 @@ def before_update(
         metadata.pop("generation", None)
     else:
         metadata["generation"] = generation
-    metadata.pop("selfLink", None)  # which the store keeps of nothing
+    metadata.pop("selfLink", None)  # never stored
     strategy.prepare_for_update(new, old, ctx)
     if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
         metadata["generation"] = (generation or 0) + 1

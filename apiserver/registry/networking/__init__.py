@@ -1,6 +1,5 @@
 """Registers what is particular to the kinds of networking.k8s.io: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "ingressclasses": "ingressclass.strategy:IngressClassStrategy",
     "ingresses": "ingress.strategy:IngressStrategy",
@@ -9,7 +8,6 @@ STRATEGIES = {
     "servicecidrs": "servicecidr.strategy:ServiceCIDRStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "ClusterCIDR": "clustercidr.table:cluster_cidr",
     "IPAddress": "ipaddress.table:ip_address",
@@ -19,7 +17,6 @@ CELLS = {
     "ServiceCIDR": "servicecidr.table:service_cidr",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.IngressClass": "ingressclass.defaults:ingress_class",
     "v1.NetworkPolicy": "networkpolicy.defaults:network_policy",

@@ -1,6 +1,5 @@
 """Registers what is particular to the kinds of resource.k8s.io: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "deviceclasses": "deviceclass.strategy:DeviceClassStrategy",
     "devicetaintrules": "devicetaintrule.strategy:TaintRuleStrategy",
@@ -16,7 +15,6 @@ STRATEGIES = {
     "resourceslices": "resourceslice.strategy:SliceStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "DeviceTaintRule": "devicetaintrule.table:device_taint_rule",
     "NodeResourceSlice": "semantic.table:node_resource_slice",
@@ -31,7 +29,6 @@ CELLS = {
     "ResourceSlice": "resourceslice.table:resource_slice",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.DeviceTaintRule": "devicetaintrule.defaults:taint_rule",
     "v1.ResourceClaim": "resourceclaim.defaults:claim",

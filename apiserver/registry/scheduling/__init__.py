@@ -1,20 +1,17 @@
 """Registers what is particular to the kinds of scheduling.k8s.io: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "podgroups": "podgroup.strategy:PodGroupStrategy",
     "priorityclasses": "priorityclass.strategy:PriorityClassStrategy",
     "workloads": "workload.strategy:WorkloadStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "CompositePodGroup": "podgroup.table:pod_group",
     "PodGroup": "podgroup.table:pod_group",
     "PriorityClass": "priorityclass.table:priority_class",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.PriorityClass": "priorityclass.defaults:priority_class",
     "v1alpha2.PodGroup": "podgroup.defaults:pod_group_mode_name",

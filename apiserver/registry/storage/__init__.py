@@ -1,6 +1,5 @@
 """Registers what is particular to the kinds of storage.k8s.io: each by module and name."""
 
-# by resource: what decides how objects are written
 STRATEGIES = {
     "csidrivers": "csidriver.strategy:CSIDriverStrategy",
     "csinodes": "csinode.strategy:CSINodeStrategy",
@@ -10,7 +9,6 @@ STRATEGIES = {
     "volumeattributesclasses": "volumeattributesclass.strategy:AttributesClassStrategy",
 }
 
-# by kind: what makes the cells of table rows
 CELLS = {
     "CSIDriver": "csidriver.table:csi_driver",
     "CSINode": "csinode.table:csi_node",
@@ -20,7 +18,6 @@ CELLS = {
     "VolumeAttributesClass": "volumeattributesclass.table:volume_attributes_class",
 }
 
-# by version and kind: what sets defaults
 DEFAULTS = {
     "v1.CSIDriver": "csidriver.defaults:csi_driver",
     "v1.StorageClass": "storageclass.defaults:storage_class",

@@ -25,7 +25,7 @@ NAME = Column(
     "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
 )
-_INTEGERS = 1 << 63  # and what a float beyond them becomes in Go, on most machines, with a minus
+_INTEGERS = 1 << 63  # a float beyond int64 becomes minus this in Go, on most machines
 
 # What is shown of a Scale.
 _SCALE: tuple[Object, ...] = (

@@ -123,7 +123,7 @@ class ParameterGenerator:
     async def _process(self, key: Key) -> None:
         vendor = self._vendor.get(*key)
         if vendor is None or vendor["metadata"].get("deletionTimestamp"):
-            return  # what was made of it is the garbage collector's
+            return  # the garbage collector deletes what was generated from it
         try:
             await self._sync(vendor)
         except ParameterError as error:

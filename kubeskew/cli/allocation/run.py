@@ -91,7 +91,7 @@ class AllocationRun:
         solution = None if found is None else found.solution
         try:
             return explain(self._plans, self._slices, node, self._state, self._features, solution)
-        except AllocationError:  # the error says it all: no pool was looked at
+        except AllocationError:  # no pool was looked at; the error explains it
             return Explanation((), ())
 
 

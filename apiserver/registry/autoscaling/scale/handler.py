@@ -46,10 +46,10 @@ _OTHER_VERSION = "the API version in the data"
 _UNREGISTERED = (
     'no kind is registered for the type v1.Scale in scheme "pkg/apiserver/customresource_handler.go:781"'
 )
-# Custom resources are converted by what knows no Scale, so that none can be applied that changes anything.
+# The converter of custom resources does not know Scale: applying a Scale fails if it changes anything.
 _NO_SCALE = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 _UNSET = -(2**31)  # replicas that were never given
-# What a Scale that there is not is called a part of; other kinds are missed themselves.
+# The group that a 404 names for a missing Scale; other kinds name themselves.
 _MISSED_IN = {"deployments.apps": "apps", "replicasets.apps": "apps", "replicationcontrollers": "autoscaling"}
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

@@ -11,7 +11,7 @@ from kubeskew.apiserver.registry.tables.subjects import (
 )
 from kubeskew.apiserver.registry.tables.workloads import pod_cells
 
-# A condition that is True is the job's state; the first one counts, a deletion comes after the ends.
+# The first of these conditions that is True is the job's state; then comes a deletion.
 _JOB_ENDS = ("Complete", "Failed")
 
 _JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")

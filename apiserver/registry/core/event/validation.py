@@ -20,7 +20,7 @@ _REFERENCE = {
     "resourceVersion": "ResourceVersion",
     "fieldPath": "FieldPath",
 }
-# What an event of the newer group keeps, in the order of the checks (one of them comes twice).
+# Fields of events.k8s.io that may not change, in the order of the checks (upstream checks one twice).
 _KEPT = (
     "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason",
     "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance",

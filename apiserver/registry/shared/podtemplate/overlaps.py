@@ -7,7 +7,7 @@ from itertools import islice
 
 from kubeskew.apimachinery.objects import Object
 
-_WARNINGS_MAX = 1000  # of a volume; ours, far beyond what is sent of all warnings
+_WARNINGS_MAX = 1000  # of a volume: our limit, far more than a response carries
 _PLAIN = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"))
 _PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))
 

@@ -21,7 +21,7 @@ class ReplicaStatus(SpecKeptStatus):
         return list(workload_status.replica_errors(new.get("status") or {}, old.get("status") or {}))
 
 
-# A daemon set, replica set or replication controller is checked as a new one, then its spec once more.
+# Upstream checks changed daemon sets, replica sets and replication controllers as new, then their spec again.
 CHECKED_TWICE = (
     Check.METADATA,
     Check.METADATA_CHANGE,
