@@ -75,6 +75,7 @@ def _definitions(description: Document) -> Document:
         for name, declared in declarations.items():
             if "fields" in declared and f"<inline:{name}>" not in inlined:
                 made: Document = {"f": go_fields(go, package, declared)}
+                made |= {"doc": declared["doc"]} if "doc" in declared else {}
                 found[definition_name(package, name)] = made | ({"all": 1} if "without" in declared else {})
     for name, fields in description["without"]["fields"].items():
         made = found.setdefault(f"io.k8s.api.{name}", {"f": {}})

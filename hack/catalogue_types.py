@@ -174,6 +174,8 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
         spec["r"] = 1
     if "required" in marks or "k8s:required" in marks:
         spec["r"] = 1
+    if "doc" in field:
+        spec["doc"] = field["doc"]
     return spec | _default(marks) | _treatment(field, marks)
 
 

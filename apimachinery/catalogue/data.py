@@ -140,9 +140,11 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
             specs.append(spec)
     first = {name: fields[name] for name in ("kind", "apiVersion", "metadata") if name in fields}
     ordered = first | dict(sorted(fields.items()))
+    said = {"doc": change["doc"]} if "doc" in change else {}
     return {name: value for name, value in kept.items() if name != "f"} | {
         "in": [[minor, minor]],
         "f": ordered,
+        **said,
     }
 
 

@@ -56,7 +56,8 @@ class Renderer:
         """Adds a definition, with the kinds it is."""
         rendered = self.definitions.get(name)
         if rendered is None:
-            rendered = self.definitions[name] = self._shape(schema)
+            described = {"description": schema.description} if schema.description else {}
+            rendered = self.definitions[name] = described | self._shape(schema)
             self._waiting.pop(name, None)
         listed = [gvk_entry(gvk) for gvk in kinds]
         if listed:
@@ -145,7 +146,15 @@ class Renderer:
             shape["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
         if field.patch_merge_key:
             shape["x-kubernetes-patch-merge-key"] = field.patch_merge_key
-        return shape
+        return self._described(shape, field.description)
+
+    def _described(self, shape: Document, description: str) -> Document:
+        """Returns a field's shape with its description, which v3 does not have beside a reference."""
+        if not description:
+            return shape
+        if self.modern and "$ref" in shape:
+            shape = {"allOf": [shape]}
+        return {"description": description} | shape
 
     def _with_default(self, shape: Document, schema: Schema, default: Any) -> Document:
         if not self.modern or default is None:

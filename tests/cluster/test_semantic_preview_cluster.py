@@ -14,17 +14,37 @@ EXAMPLES = Path(__file__).parents[2] / "conformance" / "examples" / "kep-4381"
 DRA = "/apis/resource.k8s.io/v1alpha2"
 SLICE = f"{DRA}/noderesourceslices/worker-1-cards.dra.example.com"
 CLASS = f"{DRA}/resourceclasses/cards"
-# what `describe` tells of an object, and `explain` of a field
+# what `describe` tells of the objects, and `explain` of a field: its type and description
 KINDS = {
-    "noderesourceslices": ("SupportsPowerSaving", "resources.attributes.counter", "count"),
-    "resourceclaimparameters": ('versions["API"] >= "v1.0.0"', "parameters.metadata", "selector"),
-    "resourceclasses": ("CardParameters", "parameterTypes", "apiGroup"),
+    "noderesourceslices": (
+        ("Driver Name: cards.dra.example.com", "Version: v3.2.1", "Count: 1000000", "Id: CardA"),
+        "resources.attributes.counter",
+        "count <integer> -required- Amount that the resource has in all.",
+    ),
+    "resourceclaimparameters": (
+        ("Generation: 10", 'Selector: versions["API"] >= "v1.0.0"', "Required: 10000000"),
+        "parameters.metadata",
+        "selector <string> -required- CEL expression",
+    ),
+    "resourceclasses": (
+        ("Driver Name: cards.dra.example.com", "API Group: dra.example.com Kind: CardParameters"),
+        "parameterTypes",
+        "apiGroup <string> Group of the kind",
+    ),
     "resourceclaims": (
-        "WaitForFirstConsumer",
+        ("Allocation Mode: WaitForFirstConsumer", "Resource Class Name: cards"),
         "status.allocation.resourceHandles.semanticData",
-        "claimParameters",
+        "allocations <[]SemanticAllocationResult> Parts that were taken",
     ),
 }
+# the rows of `get`, whose last column is an age; `-o wide` shows the same columns
+ROWS = {
+    "noderesourceslices": ["worker-1-cards.dra.example.com worker-1 cards.dra.example.com",
+                           "worker-1-pool.dra.example.com worker-1 pool.dra.example.com"],
+    "resourceclaimparameters": ["some-arbitrary-name CardParameters.dra.example.com my-parameters"],
+    "resourceclasses": ["cards cards.dra.example.com"],
+    "resourceclaims": ["card cards WaitForFirstConsumer pending"],
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -77,11 +97,13 @@ def test_the_drafts_manifests_through_kubectl(local: Local, find_kubectl: Callab
     assert kubectl("1.32", "apply", "-f", str(EXAMPLES)).count("unchanged") == 5  # slices got their ids
     assert local.get(SLICE) == before
     for release in ("1.32", "1.36"):
-        rows = kubectl(release, "get", ",".join(KINDS), "-A").split()
-        assert {"worker-1", "CardParameters.dra.example.com", "cards.dra.example.com", "pending"} <= set(rows)
-        for kind, (described, path, field) in KINDS.items():
-            assert described in kubectl(release, "describe", kind, "-n", "user-namespace")
-            assert field in kubectl(release, "explain", f"{kind}.{path}")
+        for kind, (lines, path, field) in KINDS.items():
+            for wide in ([], ["-o", "wide"]):
+                shown = kubectl(release, "get", kind, "-n", "user-namespace", "--no-headers", *wide)
+                assert [" ".join(row.split()[:-1]) for row in shown.splitlines()] == ROWS[kind]
+            described = " ".join(kubectl(release, "describe", kind, "-n", "user-namespace").split())
+            assert [line for line in lines if line not in described] == []
+            assert field in " ".join(kubectl(release, "explain", f"{kind}.{path}").split())
         selected = kubectl(release, "get", "noderesourceslices", "-o", "name", "--field-selector",
                            "nodeName=worker-1,driverName=pool.dra.example.com")  # fmt: skip
         assert selected.strip() == "noderesourceslice.resource.k8s.io/worker-1-pool.dra.example.com"

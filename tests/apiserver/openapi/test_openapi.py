@@ -127,6 +127,30 @@ def test_modern_schemas_carry_defaults() -> None:
     assert schemas["io.k8s.api.apps.v1.DeploymentList"][GVK][0]["kind"] == "DeploymentList"
 
 
+def test_kinds_of_a_preview_are_described() -> None:
+    """Clients explain a design's kinds and fields: beside a reference in v2, and around it in v3."""
+    version = Version(29, "kep4381")
+    table = catalogue_for(version)
+    name = "io.k8s.api.resource.v1alpha2.NodeResource"
+    old = openapi.v2(table, version)["definitions"]
+    new = openapi.v3(table, version, "resource.k8s.io", "v1alpha2")["components"]["schemas"]
+    attribute = "io.k8s.api.resource.v1alpha2.ResourceAttribute"
+
+    for document in (old, new):
+        assert document[name]["description"].startswith("A resource of a node")
+        assert document[name]["properties"]["id"]["description"].startswith("Identifier that the driver")
+    said = "An amount, of which claims take parts."
+    reference = "io.k8s.api.resource.v1alpha2.CounterAttribute"
+    assert old[attribute]["properties"]["counter"] == {
+        "description": said,
+        "$ref": f"#/definitions/{reference}",
+    }
+    assert new[attribute]["properties"]["counter"] == {
+        "description": said,
+        "allOf": [{"$ref": f"#/components/schemas/{reference}"}],
+    }
+
+
 def test_index() -> None:
     """The index names every served group version; its hash changes with what is served."""
     index = openapi.v3_index(TABLE, V36)["paths"]
