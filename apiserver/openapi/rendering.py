@@ -56,7 +56,7 @@ class Renderer:
         """Adds a definition, with the kinds it is."""
         rendered = self.definitions.get(name)
         if rendered is None:
-            described = {"description": schema.description} if schema.description else {}
+            described: Document = {"description": schema.description} if schema.description else {}
             rendered = self.definitions[name] = described | self._shape(schema)
             self._waiting.pop(name, None)
         listed = [gvk_entry(gvk) for gvk in kinds]

@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import io
 import os
 import sys
 from pathlib import Path
@@ -148,11 +147,11 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> int:
     try:
         result: Any = cli.main(args=arguments, prog_name="kubeskew", standalone_mode=False)
-    except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        echo(shown.getvalue(), err=True, nl=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        echo(error.format_message(), err=True)
         return error.exit_code
+    except click.ClickException as error:
+        return _failed(_wrong_usage(error), error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
     except UserError as error:
@@ -163,6 +162,14 @@ def _run(arguments: list[str] | None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _failed(f"{where}{error.strerror or error}", 1)
     return result if isinstance(result, int) else 0
+
+
+def _wrong_usage(error: click.ClickException) -> str:
+    """Returns one line that says what is wrong, and where the right usage is shown."""
+    text = " ".join(error.format_message().split())
+    text = text[:1].lower() + text[1:].removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return text if context is None else f"{text}; see `{context.command_path} --help`"
 
 
 def _failed(text: str, code: int) -> int:

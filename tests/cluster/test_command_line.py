@@ -62,8 +62,8 @@ def test_without_a_cluster_it_says_how_to_start_one(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["uup"], "No such command 'uup'"),
-        (["upgrade"], "Missing option '--to'"),
+        (["uup"], "no such command 'uup'; see `kubeskew --help`"),
+        (["upgrade"], "missing option '--to'; see `kubeskew upgrade --help`"),
         (["upgrade", "--to", "1.99"], "version 1.99 is not supported: choose one from 1.26 to 1.37"),
         (["up", "--nodes", "-1"], "-1 is not in the range"),
         (["up", "--port", "70000"], "70000 is not in the range"),
@@ -76,7 +76,7 @@ def test_without_a_cluster_it_says_how_to_start_one(
             ["events", "--where", "verb =="],
             "--where: does not parse at column 6, where CEL is expected: verb ==",
         ),
-        (["scheduler"], "Missing option '--kubeconfig'"),
+        (["scheduler"], "missing option '--kubeconfig'"),
         (["scheduler", "--kubeconfig", "none"], "cannot read kubeconfig none: No such file or directory"),
         (["apiserver", "--storage-url", "x", "--secure-port", "70000"], "70000 is not in the range"),
     ],
@@ -84,8 +84,10 @@ def test_without_a_cluster_it_says_how_to_start_one(
 def test_wrong_usage_is_told(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Wrong usage ends with 2 and names what is wrong; nothing is written."""
-    assert said in refusal(capsys, "--state-dir", tmp_path / "none", *arguments)
+    """Wrong usage ends with 2 and names what is wrong in one line; nothing is written."""
+    text = refusal(capsys, "--state-dir", tmp_path / "none", *arguments)
+    assert said in text
+    assert text.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -321,6 +321,11 @@ spec:
         (["scale-up", "--node-template", "empty", "-f", "objects"], "empty has no nodes"),
         (["scale-up", "--node-template", "objects", "-f", "objects"], "objects has no nodes"),
         (["scale-up", "--node-template", "nodes", "--node-template", "same", "-f", "objects"], "gpu already"),
+        (
+            ["scale-up", "--node-template", "directory", "-f", "objects"],
+            "'directory' is a directory; see `kube",
+        ),
+        (["scale-up", "--node-template", "nodes", "--max", "x"], "'x' is not a valid integer"),
         (["scale-up", "--node-template", "absent", "-f", "objects"], "cannot read absent"),
         (["scale-up", "--node-template", "nodes", "-f", "absent"], "cannot read absent"),
         (["scale-up", "--node-template", "nodes"], "there is no cluster in "),
@@ -337,8 +342,9 @@ spec:
         ),
     ],
 )
-def test_bad_input_is_one_clear_line(simulate, arguments, said):
+def test_bad_input_is_one_clear_line(simulate, tmp_path, arguments, said):
     """The line says what is wrong and where; the exit status is 2."""
+    (tmp_path / "directory").mkdir()
     files = {
         "nodes": _GPU_NODES,
         "same": _GPU_NODES,
