@@ -13,13 +13,14 @@ import click
 
 from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
+from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy
 from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import MemoryStorage
 from kubeskew.apiserver.storage.records import ComponentEvent
-from kubeskew.simulation.network import APIListener, HealthListener, Network, NetworkTransport, dial_in
+from kubeskew.simulation.network import APIListener, HealthListener, Network, dial_in
 from kubeskew.simulation.processes import Process, write_log
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class SimulatedMachine:
     def killed(self, fault: str, start: Callable[[], None]) -> None:
         """Does nothing: what was killed stays down."""
 
-    def dial(self, config: Kubeconfig, max_requests: int) -> NetworkTransport:
+    def dial(self, config: Kubeconfig, max_requests: int) -> Transport:
         return self._site.dial(config, max_requests)
 
     def serve_health(self, health: Health, address: str, port: int) -> AbstractAsyncContextManager[int]:

@@ -7,15 +7,17 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
 
+from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
-from kubeskew.apimachinery.client.transport import Request, split_lines
+from kubeskew.apimachinery.client.rest import Dial
+from kubeskew.apimachinery.client.transport import Request, Transport, split_lines
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.health import answer, until_ready
 from kubeskew.apimachinery.health_checks import WAIT, Health
@@ -397,15 +399,15 @@ async def _until_gone(process: Process, work: Coroutine[Any, Any, tuple[int, str
         process.ended.pop(gone, None)
 
 
-def dial_in(network: Network) -> Callable[[Kubeconfig, int], NetworkTransport]:
+def dial_in(network: Network) -> Dial:
     """Returns what dials servers of a network by their kubeconfigs."""
     peers: dict[bytes, Peer | None] = {}
 
-    def dial(config: Kubeconfig, max_requests: int) -> NetworkTransport:
+    def dial(config: Kubeconfig, max_requests: int) -> Transport:
         if config.certificate not in peers:
             peers[config.certificate] = network.peer_of(config.certificate)
-        found = _PORT.search(config.server)
-        port = int(found[1]) if found else 443
-        return NetworkTransport(network, port, peers[config.certificate], max_requests)
+        peer, found = peers[config.certificate], [_PORT.search(each.server) for each in config.each()]
+        ports = [int(port[1]) if port else 443 for port in found]
+        return failing_over([NetworkTransport(network, port, peer, max_requests) for port in ports])
 
     return dial

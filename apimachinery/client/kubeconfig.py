@@ -8,7 +8,7 @@ import base64
 import binascii
 import ssl
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import yaml
 
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.resuming import ResumingContext, client_context
+
+SERVERS_EXTENSION = "kubeskew.io/servers"  # of a cluster: other servers that may take the place of its own
 
 
 class KubeconfigError(ValueError):
@@ -33,6 +35,11 @@ class Kubeconfig:
     key: bytes = b""
     token: str = ""
     insecure: bool = False
+    others: tuple[str, ...] = ()  # servers that may take its place
+
+    def each(self) -> "list[Kubeconfig]":
+        """Returns this context once for each server that it may speak to, the first one first."""
+        return [replace(self, server=server, others=()) for server in (self.server, *self.others)]
 
     def ssl_context(self) -> ResumingContext | None:
         """Returns the TLS settings; None for a plain-text server."""
@@ -88,7 +95,21 @@ def _resolve(document: dict[str, Any], file: Path, context: str) -> Kubeconfig:
         key=_data(user, "client-key", file),
         token=token,
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        others=_others(cluster, file),
     )
+
+
+def _others(cluster: dict[str, Any], file: Path) -> tuple[str, ...]:
+    """Returns the servers in the cluster's extension, which only kubeskew's clients read."""
+    for entry in cluster.get("extensions") or []:
+        if entry.get("name") == SERVERS_EXTENSION:
+            servers = (entry.get("extension") or {}).get("servers")
+            if not isinstance(servers, list) or not all(isinstance(server, str) for server in servers):
+                raise KubeconfigError(
+                    f"kubeconfig {file}: {SERVERS_EXTENSION}: servers is not a list of texts"
+                )
+            return tuple(servers)
+    return ()
 
 
 def _entry(document: dict[str, Any], section: str, key: str, name: str, file: Path) -> dict[str, Any]:

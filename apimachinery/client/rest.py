@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
+from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
@@ -54,8 +55,11 @@ def user_agent(component: str, version: Version) -> str:
 
 
 def dial(config: Kubeconfig, max_requests: int = MAX_REQUESTS) -> Transport:
-    """Returns a transport over HTTPS to a kubeconfig's server."""
-    return HTTPTransport(config.server, config.ssl_context(), max_requests=max_requests)
+    """Returns a transport over HTTPS to a kubeconfig's server, or to those that may take its place."""
+    tls = config.ssl_context()
+    return failing_over(
+        [HTTPTransport(each.server, tls, max_requests=max_requests) for each in config.each()]
+    )
 
 
 class APIClient:

@@ -251,7 +251,7 @@ class Cluster:
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
         """Takes nodes out of a kubelet process that goes on with others."""
-        unheard = [f"kubelet/{n}" for n in leaving] if not self.runs(state.of_kind("apiserver")[0]) else []
+        unheard = [] if self._is_heard(state, process) else [f"kubelet/{n}" for n in leaving]
         for name in [each for each in unheard if each in self._up(state)]:
             await self.announce(state, name, "stopped")
         process.nodes = [node for node in process.nodes if node not in leaving]
@@ -314,7 +314,7 @@ class Cluster:
     def _is_heard(self, state: State, process: Process) -> bool:
         """Returns whether the process can tell an API server that it stops; a server writes to the log
         itself."""
-        return process.kind == "apiserver" or self.runs(state.of_kind("apiserver")[0])
+        return process.kind == "apiserver" or any(map(self.runs, state.servers_of(process.client)))
 
     async def announce(self, state: State, name: str, what: str, detail: str = "") -> None:
         """Puts on the time line what happened to a component; says so if that is not possible."""

@@ -6,6 +6,8 @@ ha: 2                       # API servers; one if it is left out
 verbosity: 5                # of the components' logs, as their flag -v; 0 if it is left out
 components:                 # overrides by component: a kind, or one of it (apiserver-2, kubelet/gpu-node)
   scheduler: {version: "1.34", featureGates: {DRAExtendedResource: false}}
+  kubelet: {server: apiserver-2}                       # the API server that it speaks to; else the first
+                                                       # any: another takes the place of one that is down
 nodes:
 - name: gpu-node            # or count: 100
   labels: {zone: a}
@@ -38,6 +40,7 @@ DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-stor
 
 _CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components", "ha", "verbosity"}
 _MOST_SERVERS = 9
+ANY_SERVER = "any"
 _MOST_VERBOSE = 10
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
 _PLUGIN_KEYS = {"resource", "devices", "deviceName"}
@@ -92,7 +95,8 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Describes a cluster to start. `overrides` gives single components another version or other gates."""
+    """Describes a cluster to start. `overrides` gives single components another version, other gates
+    or another API server."""
 
     version: Version = DEFAULT_VERSION
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -104,14 +108,18 @@ class ClusterSpec:
     verbosity: int = 0
 
     @property
+    def server_names(self) -> tuple[str, ...]:
+        if self.servers == 1:
+            return ("apiserver",)
+        return tuple(f"apiserver-{number}" for number in range(1, self.servers + 1))
+
+    @property
     def components(self) -> tuple[str, ...]:
         """Returns the names of the components that have a version: API servers, control plane, kubelets by
         node.
         """
-        one = self.servers == 1
-        servers = ["apiserver"] if one else [f"apiserver-{number}" for number in range(1, self.servers + 1)]
         kubelets = [f"kubelet/{node.name}" for node in self.nodes]
-        return (*servers, "controller-manager", "scheduler", *kubelets)
+        return (*self.server_names, "controller-manager", "scheduler", *kubelets)
 
     def with_flags(
         self,
@@ -230,6 +238,13 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
         if name not in known:
             hint = did_you_mean(name, known)
             raise UserError(f"{where}: there is no component {name}; known are {', '.join(known)}{hint}")
+    servers = [*spec.server_names, ANY_SERVER]
+    for name, override in spec.overrides.items():
+        if override["server"] and name.startswith("apiserver"):
+            raise UserError(f"{where}.{name}: server: an API server speaks to the log itself")
+        if override["server"] not in ("", *servers):
+            names = f"{', '.join(servers)}{did_you_mean(override['server'], servers)}"
+            raise UserError(f"{where}.{name}: there is no API server {override['server']}; known are {names}")
 
 
 def _verbosity(value: Any, where: str) -> int:
@@ -245,12 +260,13 @@ def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:
         raise UserError(f"{where}: expected a mapping of component names")
     parsed = {}
     for name, entry in value.items():
-        override = _mapping(entry, f"{where}.{name}", {"version", "featureGates"})
+        override = _mapping(entry, f"{where}.{name}", {"version", "featureGates", "server"})
         parsed[name] = {
             **(
                 {"version": _version(override["version"], f"{where}.{name}")} if "version" in override else {}
             ),
             "gates": _booleans(override.get("featureGates"), f"{where}.{name}.featureGates"),
+            "server": str(override.get("server", "")),
         }
     return parsed
 

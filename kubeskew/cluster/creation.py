@@ -7,7 +7,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers, skew
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.planning import Target, check_gates, initial_target
+from kubeskew.cluster.planning import Target, check_gates, initial_server, initial_target
 from kubeskew.cluster.ports import Ports
 from kubeskew.cluster.state import Process, State, StateDir
 
@@ -30,13 +30,14 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
     cluster.
     """
     state = State(runtime_config=dict(spec.runtime_config), verbosity=spec.verbosity)
-    servers = ["apiserver"] if spec.servers == 1 else [f"apiserver-{n}" for n in range(1, spec.servers + 1)]
+    servers = spec.server_names
     if spec.port:
         _check_port(spec.port, ports)
     for name in [*servers, "controller-manager", "scheduler"]:
         port = spec.port if spec.port and name == servers[0] else free_port(state, ports)
         _add(state, spec, name, port)
     state.nodes = {node.name: node.as_json() for node in spec.nodes}
+    state.servers = {name: server for name in _clients(state) if (server := initial_server(spec, name))}
     for node in state.nodes:
         host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
@@ -47,6 +48,14 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
     if found:
         raise UserError(f"unsupported version skew: {'; '.join(found)}")
     return state
+
+
+def _clients(state: State) -> list[str]:
+    """Returns the components that speak to an API server."""
+    drivers_of_nodes = map(drivers.component, drivers.all_of(state.nodes))
+    controllers = map(drivers.controller_component, drivers.controlled(state.nodes))
+    kubelets = (f"kubelet/{node}" for node in state.nodes)
+    return ["controller-manager", "scheduler", *kubelets, *drivers_of_nodes, *controllers]
 
 
 def _check_port(port: int, ports: Ports) -> None:
@@ -75,7 +84,8 @@ def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> Non
 def host(state: State, ports: Ports, node: str, target: Target) -> Process:
     """Puts a node into the kubelet process of its version and gates, recorded anew if there is none."""
     for process in state.of_kind("kubelet"):
-        if process.version == str(target.version) and process.gates == dict(target.gates):
+        same = process.version == str(target.version) and process.gates == dict(target.gates)
+        if same and state.servers.get(process.client) == state.servers.get(f"kubelet/{node}"):
             process.nodes = in_order(state, [*process.nodes, node])
             return process
     check_gates(f"kubelet/{node}", target)

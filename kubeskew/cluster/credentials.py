@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kubeskew.cluster.pki import KeyPair, Keys
 
 MASTERS = "system:masters"
-_CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler")
+_CONTROL_PLANE = ("controller-manager", "scheduler")
 
 
 def write_credentials(directory: StateDir, state: State, now: datetime, keys: "Keys | None" = None) -> None:
@@ -32,11 +32,11 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     serving, token = authority.serving(), keys.token()
     servers = {process.name: process.url("") for process in state.of_kind("apiserver")}
     server = next(iter(servers.values()))
-    users = {user: authority.client(user) for user in _CONTROL_PLANE}
-    for node in state.nodes:
-        users[f"system:node:{node}"] = authority.client(f"system:node:{node}", "system:nodes")
-    for user in drivers.users(state.nodes):
-        users[user] = authority.client(user, *drivers.groups())
+    users: dict[str, tuple[str, tuple[str, ...]]]
+    users = {name: (f"system:kube-{name}", ()) for name in _CONTROL_PLANE}
+    users |= {f"kubelet/{node}": (f"system:node:{node}", ("system:nodes",)) for node in state.nodes}
+    users |= {name: (user, drivers.groups()) for name, user in drivers.users(state.nodes).items()}
+    pairs = {name: authority.client(user, *groups) for name, (user, groups) in users.items()}
     admin = authority.client("kubernetes-admin", MASTERS)
     files: dict[Path, bytes | str] = {
         directory.pki / "ca.key": authority.pair.key,
@@ -54,11 +54,12 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
         directory.token: token,
         directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',
         directory.kubeconfig: kubeconfig(
-            server, ca, "kubernetes-admin", admin, servers if len(servers) > 1 else None
+            server, ca, "kubernetes-admin", admin, contexts=servers if len(servers) > 1 else None
         ),
     }
-    for user, pair in users.items():
-        files[directory.component_kubeconfig(user)] = kubeconfig(server, ca, user, pair)
+    for name, (user, _) in users.items():
+        first, *others = [server.url("") for server in state.servers_of(name)]
+        files[directory.component_kubeconfig(user)] = kubeconfig(first, ca, user, pairs[name], others=others)
     write_secrets(files)
 
 

@@ -25,12 +25,15 @@ async def missing(probes: Probes, state: State, process: Process) -> str:
         return ""
     if is_device_plugin(name_of(process)):
         return await _unpublished(probes, state, told)
-    return await _unregistered(probes, state, process, told) or await _unstored(probes, state, told)
+    lacking = await _unregistered(probes, state, process, told)
+    return lacking or await _unstored(probes, state, process, told)
 
 
 async def _unpublished(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
     """Names the nodes where a device plugin is not registered, or that tell its devices differently."""
-    server = state.of_kind("apiserver")[0]
+    server = probes.server_of(state)
+    if server is None:
+        return ""
     listed = await probes.json(server.url("/api/v1/nodes"))
     statuses = {node["metadata"]["name"]: node["status"] for node in (listed or {"items": ()})["items"]}
     waiting = [
@@ -70,14 +73,14 @@ async def _unregistered(probes: Probes, state: State, process: Process, told: Ma
     return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
 
 
-async def _unstored(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
+async def _unstored(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
     """Names the pools that the API server does not have as the driver wants them, and believes them to be.
 
     A pool that the driver's library or the server refused is not waited for.
     """
-    if told["api"] is None:
+    server = probes.server_of(state, process.client)
+    if told["api"] is None or server is None:
         return ""
-    server = state.of_kind("apiserver")[0]
     path = f"/apis/{told['api']}/resourceslices?fieldSelector=spec.driver%3D{told['driver']}"
     listed = await probes.json(server.url(path))
     generations = {

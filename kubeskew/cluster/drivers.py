@@ -94,9 +94,11 @@ def user_of(process: Process) -> str:
     return user(controller_account(name) if process.kind == CONTROLLER else name)
 
 
-def users(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns the user names of all drivers, device plugins and controllers that nodes of the record have."""
-    return [user(name) for name in (*all_of(nodes), *map(controller_account, controlled(nodes)))]
+def users(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the user names of all drivers, device plugins and controllers that nodes of the record have:
+    component → user."""
+    plugins = {component(name): user(name) for name in all_of(nodes)}
+    return plugins | {controller_component(n): user(controller_account(n)) for n in controlled(nodes)}
 
 
 def groups() -> tuple[str, str]:

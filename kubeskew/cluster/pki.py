@@ -4,7 +4,7 @@ import base64
 import ipaddress
 import secrets
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -14,11 +14,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kubeskew.apimachinery.client.kubeconfig import SERVERS_EXTENSION
+
 VALIDITY = timedelta(days=3650)
 _CLUSTER = """- name: {name}
   cluster:
     server: {url}
     certificate-authority-data: {ca}
+"""
+_OTHERS = """    extensions:
+    - name: {extension}
+      extension:
+        servers: [{servers}]
 """
 _CONTEXT = """- name: {name}
   context:
@@ -180,25 +187,34 @@ def new_key(keys: Keys) -> bytes:
 
 
 def kubeconfig(
-    server: str, ca: bytes, user: str, pair: KeyPair, others: Mapping[str, str] | None = None
+    server: str,
+    ca: bytes,
+    user: str,
+    pair: KeyPair,
+    *,
+    contexts: Mapping[str, str] | None = None,
+    others: Sequence[str] = (),
 ) -> str:
     """Returns a kubeconfig in block YAML, credentials embedded, current context set.
 
-    `others` are servers by name; each is a context of that name.
+    `contexts` are servers by name; each is a context of that name. `others` are servers that may take the
+    place of the first.
     """
     encoded = [base64.b64encode(part).decode() for part in (ca, pair.certificate, pair.key)]
-    servers = {"kubeskew": server, **(others or {})}
-    clusters = "".join(_CLUSTER.format(name=name, url=url, ca=encoded[0]) for name, url in servers.items())
-    contexts = "".join(_CONTEXT.format(name=name, user=user) for name in servers)
+    servers = {"kubeskew": server, **(contexts or {})}
+    clusters = [_CLUSTER.format(name=name, url=url, ca=encoded[0]) for name, url in servers.items()]
+    if others:
+        clusters[0] += _OTHERS.format(extension=SERVERS_EXTENSION, servers=", ".join(others))
+    entries = "".join(_CONTEXT.format(name=name, user=user) for name in servers)
     return f"""apiVersion: v1
 kind: Config
 clusters:
-{clusters}users:
+{"".join(clusters)}users:
 - name: {user}
   user:
     client-certificate-data: {encoded[1]}
     client-key-data: {encoded[2]}
 contexts:
-{contexts}current-context: kubeskew
+{entries}current-context: kubeskew
 preferences: {{}}
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -20,9 +21,21 @@ class Target:
 
 
 def initial_target(spec: ClusterSpec, name: str) -> Target:
-    override = {**spec.overrides.get(skew.kind_of(name), {}), **spec.overrides.get(name, {})}
+    override = _override(spec, name)
     gates = {**spec.gates, **override.get("gates", {})}
     return Target(override.get("version", spec.version), gates)
+
+
+def initial_server(spec: ClusterSpec, name: str) -> str:
+    """Returns the API server that a component is to speak to, or `any`; empty for the first."""
+    server: str = _override(spec, name).get("server", "")
+    return server
+
+
+def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
+    """Returns what the spec says of a component, or else of all of its kind."""
+    of_kind, own = spec.overrides.get(skew.kind_of(name), {}), spec.overrides.get(name, {})
+    return {**of_kind, **{key: value for key, value in own.items() if value != ""}}
 
 
 def check_gates(name: str, target: Target) -> None:
@@ -143,6 +156,9 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
             found.append(f"{name} is at {process.version}, not {target.version}")
         if "gates" in given and any(process.gates.get(gate) != on for gate, on in target.gates.items()):
             found.append(f"{name} has other feature gates")
+        server = initial_server(spec, name)
+        if "nodes" in given and state.servers.get(name, "") != server:
+            found.append(f"{name} speaks to another API server than {server or 'the first'}")
     if "nodes" in given and state.nodes != {node.name: node.as_json() for node in spec.nodes}:
         found.append("its nodes are not those of the file")
     if "count" in given and len(state.nodes) != len(spec.nodes):

@@ -70,9 +70,10 @@ class Probes:
         """Returns whether the process runs."""
         return self._processes.alive(process.pid, process.birth)
 
-    def server_runs(self, state: State) -> bool:
-        """Returns whether the API server that the components speak to, the first, has a process."""
-        return self.alive(state.of_kind("apiserver")[0])
+    def server_of(self, state: State, component: str = "") -> Process | None:
+        """Returns the API server that a component speaks to, or that anybody can; None if it does not run."""
+        servers = state.servers_of(component) if component else state.of_kind("apiserver")
+        return next((server for server in servers if self.alive(server)), None)
 
     async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
         """Returns status and text of the answer; status 0 and the reason if there is none."""

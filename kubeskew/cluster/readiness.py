@@ -55,8 +55,9 @@ async def _wait_one(
         hint = " (the lease of a leader that was killed ends after 15 s)" if _NOT_LEADING in lacking else ""
         progress(f"waiting for {process.name}: {' '.join(lacking.split())}{hint}")
 
-    if process.kind != "apiserver" and not probes.server_runs(state):
-        progress(f"{process.name} waits for the API server, which does not run")
+    if process.kind != "apiserver" and probes.server_of(state, process.client) is None:
+        names = " or ".join(server.name for server in state.servers_of(process.client))
+        progress(f"{process.name} waits for {names}, which does not run")
         await wait_until(process.name, lambda: probes.answers(process), check_alive)
         return
 
@@ -103,7 +104,7 @@ async def _check_kubelets(probes: Probes, process: Process) -> None:
 async def _kubelets_missing(probes: Probes, state: State) -> Missing:
     """Returns what running kubelets lack: nothing comes of a driver before its nodes are up."""
     for kubelet in state.of_kind("kubelet"):
-        if probes.alive(kubelet):
+        if probes.alive(kubelet) and probes.server_of(state, kubelet.client) is not None:
             lacking = await probes.missing(kubelet, state.killed_nodes, _WAIT_SECONDS)
             if lacking:
                 return f"{kubelet.name}: {lacking}"
@@ -119,11 +120,12 @@ async def wait_cluster(
     for process in wanted:
         if process not in running:
             progress(f"{process.name} has ended by itself: start it again with `kubeskew up`")
-    if not probes.server_runs(state):
+    server = probes.server_of(state)
+    if server is None:
         return  # then nothing gets any further
     await wait_ready(directory, probes, state, running, progress)
-    if any(process.kind == "controller-manager" for process in running):
-        server = state.of_kind("apiserver")[0]
+    manages = any(process.kind == "controller-manager" for process in running)
+    if manages and probes.server_of(state, "controller-manager") is not None:
         await wait_until("namespace default", lambda: probes.default_account_missing(server))
 
 

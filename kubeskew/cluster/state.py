@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster.config import NodeSpec
+from kubeskew.cluster.config import ANY_SERVER, NodeSpec
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.skew import DRIVERS
@@ -43,6 +43,11 @@ class Process:
     def feature_gates(self) -> FeatureGates:
         return FeatureGates(Version.parse(self.version), self.gates)
 
+    @property
+    def client(self) -> str:
+        """Returns the component whose credentials the process has: of a kubelet process, its first node's."""
+        return f"kubelet/{self.nodes[0]}" if self.kind == "kubelet" and self.nodes else self.name
+
     def url(self, path: str) -> str:
         """Returns the process's URL; only API servers speak TLS there."""
         scheme = "https" if self.kind == "apiserver" else "http"
@@ -61,6 +66,15 @@ class State:
     switches: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # driver → node → switches
     driver_revision: int = 0  # of the drivers' files
     verbosity: int = 0  # of the components' logs
+    servers: dict[str, str] = field(default_factory=dict)  # component → its API server or ANY_SERVER
+
+    def servers_of(self, component: str) -> list[Process]:
+        """Returns the API servers that a component may speak to, in this order: the first unless it has
+        another."""
+        servers, wanted = self.of_kind("apiserver"), self.servers.get(component)
+        if wanted == ANY_SERVER:
+            return servers
+        return [server for server in servers if server.name == wanted] or servers[:1]
 
     def of_kind(self, kind: str) -> list[Process]:
         return [process for process in self.processes.values() if process.kind == kind]
@@ -174,6 +188,7 @@ class StateDir:
                 switches=value.get("switches", {}),
                 driver_revision=value.get("driverRevision", 0),
                 verbosity=value.get("verbosity", 0),
+                servers=value.get("servers", {}),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -195,6 +210,7 @@ class StateDir:
             "switches": state.switches,
             "driverRevision": state.driver_revision,
             "verbosity": state.verbosity,
+            "servers": state.servers,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

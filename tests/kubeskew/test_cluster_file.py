@@ -100,6 +100,11 @@ def test_what_is_wrong_is_said(text: str, message: str):
         ),
         ("components: {kubelet/node-4: {version: '1.35'}}", "there is no component kubelet/node-4"),
         ("featureGates: {DRAExtendedResorce: true}", "unrecognized .*; did you mean DRAExtendedResource"),
+        (
+            "ha: 2\ncomponents: {scheduler: {server: apiserver-3}}",
+            "scheduler: there is no API server apiserver-3; known are apiserver-1, apiserver-2, any",
+        ),
+        ("components: {apiserver: {server: any}}", "components.apiserver: server: an API server speaks to"),
         ("ha: two", "ha: expected the number of API servers, 1 to 9, found 'two'"),
     ],
 )

@@ -9,8 +9,11 @@ import yaml
 from cryptography import x509
 
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.cluster import config, creation
+from kubeskew.cluster.credentials import write_credentials
 from kubeskew.cluster.pki import Authority, kubeconfig
 from kubeskew.cluster.secret_files import write_secret, write_secrets
+from kubeskew.cluster.state import StateDir
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -32,11 +35,43 @@ def test_each_of_several_servers_is_a_context(tmp_path: Path):
     urls = {"apiserver-1": "https://127.0.0.1:1", "apiserver-2": "https://127.0.0.1:2"}
     path = tmp_path / "kubeconfig"
     path.write_text(
-        kubeconfig(urls["apiserver-1"], authority.pair.certificate, "admin", authority.client("admin"), urls)
+        kubeconfig(
+            urls["apiserver-1"], authority.pair.certificate, "admin", authority.client("admin"), contexts=urls
+        )
     )
 
     assert load_kubeconfig(path).server == urls["apiserver-1"]
     assert {name: load_kubeconfig(path, name).server for name in urls} == urls
+
+
+@pytest.mark.parametrize(
+    ("component", "user", "reached"),
+    [
+        ("scheduler", "system:kube-scheduler", ["apiserver-1"]),
+        ("controller-manager", "system:kube-controller-manager", ["apiserver-2"]),
+        ("kubelet/a", "system:node:a", ["apiserver-1", "apiserver-2"]),
+        ("kubelet/b", "system:node:b", ["apiserver-2"]),
+        ("driver/d.example.com", "system:serviceaccount:kube-system:d.example.com", ["apiserver-2"]),
+    ],
+)
+def test_each_component_speaks_to_its_server(tmp_path: Path, ports, component, user, reached):
+    """A component reaches the API server that the cluster file gives it or its kind, else the first."""
+    others = {
+        "controller-manager": "apiserver-2",
+        "kubelet": "any",
+        "kubelet/b": "apiserver-2",
+        "driver": "apiserver-2",
+    }
+    nodes = [{"name": "a", "drivers": [{"name": "d.example.com"}]}, {"name": "b"}]
+    components = {name: {"server": server} for name, server in others.items()}
+    directory = StateDir(tmp_path)
+    state = creation.plan(config.parse({"ha": 2, "nodes": nodes, "components": components}, "f"), ports)
+    write_credentials(directory, state, NOW)
+    names = {server.url(""): server.name for server in state.of_kind("apiserver")}
+    written = load_kubeconfig(directory.component_kubeconfig(user))
+
+    assert [names[each.server] for each in written.each()] == reached
+    assert [server.name for server in state.servers_of(component)] == reached
 
 
 def test_a_client_certificate_carries_user_and_groups():

@@ -95,6 +95,9 @@ async def test_ready_is_what_the_nodes_tell(state, process, told, capacity, allo
     async def missing(_process):
         return ""
 
-    probes = SimpleNamespace(json=page, missing=missing)
+    def server_of(state, _component=""):
+        return state.of_kind("apiserver")[0]
+
+    probes = SimpleNamespace(json=page, missing=missing, server_of=server_of)
     lacking = await driver_readiness.missing(probes, state, process)
     assert lacking == ("" if ready else "its devices are not in the status of: plugged")

@@ -187,7 +187,7 @@ def test_a_controller_is_a_process_with_an_account_of_its_own(tmp_path, controll
 
     assert arguments[:3] == ["driver-controller", "--driver-name", DRIVER]
     assert str(directory.component_kubeconfig(account)) in arguments
-    assert account in drivers.users(controlled.nodes)
+    assert drivers.users(controlled.nodes)[process.name] == account
     assert [n["name"] for n in json.loads(directory.nodes_file(process.name).read_text())["nodes"]] == ["a"]
     assert process.port != controlled.processes[f"driver/{DRIVER}"].port
 

@@ -48,7 +48,10 @@ async def test_ready_is_what_the_server_has(ports, told, slices, ready):
     async def nothing(_process):
         return {}
 
-    probes = SimpleNamespace(json=json, missing=nothing, plugins=nothing)
+    def server_of(state, _component=""):
+        return state.of_kind("apiserver")[0]
+
+    probes = SimpleNamespace(json=json, missing=nothing, plugins=nothing, server_of=server_of)
     lacking = await driver_readiness.missing(probes, state, process)
 
     assert lacking == ("" if ready else "its slices are not stored yet, of the pools: n")

@@ -19,8 +19,9 @@ async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, ports):
     async def hosted(_process):
         return {"n1": {"ready": False, "error": "checkpoint is corrupted"}, "n2": {"ready": False}}
 
-    probes = SimpleNamespace(
-        missing=missing, hosted=hosted, alive=lambda _process: True, server_runs=lambda _state: True
-    )
+    def server_of(state, _component=""):
+        return state.of_kind("apiserver")[0]
+
+    probes = SimpleNamespace(missing=missing, hosted=hosted, alive=lambda _process: True, server_of=server_of)
     with pytest.raises(ClusterError, match=r"^the kubelet of n1 does not run: checkpoint is corrupted\nSee"):
         await readiness.wait_ready(StateDir(tmp_path), probes, state, state.of_kind("kubelet"))
