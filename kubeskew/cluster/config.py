@@ -243,8 +243,10 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
         if override["server"] and name.startswith("apiserver"):
             raise UserError(f"{where}.{name}: server: an API server speaks to the log itself")
         if override["server"] not in ("", *servers):
-            names = f"{', '.join(servers)}{did_you_mean(override['server'], servers)}"
-            raise UserError(f"{where}.{name}: there is no API server {override['server']}; known are {names}")
+            available = f"{', '.join(servers)}{did_you_mean(override['server'], servers)}"
+            raise UserError(
+                f"{where}.{name}: there is no API server {override['server']}; known are {available}"
+            )
 
 
 def _verbosity(value: Any, where: str) -> int:
