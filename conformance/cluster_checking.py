@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.component_names import all_names
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import SUPPORTED, Version
@@ -65,6 +66,7 @@ def _check_operation(
     where = f"{operation.where}.{operation.kind}"
     devices = [drivers.component(name) for name in drivers.all_of(nodes)]
     controllers = [drivers.controller_component(name) for name in drivers.controlled(nodes)]
+    every = all_names([*spec.components, *devices, *controllers])
     if operation.kind in {"upgrade", "downgrade", "move"}:
         for key in [key for key in ("from", "to") if key in body]:
             _check_version(body[key], f"{where}.{key}")
@@ -79,7 +81,6 @@ def _check_operation(
                 str(name), [*spec.components, *_KINDS, *controllers], f"{where}.components", "component"
             )
     if "component" in body:
-        every = [*spec.components, *_KINDS, *devices, *controllers, drivers.KIND, drivers.CONTROLLER]
         named = body["component"]  # one, or a list of them where an operation takes several
         for name in named if isinstance(named, list) else [named]:
             _check_known(name, every, f"{where}.component", "component")

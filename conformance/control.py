@@ -71,8 +71,11 @@ class ClusterControl(Protocol):
         """Returns the metrics of components in Prometheus' text format, by process: some share one."""
         ...
 
-    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
-        """Returns the whole lines of a component's log behind an offset, and the offset behind them."""
+    async def component_logs(
+        self, component: str, offsets: Mapping[str, int]
+    ) -> Mapping[str, tuple[str, int]]:
+        """Returns the whole lines of a component's logs behind offsets, and the offsets behind them, by
+        process: `driver/NAME` has two."""
         ...
 
     async def revision(self) -> int:

@@ -7,12 +7,14 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
+from kubeskew.apimachinery.component_names import all_names, meant
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.opening import Reader
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.component_logs import lines_behind
 from kubeskew.cluster.faults import ClusterFaults
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.state import Process, StateDir
@@ -104,7 +106,7 @@ class LocalControl:
         return node_records(self._directory)
 
     async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
-        processes = {process.name: process for process in map(self._process, components)}
+        processes = {process.name: process for name in components for process in self._processes(name)}
         found = {}
         async with self._cluster.probes() as probes:
             for name, process in processes.items():
@@ -113,26 +115,22 @@ class LocalControl:
                     raise TimeoutError(f"{name} answers {status or 'nothing'} to {path}")
         return found
 
-    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
-        path = self._directory.log(self._process(component).name)
-        try:
-            with path.open("rb") as file:
-                file.seek(offset)
-                content = file.read()
-        except FileNotFoundError:
-            return "", offset
-        whole = content[: content.rfind(b"\n") + 1]  # a line that is being written comes the next time
-        return whole.decode(errors="replace"), offset + len(whole)
+    async def component_logs(
+        self, component: str, offsets: Mapping[str, int]
+    ) -> Mapping[str, tuple[str, int]]:
+        names = [process.name for process in self._processes(component)]
+        return {name: lines_behind(self._directory.log(name), offsets.get(name, 0)) for name in names}
 
-    def _process(self, component: str) -> Process:
-        """Returns the process that a component lives in. Raises ScenarioError if there is none."""
+    def _processes(self, component: str) -> Sequence[Process]:
+        """Returns the processes that a component lives in. Raises ScenarioError if there are none."""
         known = self._directory.load().components()
-        if component not in known:
+        found = {known[name].name: known[name] for name in meant(component, known)}
+        if not found:
             raise ScenarioError(
                 f"there is no component {component}; there are {', '.join(known)}"
-                + did_you_mean(component, known)
+                + did_you_mean(component, all_names(known))
             )
-        return known[component]
+        return [*found.values()]
 
     async def _read(self) -> Reader:
         if self._reader is None:
@@ -209,7 +207,9 @@ class KubeconfigControl:
     async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
         raise self._refusal("metric")
 
-    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
+    async def component_logs(
+        self, component: str, offsets: Mapping[str, int]
+    ) -> Mapping[str, tuple[str, int]]:
         raise self._refusal("logs")
 
     async def revision(self) -> int:

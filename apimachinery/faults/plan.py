@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.component_names import names_of
 from kubeskew.apimachinery.faults.fault import Fault
 
 
@@ -27,8 +28,9 @@ class FaultPlan:
     entries: tuple[PlannedFault, ...] = ()
 
     def of(self, component: str) -> Sequence[PlannedFault]:
-        """Returns the faults of a component."""
-        return [entry for entry in self.entries if entry.fault.component == component]
+        """Returns the faults of a component, also those that were put into it together with another."""
+        names = names_of(component)
+        return [entry for entry in self.entries if entry.fault.component in names]
 
     def as_json(self) -> dict[str, Any]:
         return {"revision": self.revision, "faults": [entry.as_json() for entry in self.entries]}

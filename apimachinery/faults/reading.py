@@ -1,7 +1,7 @@
 """Reads faults as scenarios and the command line write them.
 
-    component: scheduler             apiserver, controller-manager, scheduler, kubelet/NODE, driver/NAME,
-                                     driver-controller/NAME
+    component: scheduler             apiserver, controller-manager, scheduler, kubelet/NODE, driver/NAME;
+                                     driver-plugin/NAME or driver-controller/NAME for one of its processes
     id: lost-binding                 by which it is cleared and awaited; made of the rest if it is not given
 
 Which calls, with upstream's names:
@@ -38,6 +38,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, PLUGIN
 from kubeskew.apimachinery.faults.calls import COMMITS, VERBS, WRITES
 from kubeskew.apimachinery.faults.fault import ANY, Effect, Fault, Kind, Selector, Timing
 from kubeskew.apimachinery.faults.names import missing_resource
@@ -48,7 +49,7 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 SELECTORS = ("verb", "resource", "subresource", "namespace", "name", "user", "event")
 TIMINGS = ("nth", "every", "probability", "times", "for", "seed")
 KEYS = ("component", "id", *SELECTORS, *TIMINGS, *EFFECTS, "message", "retryAfter", "optional")
-_NAMED_KINDS = ("kubelet", "driver", "driver-controller")
+_NAMED_KINDS = ("kubelet", DRIVER, PLUGIN, CONTROLLER)
 KINDS_OF_COMPONENTS = ("apiserver", "controller-manager", "scheduler", *_NAMED_KINDS)
 EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", ANY)
 ALL = "all"  # stands for every fault where one is named

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.cluster.component_logs import TIMED
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
@@ -16,7 +17,6 @@ from kubeskew.conformance.operations.waiting import POLL_SECONDS
 from kubeskew.conformance.scenario import Operation
 
 _SINCE = ("step", "start")
-_TIMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")  # as components write it
 _LOG_POLL_SECONDS = 0.01  # a look at the file's end costs some ten microseconds
 _SHOWN_LINES = 3
 
@@ -67,7 +67,8 @@ async def logs(ctx: CellContext, operation: Operation) -> None:
 
     With `count`, so many lines match; `absent` is a pattern that no line may match (now, or until what is
     awaited is there). Lines from before the step do not count, unless with `since: start`. Nodes that share
-    a kubelet process share its log. `outputs` bind the lines that match as `(@)`.
+    a kubelet process share its log; a driver with a controller has two. `outputs` bind the lines that match
+    as `(@)`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     match, absent = (_pattern(body, name, operation) for name in ("match", "absent"))
@@ -79,11 +80,11 @@ async def logs(ctx: CellContext, operation: Operation) -> None:
     since = ctx.step_began if body.get("since", "step") == "step" else ""
     lines: list[str] = []
     matching: list[str] = []
-    offset, text = 0, ""
+    logged: dict[str, Sequence[str]] = {}  # by process
+    offsets: dict[str, int] = {}
     while True:
-        text, offset = await ctx.control.component_log(body["component"], offset)
-        if text:
-            lines = [*_lines_since(lines + text.splitlines(), since)]
+        if await _read_on(ctx, body["component"], offsets, logged, since):
+            lines = [line for log in logged.values() for line in log]
             matching = [line for line in lines if match is not None and match.search(line)]
             if absent is not None and (line := next(filter(absent.search, lines), None)):
                 raise StepError(f"no line of {body['component']}'s log to match {absent.pattern}", line)
@@ -93,6 +94,23 @@ async def logs(ctx: CellContext, operation: Operation) -> None:
         if len(matching) > body.get("count", math.inf) or ctx.clock.monotonic() > deadline:
             raise _unmatched(body, match.pattern, matching, lines)
         await ctx.clock.sleep(_LOG_POLL_SECONDS)
+
+
+async def _read_on(
+    ctx: CellContext,
+    component: str,
+    offsets: dict[str, int],
+    logged: dict[str, Sequence[str]],
+    since: str,
+) -> bool:
+    """Adds what a component's processes have logged meanwhile; returns whether there was anything."""
+    grown = False
+    for process, (text, offset) in (await ctx.control.component_logs(component, offsets)).items():
+        offsets[process] = offset
+        if text:
+            logged[process] = _lines_since([*logged.get(process, ()), *text.splitlines()], since)
+            grown = True
+    return grown
 
 
 def _unmatched(body: Mapping[str, Any], pattern: str, matching: list[str], lines: list[str]) -> StepError:
@@ -114,7 +132,7 @@ def _pattern(body: Mapping[str, Any], name: str, operation: Operation) -> re.Pat
 def _lines_since(lines: Sequence[str], time: str) -> Sequence[str]:
     """Returns the lines logged at or after a time; those without one go with the line before them."""
     for position, line in enumerate(lines):
-        if _TIMED.match(line) and line[: len(time)] >= time:
+        if TIMED.match(line) and line[: len(time)] >= time:
             return lines[position:]
     return [] if time else lines
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import creation, driver_accounts, drivers, launching, runtime_dir, skew
 from kubeskew.cluster.config import ClusterSpec
@@ -177,7 +178,8 @@ class Cluster:
     async def switch(self, driver: str, nodes: Sequence[str], changes: Mapping[str, Any]) -> None:
         """Changes what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
         with self.changing() as state:
-            (name,) = select(state, [drivers.component(driver)])
+            name = drivers.component(driver)
+            select(state, [name])
             drivers.switch(state, driver, nodes, changes)
             self.progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
             drivers.tell(self.directory, state, self.processes)
@@ -209,11 +211,11 @@ class Cluster:
             check_gates(name, target)
         if not force:
             check_steps(state, targets)
-        self.processes.prepare([skew.kind_of(name) for name in targets], environment(os.environ))
-        kubelets = {n.partition("/")[2]: t for n, t in targets.items() if skew.kind_of(n) == "kubelet"}
+        self.processes.prepare([kind_of(name) for name in targets], environment(os.environ))
+        kubelets = {n.partition("/")[2]: t for n, t in targets.items() if kind_of(n) == "kubelet"}
         async with self.probes() as probes:
             for name in targets:
-                if skew.kind_of(name) != "kubelet":
+                if kind_of(name) != "kubelet":
                     await self._replace(state, state.processes[name], targets[name], probes)
                 elif kubelets:
                     await self._move_nodes(state, kubelets, probes)

@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, all_names
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
@@ -226,14 +227,9 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
     """Raises UserError if something is said of a component that the cluster does not have."""
     devices = [entry["name"] for node in spec.nodes for entry in node.drivers]
     devices += [entry["resource"] for node in spec.nodes for entry in node.device_plugins]
-    names = [*spec.components, *(f"driver/{device}" for device in devices)]
-    names += [
-        f"driver-controller/{entry['name']}"
-        for node in spec.nodes
-        for entry in node.drivers
-        if entry.get("controller")
-    ]
-    known = sorted({*names, *(name.partition("/")[0] for name in names), "apiserver"})
+    controlled = [entry["name"] for node in spec.nodes for entry in node.drivers if entry.get("controller")]
+    names = [f"{DRIVER}/{device}" for device in devices] + [f"{CONTROLLER}/{name}" for name in controlled]
+    known = sorted(all_names(["apiserver", *spec.components, *names]))
     for name in spec.overrides:
         if name not in known:
             hint = did_you_mean(name, known)

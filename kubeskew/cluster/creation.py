@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers, skew
 from kubeskew.cluster.config import ClusterSpec
@@ -69,16 +70,14 @@ def _check_port(port: int, ports: Ports) -> None:
 def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     target = initial_target(spec, name)
     check_gates(name, target)
-    state.processes[name] = Process(
-        name, skew.kind_of(name), str(target.version), dict(target.gates), port=port
-    )
+    state.processes[name] = Process(name, kind_of(name), str(target.version), dict(target.gates), port=port)
 
 
 def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> None:
     """Records a driver, without gates: those are the cluster's."""
     version = str(initial_target(spec, name).version)
     port = free_port(state, ports)
-    state.processes[name] = Process(name, skew.kind_of(name), version, {}, port=port)
+    state.processes[name] = Process(name, kind_of(name), version, {}, port=port)
 
 
 def host(state: State, ports: Ports, node: str, target: Target) -> Process:

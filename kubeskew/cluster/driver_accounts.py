@@ -5,9 +5,9 @@ and of a driver's controller.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.component_names import CONTROLLER
 from kubeskew.cluster import drivers
 from kubeskew.cluster.drivers import (
-    CONTROLLER,
     KIND,
     NAMESPACE,
     controller_account,

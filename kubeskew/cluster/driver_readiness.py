@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.cluster.drivers import CONTROLLER, is_device_plugin, name_of
+from kubeskew.apimachinery.component_names import CONTROLLER
+from kubeskew.cluster.drivers import is_device_plugin, name_of
 from kubeskew.cluster.naming import named
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.state import Process, State

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, meant
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
@@ -23,7 +24,7 @@ from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.node.layout import NodeLayout
 
 NAMESPACE = "kube-system"
-KIND, CONTROLLER = "driver", "driver-controller"
+KIND = DRIVER  # of the plugins' processes; a controller's is CONTROLLER
 
 
 def component(driver: str) -> str:
@@ -43,8 +44,7 @@ def name_of(process: Process) -> str:
 
 def processes_of(state: State, driver: str) -> list[Process]:
     """Returns the processes of a driver: its plugins', and its controller's if it has one."""
-    names = (component(driver), controller_component(driver))
-    return [state.processes[name] for name in names if name in state.processes]
+    return [state.processes[name] for name in meant(component(driver), state.processes)]
 
 
 def is_device_plugin(name: str) -> bool:

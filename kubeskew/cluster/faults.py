@@ -7,12 +7,14 @@ cleared and looked at while no API server answers, and of a component that is de
 import asyncio
 import json
 import signal
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kubeskew.apimachinery.component_names import all_names, meant
 from kubeskew.apimachinery.faults.deciding import Progress
-from kubeskew.apimachinery.faults.fault import Kind
+from kubeskew.apimachinery.faults.fault import Fault, Kind
 from kubeskew.apimachinery.faults.journal import PLAN, journal_path, load_plan, read_account
 from kubeskew.apimachinery.faults.plan import FaultPlan, PlannedFault
 from kubeskew.apimachinery.faults.reading import ALL, read
@@ -42,21 +44,23 @@ class ClusterFaults:
             plan, entry = added(state, load(self._directory), body)
             fault = entry.fault
             self._cluster.progress(f"{fault.component}: fault {fault.id} set")
-            await self._cluster.announce(state, fault.component, "fault-set", f"{fault.id}: {fault}")
-            await publish(self._directory, state, self._cluster.processes, plan, [fault.component])
+            for component in having(state, fault):
+                await self._cluster.announce(state, component, "fault-set", f"{fault.id}: {fault}")
+            await publish(self._directory, state, self._cluster.processes, plan, [fault])
             return fault.id
 
     async def clear(self, name: str) -> list[FaultReport]:
         """Takes a fault away, or `all`; returns how far they had come. Raises UserError."""
         with self._cluster.changing() as state:
             plan, gone = without(load(self._directory), name)
-            components = [entry.fault.component for entry in gone]
-            await publish(self._directory, state, self._cluster.processes, plan, components)
-            cleared = reports(self._directory, gone)
+            faults = [entry.fault for entry in gone]
+            await publish(self._directory, state, self._cluster.processes, plan, faults)
+            cleared = reports(self._directory, state, gone)
             for report in cleared:
                 detail = f"{report.fault.id}: fired {report.fired} times in {report.matched} calls"
                 self._cluster.progress(f"{report.fault.component}: fault {detail}")
-                await self._cluster.announce(state, report.fault.component, "fault-cleared", detail)
+                for component in having(state, report.fault):
+                    await self._cluster.announce(state, component, "fault-cleared", detail)
             return cleared
 
     async def current(self) -> list[FaultReport]:
@@ -67,27 +71,35 @@ class ClusterFaults:
             if not plan.entries:
                 return []
             plan = replace(plan, revision=plan.revision + 1)  # the journals say then what was called
-            components = [entry.fault.component for entry in plan.entries]
-            await publish(self._directory, state, self._cluster.processes, plan, components)
-            return reports(self._directory, plan.entries)
+            faults = [entry.fault for entry in plan.entries]
+            await publish(self._directory, state, self._cluster.processes, plan, faults)
+            return reports(self._directory, state, plan.entries)
 
     async def fired(self, name: str, seconds: float) -> FaultReport:
-        """Returns how far a fault has come once it has fired, or after so long; after a crash, once the
-        component is down."""
+        """Returns how far a fault has come once it has fired, or after so long; after a crash, once those
+        that it ended are down."""
         state, plan = self._directory.load(), load(self._directory)
         _, [entry] = without(plan, name)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
-            (report,) = reports(self._directory, [entry])
-            fell = report.fired and (
-                entry.fault.effect.kind is not Kind.CRASH or await self._is_down(state, entry.fault.component)
-            )
-            if fell:
+            (report,) = reports(self._directory, state, [entry])
+            if report.fired and not await self._is_crashing(state, entry):
                 return report
             if loop.time() > deadline:
                 return next(found for found in await self.current() if found.fault.id == name)
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _is_crashing(self, state: State, entry: PlannedFault) -> bool:
+        """Returns whether a component that the fault has hit with a crash still runs."""
+        if entry.fault.effect.kind is not Kind.CRASH:
+            return False
+        hit = [
+            component
+            for component in having(state, entry.fault)
+            if _progress(self._directory, component, entry).fired
+        ]
+        return not all([await self._is_down(state, component) for component in hit])
 
     async def _is_down(self, state: State, component: str) -> bool:
         process = state.components()[component]
@@ -115,9 +127,9 @@ def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[Fault
         fault = read(body, [entry.fault.id for entry in plan.entries])
     except FaultError as error:
         raise UserError(f"fault: {error}") from error
-    known = state.components()
-    if fault.component not in known:
-        hint = did_you_mean(fault.component, known) or f"; there are {', '.join(known)}"
+    if not having(state, fault):
+        known = state.components()
+        hint = did_you_mean(fault.component, all_names(known)) or f"; there are {', '.join(known)}"
         raise UserError(f"fault: there is no component {fault.component}{hint}")
     entry = PlannedFault(plan.revision + 1, fault, {**body, "id": fault.id})
     return FaultPlan(plan.revision + 1, (*plan.entries, entry)), entry
@@ -134,21 +146,28 @@ def without(plan: FaultPlan, name: str) -> tuple[FaultPlan, Sequence[PlannedFaul
     return FaultPlan(plan.revision + 1, kept), gone
 
 
+def having(state: State, fault: Fault) -> list[str]:
+    """Returns the components that a fault is put into: one, or a driver's two."""
+    return meant(fault.component, state.components())
+
+
 async def publish(
-    directory: StateDir, state: State, processes: Processes, plan: FaultPlan, components: Sequence[str]
+    directory: StateDir, state: State, processes: Processes, plan: FaultPlan, faults: Iterable[Fault]
 ) -> None:
-    """Writes the plan, and returns when it is in effect in those components that run. Raises ClusterError."""
+    """Writes the plan, and returns when it is in effect in those components with one of the faults that run.
+    Raises ClusterError."""
     path = directory.faults
     known = state.components()
-    hosting = {known[name].name: known[name] for name in components if name in known}
-    running = [n for n in components if n in known and processes.alive(known[n].pid, known[n].birth)]
+    components = [*dict.fromkeys(name for fault in faults for name in having(state, fault))]
+    hosting = {known[name].name: known[name] for name in components}
+    running = [n for n in components if processes.alive(known[n].pid, known[n].birth)]
     for name in running:  # a process that writes no journal would take the signal for its end
         if not journal_path(path, name).exists():
             raise ClusterError(f"{name} takes no faults, for another kubeskew started it: restart it")
     write_secret(path / PLAN, json.dumps(plan.as_json(), indent=1))
     for process in hosting.values():
         processes.send(process.pid, process.birth, signal.SIGHUP)
-    for name in dict.fromkeys(name for name in components if name in known):
+    for name in components:
         await _applied(directory, known[name], processes, name, plan.revision)
 
 
@@ -166,12 +185,21 @@ async def _applied(
         await asyncio.sleep(POLL_SECONDS)
 
 
-def reports(directory: StateDir, entries: Sequence[PlannedFault]) -> list[FaultReport]:
-    """Returns how far faults have come, as their components' journals say."""
-    path = directory.faults
+def reports(directory: StateDir, state: State, entries: Sequence[PlannedFault]) -> list[FaultReport]:
+    """Returns how far faults have come, as the journals of their components say: added up."""
     found = []
     for entry in entries:
-        account = read_account(journal_path(path, entry.fault.component))
-        progress = account.progress.get((entry.fault.id, entry.generation)) or Progress()
-        found.append(FaultReport(entry.fault, progress.matched, progress.fired, account.seen))
+        components = having(state, entry.fault)
+        progress = [_progress(directory, component, entry) for component in components]
+        seen: Counter[str] = Counter()
+        for component in components:
+            seen += read_account(journal_path(directory.faults, component)).seen
+        matched, fired = sum(each.matched for each in progress), sum(each.fired for each in progress)
+        found.append(FaultReport(entry.fault, matched, fired, seen))
     return found
+
+
+def _progress(directory: StateDir, component: str, entry: PlannedFault) -> Progress:
+    """Returns how far a fault has come in one of its components."""
+    account = read_account(journal_path(directory.faults, component))
+    return account.progress.get((entry.fault.id, entry.generation)) or Progress()

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 
+from kubeskew.apimachinery.component_names import CONTROLLER
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers
@@ -20,7 +21,7 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
     """Starts `process` as it is recorded and notes its pid. The caller saves the record."""
     if process.kind == "kubelet":
         write_nodes_file(directory, state, process)
-    elif process.kind in {drivers.KIND, drivers.CONTROLLER}:
+    elif process.kind in {drivers.KIND, CONTROLLER}:
         drivers.write_file(directory, state, process)
     directory.faults.mkdir(mode=0o700, exist_ok=True)
     process.pid, process.birth = await processes.start(
@@ -184,5 +185,5 @@ _ARGUMENTS: dict[str, Builder] = {
     "scheduler": _scheduler,
     "kubelet": _kubelet,
     drivers.KIND: _driver,
-    drivers.CONTROLLER: _driver_controller,
+    CONTROLLER: _driver_controller,
 }

@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVERS, all_names, kind_of, meant, names_of
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import skew
 from kubeskew.cluster.config import ClusterSpec
@@ -33,9 +35,11 @@ def initial_server(spec: ClusterSpec, name: str) -> str:
 
 
 def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
-    """Returns what the spec says of a component, or else of all of its kind."""
-    of_kind, own = spec.overrides.get(skew.kind_of(name), {}), spec.overrides.get(name, {})
-    return {**of_kind, **{key: value for key, value in own.items() if value != ""}}
+    """Returns what the spec says of a component by the narrowest name that says it."""
+    override: dict[str, Any] = {}
+    for each in names_of(name):
+        override |= {key: value for key, value in spec.overrides.get(each, {}).items() if value != ""}
+    return override
 
 
 def check_gates(name: str, target: Target) -> None:
@@ -89,24 +93,23 @@ def check_steps(state: State, targets: Mapping[str, Target]) -> None:
 
 def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
     """Returns the last of the components that change with `name`: nodes move at once, others one by one."""
-    if skew.kind_of(name) != "kubelet":
+    if kind_of(name) != "kubelet":
         return name
-    return [other for other in targets if skew.kind_of(other) == "kubelet"][-1]
+    return [other for other in targets if kind_of(other) == "kubelet"][-1]
 
 
 def select(state: State, names: Iterable[str]) -> list[str]:
-    """Returns the components that `names` mean: a component, a kind (all of it), or everything if there are
-    none.
-    """
+    """Returns the components that `names` mean (component_names.py), or everything if there are none."""
     components = state.components()
     wanted = list(names)
     if not wanted:
         return list(components)
     chosen: list[str] = []
     for name in wanted:
-        found = [each for each in components if name in (each, skew.kind_of(each))]
+        found = meant(name, components)
         if not found:
-            raise UserError(f"there is no component {name}; components are: {', '.join(components)}")
+            hint = did_you_mean(name, all_names(components))
+            raise UserError(f"there is no component {name}; components are: {', '.join(components)}{hint}")
         chosen += [each for each in found if each not in chosen]
     return chosen
 
@@ -114,20 +117,21 @@ def select(state: State, names: Iterable[str]) -> list[str]:
 def versioned(state: State, names: Iterable[str]) -> list[str]:
     """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if a driver is
     named."""
-    named = [name for name in names if skew.kind_of(name) in skew.DRIVERS]
+    named = [name for name in names if kind_of(name) in DRIVERS]
     if named:
         raise UserError(
             f"{named[0]} has no Kubernetes version and no feature gates: drivers stay as they are "
-            "while the cluster changes"
+            f"while the cluster changes; `upgrade` and `downgrade` take {CONTROLLER}/NAME, "
+            "which goes to the driver library of that release"
         )
-    return [name for name in select(state, names) if skew.kind_of(name) not in skew.DRIVERS]
+    return [name for name in select(state, names) if kind_of(name) not in DRIVERS]
 
 
 def movable(state: State, names: Iterable[str]) -> list[str]:
     """Selects, as `versioned`, what can go to another version; a driver's controller that is named goes to
     the library of that release."""
     wanted = list(names)
-    controllers = [name for name in wanted if skew.kind_of(name) == "driver-controller"]
+    controllers = [name for name in wanted if kind_of(name) == CONTROLLER]
     others = [name for name in wanted if name not in controllers]
     chosen = versioned(state, others) if others or not wanted else []
     return [*chosen, *(select(state, controllers) if controllers else ())]

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
+from kubeskew.apimachinery.component_names import DRIVERS
 from kubeskew.cluster import driver_readiness
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.naming import named
 from kubeskew.cluster.probes import Missing, Probes
 from kubeskew.cluster.processes import tail
-from kubeskew.cluster.skew import DRIVERS
 from kubeskew.cluster.state import Process, State, StateDir
 
 START_SECONDS = 60.0

@@ -5,17 +5,11 @@ Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-
 
 from collections.abc import Iterable, Mapping
 
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, DRIVERS, kind_of
 from kubeskew.apimachinery.versions import Version
 
-UPGRADE_ORDER = ("apiserver", "controller-manager", "scheduler", "kubelet", "driver", "driver-controller")
-DRIVERS = frozenset({"driver", "driver-controller"})  # which have no Kubernetes version
+UPGRADE_ORDER = ("apiserver", "controller-manager", "scheduler", "kubelet", DRIVER, CONTROLLER)
 KUBELET_MINORS_OLDER = 3
-
-
-def kind_of(component: str) -> str:
-    """Returns the kind of a component: `apiserver-1` → `apiserver`, `kubelet/node-1` → `kubelet`."""
-    name = component.partition("/")[0]
-    return "apiserver" if name.startswith("apiserver") else name
 
 
 def upgrade_order(components: Iterable[str]) -> list[str]:
@@ -44,7 +38,7 @@ def violations(versions: Mapping[str, Version]) -> list[str]:
 
 def _against_servers(name: str, version: Version, oldest: Version, newest: Version) -> list[str]:
     kind = kind_of(name)
-    if kind == "apiserver" or kind in DRIVERS:
+    if kind == "apiserver" or kind in DRIVERS:  # drivers have no Kubernetes version
         return []
     if version.minor > oldest.minor:
         return [f"{name} {version} is newer than the API server {oldest}"]

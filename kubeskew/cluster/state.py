@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from kubeskew.apimachinery.component_names import DRIVERS
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.config import ANY_SERVER, NodeSpec
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
-from kubeskew.cluster.skew import DRIVERS
 
 FORMAT = 1
 _TREES = ("faults", "kubeconfigs", "logs", "nodes", "kubelet")

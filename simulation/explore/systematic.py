@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.faults.calls import WRITES
 from kubeskew.apimachinery.faults.fault import PERIODIC
-from kubeskew.cluster.skew import kind_of
 from kubeskew.simulation.faults.drawing import Calls
 from kubeskew.simulation.faults.plan import Kind, Plan, fault_of
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.faults.fault import PERIODIC
 from kubeskew.cluster import config, creation
-from kubeskew.cluster.skew import kind_of
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan, fault_of
 from kubeskew.simulation.ports import CountedPorts

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
 
@@ -81,13 +82,6 @@ class Cluster:
 
     def last_write(self, resource: str, obj: ObjectView) -> Write | None:
         return self.last_writes.get((resource, place_of(obj)))
-
-
-def kind_of(component: str) -> str:
-    """Returns `kubelet` of `kubelet/node-1`, `apiserver` of `apiserver-2`."""
-    kind = component.partition("/")[0]
-    head, dash, tail = kind.rpartition("-")
-    return head if dash and tail.isdigit() else kind
 
 
 def place_of(obj: ObjectView) -> Place:

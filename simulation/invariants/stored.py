@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.simulation.invariants.cluster import Change, Cluster, kind_of, named, uid_of
+from kubeskew.simulation.invariants.cluster import Change, Cluster, named, uid_of
 from kubeskew.simulation.invariants.fields import Path, value_at
 from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
 

@@ -70,7 +70,7 @@ class Control:
         self.text = ""
         self.held: dict[str, list[PreparedClaim]] = {}  # by node, the claims it holds prepared
         self.records = NodeRecords()
-        self.component_logs: dict[str, str] = {}
+        self.logged: dict[str, str] = {}  # by process
         self.written: list[Logged] = []  # the log
 
     def client(self, context: str = "") -> APIClient:
@@ -104,9 +104,12 @@ class Control:
     async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
         return dict.fromkeys(components, self.text)
 
-    async def component_log(self, component: str, offset: int) -> tuple[str, int]:
-        text = self.component_logs.get(component, "")
-        return text[offset:], len(text)
+    async def component_logs(
+        self, component: str, offsets: Mapping[str, int]
+    ) -> Mapping[str, tuple[str, int]]:
+        processes = [name for name in self.logged if name.startswith(component)]
+        texts = {name: self.logged[name] for name in processes}
+        return {name: (text[offsets.get(name, 0) :], len(text)) for name, text in texts.items()}
 
     async def log(self) -> Sequence[Logged]:
         return self.written

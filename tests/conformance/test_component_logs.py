@@ -19,12 +19,12 @@ def line(text: str) -> str:
 async def outcome(body: str, *later: str) -> str:
     """The failure of an operation on a log that had a line before the step; `later` come half a second on."""
     control = Control()
-    control.component_logs["scheduler"] = line("old news")
+    control.logged["scheduler"] = line("old news")
     await asyncio.sleep(1)
 
     async def write() -> None:
         await asyncio.sleep(0.5)
-        control.component_logs["scheduler"] += "".join(line(text) for text in later)
+        control.logged["scheduler"] += "".join(line(text) for text in later)
 
     writing = asyncio.ensure_future(write())
     result = await run(f"\n  - name: one\n    try: [{{logs: {{component: scheduler, {body}}}}}]\n", control)
@@ -46,6 +46,24 @@ async def outcome(body: str, *later: str) -> str:
 async def test_lines_are_awaited(body: str, later: list[str]):
     """A line of the step's time matches, or of any time; lines without a time go with the one before."""
     assert await outcome(body, *later) == ""
+
+
+async def test_lines_of_both_processes_of_a_driver_count():
+    """A driver's name stands for two logs, each read from where it was: lines from before do not count."""
+    control = Control()
+    control.logged = {"driver/d": line("x old"), "driver-controller/d": line("x old")}
+    await asyncio.sleep(1)
+
+    async def write() -> None:
+        for _ in range(2):
+            await asyncio.sleep(0.5)
+            for name in control.logged:
+                control.logged[name] += line("x new")
+
+    writing = asyncio.ensure_future(write())
+    found = await run("\n  - name: a\n    try: [{logs: {component: driver, match: x, count: 4}}]\n", control)
+    await writing
+    assert (found.error or "", found.failure) == ("", "")
 
 
 @pytest.mark.parametrize(

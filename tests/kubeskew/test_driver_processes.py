@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubeskew.cluster import config, creation, driver_accounts, drivers, launching, planning, skew
+from kubeskew.apimachinery.component_names import CONTROLLER
+from kubeskew.cluster import config, creation, driver_accounts, drivers, launching, planning
 from kubeskew.cluster.driver_accounts import introduce
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
 
 DRIVER = "gpu.example.com"
+KINDS = (drivers.KIND, CONTROLLER)
 FILE = {
     "version": "1.35",
     "featureGates": {"DRAExtendedResource": True},
@@ -207,6 +209,26 @@ def test_a_controller_goes_to_another_release_only_by_name(controlled):
         planning.versioned(controlled, [name])
 
 
+def test_a_driver_means_its_plugins_and_its_controller(ports, controlled):
+    """A cluster file gives both the library of another release by one name, or one of them by its own."""
+    both = [f"driver/{DRIVER}", f"driver-controller/{DRIVER}"]
+
+    def versions(components):
+        nodes = [{"name": "a", "drivers": [{"name": DRIVER, "devices": 2, "controller": True}]}]
+        spec = config.parse({"version": "1.29", "nodes": nodes, "components": components}, "test")
+        made = creation.plan(spec, ports)
+        return [made.processes[name].version for name in both]
+
+    older = {"version": "1.28"}
+    assert versions({f"driver/{DRIVER}": older}) == ["1.28", "1.28"]
+    assert versions({f"driver-plugin/{DRIVER}": older}) == ["1.28", "1.29"]
+    newer_controller = {f"driver/{DRIVER}": older, f"driver-controller/{DRIVER}": {"version": "1.30"}}
+    assert versions(newer_controller) == ["1.28", "1.30"]
+    assert planning.select(controlled, [f"driver/{DRIVER}"]) == both
+    with pytest.raises(UserError, match=f"did you mean driver-plugin/{DRIVER}"):
+        versions({f"driver-plugins/{DRIVER}": older})
+
+
 async def test_deploying_a_driver_lets_the_scheduler_read_its_parameters():
     """Controller and scheduler may read the vendor's kind where the driver has semantic parameters."""
     made = []
@@ -218,7 +240,7 @@ async def test_deploying_a_driver_lets_the_scheduler_read_its_parameters():
 
     def state(controller):
         server = SimpleNamespace(url=lambda path: path)
-        kinds = {kind: [SimpleNamespace(kind=kind, name=f"{kind}/{DRIVER}")] for kind in skew.DRIVERS}
+        kinds = {kind: [SimpleNamespace(kind=kind, name=f"{kind}/{DRIVER}")] for kind in KINDS}
         nodes = {"a": {"drivers": [{"name": DRIVER, "controller": controller}]}}
         return SimpleNamespace(of_kind={"apiserver": [server], **kinds}.__getitem__, nodes=nodes)
 

@@ -74,6 +74,8 @@ def restart(directory: StateDir, component: str) -> None:
     \b
     kubeskew restart scheduler
     kubeskew restart kubelet/node-1
+    kubeskew restart driver/gpu.example.com               its plugins and its controller, if it has one
+    kubeskew restart driver-plugin/gpu.example.com        its plugins alone
     """
     change(directory, lambda cluster: cluster.restart(component))
 
@@ -87,5 +89,7 @@ def kill(directory: StateDir, component: str) -> None:
     \b
     kubeskew kill scheduler
     kubeskew restart scheduler
+    kubeskew kill driver/gpu.example.com                  its plugins and its controller, if it has one
+    kubeskew kill driver-controller/gpu.example.com       its controller alone
     """
     change(directory, lambda cluster: cluster.kill(component))

@@ -9,6 +9,7 @@ import click
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.commands.options import (
@@ -31,7 +32,7 @@ from kubeskew.scheduler.autoscaling.snapshot import SimulationError
 from kubeskew.simulation.invariants.catalogue import invariants, measuring
 from kubeskew.simulation.invariants.checking import check as judge
 from kubeskew.simulation.invariants.checking import last_change
-from kubeskew.simulation.invariants.cluster import STARTED, kind_of
+from kubeskew.simulation.invariants.cluster import STARTED
 from kubeskew.simulation.invariants.invariant import ComponentFailure, Evidence
 from kubeskew.simulation.invariants.violation import Violation
 

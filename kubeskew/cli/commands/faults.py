@@ -43,6 +43,7 @@ def fault() -> None:
     kubeskew fault scheduler --verb create --resource pods/binding --drop answer --id lost-binding
     kubeskew fault controller-manager --resource resourceclaims --crash after --nth 2
     kubeskew fault kubelet/node-1 --resource pods --stale 5s
+    kubeskew fault driver/gpu.example.com --outage 5s       its plugins, and its controller if it has one
     kubeskew fault apiserver --user kubernetes-admin --delay 200ms
     kubeskew fault apiserver --outage 5s
     kubeskew fault list

@@ -1,7 +1,7 @@
 """Defines the commands that only look: `status`, `kubeconfig`, `logs`."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.component_logs import interleaved, lines_behind
+from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.planning import select
 from kubeskew.cluster.probes import HTTPTransport, Probes
 from kubeskew.cluster.processes import ExecutedProcesses, alive
 from kubeskew.cluster.state import Process, State, StateDir
@@ -136,27 +138,42 @@ def kubeconfig(directory: StateDir) -> None:
 def logs(directory: StateDir, component: str, follow: bool) -> None:
     """Print the log of a component.
 
+    Of a driver with a controller, driver/NAME has the lines of both processes in the order of their times,
+    behind the name of the process; driver-plugin/NAME and driver-controller/NAME have those of one.
+
     \b
     kubeskew logs scheduler
     kubeskew logs kubelet/node-1 -f
+    kubeskew logs driver/gpu.example.com
     """
-    components = directory.load().components()
-    if component not in components:
-        raise UserError(f"there is no component {component}; components are: {', '.join(components)}")
-    path = directory.log(components[component].name)
-    if not path.exists():
+    state = directory.load()
+    components = state.components()
+    processes = dict.fromkeys(components[name].name for name in select(state, [component]))
+    paths = {name: directory.log(name) for name in processes if directory.log(name).exists()}
+    if not paths:
+        path = directory.log(next(iter(processes)))
         raise ClusterError(f"{component} has not written a log yet: {path} does not exist")
     if follow:
         with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
-            run_async(_follow(path, SystemClock()))
+            run_async(_follow(paths, SystemClock()))
         return
-    echo(path.read_text(errors="replace"), nl=False)
+    _print_logs({name: path.read_text(errors="replace") for name, path in paths.items()})
 
 
-async def _follow(path: Path, clock: Clock) -> None:
-    """Prints what the log holds, and whatever it grows by; does not end."""
-    with path.open(errors="replace") as file:
-        while True:
-            if text := file.read():
-                echo(text, nl=False)
-            await clock.sleep(FOLLOW_SECONDS)
+def _print_logs(logs: Mapping[str, str]) -> None:
+    """Prints a log as it is; the lines of several in the order of their times, with their processes."""
+    if len(logs) == 1:
+        echo(*logs.values(), nl=False)
+        return
+    for name, line in interleaved(logs):
+        echo(f"{name}: {line}")
+
+
+async def _follow(paths: Mapping[str, Path], clock: Clock) -> None:
+    """Prints what logs hold, and whatever they grow by; does not end."""
+    offsets = dict.fromkeys(paths, 0)
+    while True:
+        found = {name: lines_behind(path, offsets[name]) for name, path in paths.items()}
+        offsets = {name: offset for name, (_, offset) in found.items()}
+        _print_logs({name: text for name, (text, _) in found.items()})
+        await clock.sleep(FOLLOW_SECONDS)

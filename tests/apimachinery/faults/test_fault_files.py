@@ -130,3 +130,19 @@ async def test_a_line_cut_short_is_left_out(tmp_path):
 
     assert read_account(path).progress["a", 1].matched == 1
     assert load_plan(tmp_path).of("scheduler")[0].fault.id == "a"
+
+
+async def test_a_fault_of_a_driver_is_one_of_both_its_processes(tmp_path):
+    """Each of a driver's processes counts its own calls; a fault of its plugins is none of its controller."""
+    pods = {"verb": "create", "resource": "pods", "answer": 500}
+    faults = [("driver/d", {"nth": 2}), ("driver-plugin/d", {"nth": 1}), ("driver-controller/d", {"nth": 3})]
+    write(tmp_path, 1, *((1, {"component": name, **when, **pods}) for name, when in faults))
+    process = ProcessFaults(tmp_path, LoopClock())
+    plugins, controller, other = (
+        process.injector(name, crash, lambda what, detail: None)
+        for name in ("driver/d", "driver-controller/d", "driver/dd")
+    )
+
+    assert await numbers(plugins) == [1, 2]
+    assert await numbers(controller) == [2, 3]
+    assert other.decider is None

@@ -186,6 +186,7 @@ def test_resources_of_previews_and_drivers_controllers_are_known():
     )
 
     assert fault.component == "driver-controller/cards.dra.example.com"
+    assert read({"component": "driver-plugin/cards", "outage": True}).component == "driver-plugin/cards"
     with pytest.raises(FaultError, match="component: expected driver-controller/NAME, found driver-controll"):
         read({"component": "driver-controller", "drop": "answer"})
     with pytest.raises(FaultError, match=r"no resource noderesourceslice; did you mean noderesourceslices\?"):
