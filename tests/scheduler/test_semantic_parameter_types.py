@@ -144,6 +144,28 @@ async def test_the_translation_of_an_earlier_object_of_that_name_is_no_use():
     assert await cluster.taken() == [("CardA", "RAM", 2)]
 
 
+async def test_objects_of_two_kinds_may_have_one_name():
+    """Parameters that were generated from another kind's object of that name are not those of the claim."""
+    cluster = await cluster_of()
+    await cluster.define()
+    vendors = await cluster.card_parameters()
+    about = vendors["metadata"]
+    origin = {"apiGroup": "dra.example.com", "kind": "Board", "name": about["name"]}
+    origin |= {"uid": about["uid"], "generation": about["generation"]}
+    await cluster.asking("of-board", required("RAM", 1), generatedFrom=origin)
+    await cluster.card_claim("c0", REFERENCE)
+    async with running(cluster):
+        await cluster.claiming_pod("c0")
+        await told(
+            cluster,
+            "generated claim parameters for CardParameters.dra.example.com default/my-parameters "
+            "(generation 1) not found",
+        )
+        await cluster.translated(vendors, "of-card", required("RAM", 2))
+        await cluster.node_of()
+    assert await cluster.taken() == [("CardA", "RAM", 2)]
+
+
 async def test_informers_come_and_go_with_the_classes_that_name_their_types():
     """Classes share one for each type, and it ends with the last of them."""
     cluster = SemanticCluster()

@@ -219,6 +219,24 @@ async def test_a_claim_without_parameters_has_any_resource():
     assert await cluster.handle() == {"nodeName": "n0", "resourceID": "CardA"}
 
 
+async def test_parameters_of_a_class_do_not_limit_where_claims_are_allocated():
+    """They are opaque: even an amount that no card has, in a form that could be understood, is only kept."""
+    cluster = SemanticCluster()
+    await cluster.node()
+    await cluster.cards()
+    await cluster.asking("much", required("RAM", 1000))
+    reference = {**IN_TREE, "name": "much", "namespace": "default"}
+    await cluster.card_class(parametersRef=reference)
+    await cluster.asking("w", required("RAM", 4))
+    await cluster.card_claims("c0")
+    async with running(cluster):
+        await cluster.claiming_pod("c0")
+        await cluster.node_of()
+
+    assert await cluster.taken() == [("CardA", "RAM", 4)]
+    assert (await cluster.handle())["classParameters"]["metadata"]["name"] == "much"
+
+
 async def test_a_class_allows_the_types_that_it_names():
     """Others are refused with a message, until the class names them."""
     cluster = SemanticCluster()
