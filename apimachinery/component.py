@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -22,6 +22,7 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
 from kubeskew.apimachinery.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.running import call_all, stop_on_signals, until_stopped
 from kubeskew.apimachinery.verbosity import level_of, name_levels
@@ -122,10 +123,35 @@ version_option = click.option(
     type=VersionParam(),
     default=str(DEFAULT_VERSION),
     show_default=True,
-    help="The Kubernetes minor to behave as.",
+    help="The Kubernetes release to behave as: 1.36, or a patch such as 1.35.2.",
 )
 gates_option = click.option(
     "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
+)
+
+
+class BugsParam(click.ParamType[dict[str, bool]]):
+    """Known bugs that are switched on the command line."""
+
+    name = "bugs"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, bool]:
+        if isinstance(value, dict):
+            return value
+        try:
+            return parse_bugs(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+bugs_option = click.option(
+    "--bugs",
+    type=BugsParam(),
+    default="",
+    metavar="ID=off,ID=on",
+    help="Known bugs of upstream's to be without, or to have at any version (see `kubeskew bugs`).",
 )
 faults_option = click.option(
     "--faults-dir",
@@ -147,6 +173,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     )
     @version_option
     @gates_option
+    @bugs_option
     @click.option(
         "--bind-address", default="127.0.0.1", show_default=True, help="Where to serve health and metrics."
     )
@@ -170,6 +197,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         kubeconfig: Path,
         emulated_version: Version,
         gates: str,
+        bugs: dict[str, bool],
         bind_address: str,
         secure_port: int,
         leader_elect: bool,
@@ -180,7 +208,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         options = ComponentOptions(
             kubeconfig=kubeconfig,
             emulated_version=emulated_version,
-            feature_gates=parse_gates(emulated_version, gates),
+            feature_gates=parse_gates(emulated_version, gates, bugs),
             bind_address=bind_address,
             secure_port=secure_port,
             leader_elect=leader_elect,
@@ -193,13 +221,21 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-def parse_gates(version: Version, text: str) -> FeatureGates:
+def parse_gates(version: Version, text: str, bugs: Mapping[str, bool]) -> FeatureGates:
     """Returns the gates of `version` as `text` sets them; raises a usage error (exit 2) where upstream
     refuses the flag."""
     try:
-        return FeatureGates.parse(version, text)
+        return FeatureGates.parse(version, text, bugs)
     except ValueError as error:
         raise click.UsageError(f"--feature-gates: {error}") from error
+
+
+def check_own_bugs(gates: FeatureGates, component: str) -> None:
+    """Raises a usage error (exit 2) if `--bugs` names one of another component."""
+    try:
+        check_bugs(gates.bugs.settings, component)
+    except ValueError as error:
+        raise click.UsageError(f"--bugs: {error}") from error
 
 
 def set_up_logging(verbosity: int) -> None:
@@ -230,6 +266,7 @@ def run_component(
     `kube-NAME`.
     """
     set_up_logging(options.verbosity)
+    check_own_bugs(options.feature_gates, name.partition("/")[0])
     options.machine.run(_run(name, options, main, announce, agent or _agent(name)))
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.known_bugs import KnownBugs
 from kubeskew.apimachinery.versions import Version
 
 _TABLE = Path(__file__).parent / "data" / "gates.json"
@@ -54,7 +55,7 @@ def _spec(row: Mapping[str, Any], minor: int) -> GateSpec | None:
 @cache
 def _previewed(version: Version) -> Mapping[str, GateSpec]:
     """Returns the gates of a preview release that its minor's table has not, or has otherwise."""
-    rows = _table()["previews"].get(str(version), {})
+    rows = _table()["previews"].get(str(version.release), {})
     return {
         name: GateSpec(stage, bool(default), bool(locked)) for name, (stage, default, locked) in rows.items()
     }
@@ -108,15 +109,24 @@ def parse_overrides(text: str) -> dict[str, bool]:
 
 
 class FeatureGates:
-    """The gates of one component: the table of its version, and what was set by hand. Immutable, hashable."""
+    """The gates of one component: the table of its version, and what was set by hand. Immutable, hashable.
 
-    __slots__ = ("_enabled", "_hash", "_overrides", "_version")
+    `bugs` are the known bugs that it has: with version and gates they decide every feature.
+    """
 
-    def __init__(self, version: Version, overrides: Mapping[str, bool] | None = None) -> None:
-        """Accepts any overrides; `validate` checks them."""
+    __slots__ = ("_enabled", "_hash", "_overrides", "_version", "bugs")
+
+    def __init__(
+        self,
+        version: Version,
+        overrides: Mapping[str, bool] | None = None,
+        bugs: Mapping[str, bool] | None = None,
+    ) -> None:
+        """Accepts any overrides; `validate` checks them. `bugs` switches known bugs by hand."""
         self._version = version
+        self.bugs = KnownBugs(version, bugs)
         self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
-        self._hash = hash((version, tuple(self._overrides.items())))
+        self._hash = hash((version, tuple(self._overrides.items()), self.bugs))
         specs = _specs(version)
         enabled = {name: spec.default for name, spec in specs.items()}
         for special, stage in _SPECIAL.items():
@@ -126,9 +136,9 @@ class FeatureGates:
         self._enabled: Mapping[str, bool] = enabled
 
     @classmethod
-    def parse(cls, version: Version, text: str) -> "FeatureGates":
+    def parse(cls, version: Version, text: str, bugs: Mapping[str, bool] | None = None) -> "FeatureGates":
         """Parses `--feature-gates=text` for that version; raises GateError in upstream's words."""
-        gates = cls(version, parse_overrides(text))
+        gates = cls(version, parse_overrides(text), bugs)
         gates.validate()
         return gates
 
@@ -180,7 +190,7 @@ class FeatureGates:
         spec = self.spec(name)
         setting = f"cannot set feature gate {name} to {str(value).lower()}"
         if spec is None or not self.knows(name):
-            return f"{setting}, feature is PreAlpha at emulated version {self._version}"
+            return f"{setting}, feature is PreAlpha at emulated version {self._version.release}"
         if spec.locked and spec.default != value:
             return f"{setting}, feature is locked to {str(spec.default).lower()}"
         return ""
@@ -213,7 +223,8 @@ class FeatureGates:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FeatureGates):
             return NotImplemented
-        return (self._version, self._overrides) == (other._version, other._overrides)
+        mine, others = (self._version, self._overrides), (other._version, other._overrides)
+        return mine == others and self.bugs == other.bugs
 
     def __hash__(self) -> int:
         return self._hash

@@ -4,26 +4,29 @@ import re
 from dataclasses import dataclass
 from functools import total_ordering
 
-_TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.\d+)?(?:\+(?P<preview>[a-z0-9]+))?$")
+_TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?(?:\+(?P<preview>[a-z0-9]+))?$")
 
 OLDEST_MINOR, NEWEST_MINOR = 26, 37
 
-# The newest patch level whose behaviour we follow, per minor (fixes of DRA came with patch releases).
-_PATCH_LEVELS = {
-    26: 15, 27: 16, 28: 15, 29: 15, 30: 14, 31: 14, 32: 13, 33: 10, 34: 7, 35: 6, 36: 4, 37: 0,
+# The newest patch release of each minor. Source: https://github.com/kubernetes/kubernetes/releases as of
+# October 2026; minors up to 1.33 get no more.
+NEWEST_PATCHES = {
+    26: 15, 27: 16, 28: 15, 29: 15, 30: 14, 31: 14, 32: 13, 33: 13, 34: 12, 35: 9, 36: 5, 37: 1,
 }  # fmt: skip
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """A Kubernetes release `1.MINOR`; `preview` names a release that carries a KEP draft's design.
+    """A Kubernetes release `1.MINOR.PATCH`; `preview` names a release that carries a KEP draft's design.
 
-    A preview comes after the release of its minor and before the next.
+    Without a patch the newest is meant, so that 1.36 equals 1.36.5. A preview comes after every release of
+    its minor and before the next minor. Patches differ in `known_bugs.py` alone.
     """
 
     minor: int
     preview: str = ""
+    patch: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Version":
@@ -31,28 +34,55 @@ class Version:
         to do."""
         found = _TEXT.match(text)
         if found is None:
-            raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1}")
-        version = cls(int(found["minor"]), found["preview"] or "")
-        if version not in SUPPORTED:
+            raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1} or 1.35.2")
+        minor = cls(int(found["minor"]), found["preview"] or "")
+        if minor not in SUPPORTED:
             previews = " or ".join(map(str, PREVIEWS))
             raise ValueError(
                 f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, "
                 f"or {previews}"
             )
-        return version
+        if found["patch"] is None:
+            return minor
+        version = cls(minor.minor, minor.preview, int(found["patch"]))
+        if version.level > minor.level:
+            newest = f"{minor}.{minor.level}" if not minor.preview else minor.git_version[1:]
+            raise ValueError(f"there is no release {text}: the newest patch of 1.{minor.minor} is {newest}")
+        return minor if minor.preview else version
+
+    @property
+    def level(self) -> int:
+        """Returns the number of the patch release; 0 for a preview."""
+        if self.patch is not None:
+            return self.patch
+        return 0 if self.preview else NEWEST_PATCHES.get(self.minor, 0)
+
+    @property
+    def release(self) -> "Version":
+        """Returns the minor or preview, of whatever patch: types, gates and served versions are the same in
+        all."""
+        return self if self.patch is None else Version(self.minor, self.preview)
 
     @property
     def git_version(self) -> str:
         """Returns the gitVersion of `/version`, e.g. `v1.36.4`, `v1.25.0+kep3063`."""
-        if self.preview:
-            return f"v1.{self.minor}.0+{self.preview}"
-        return f"v1.{self.minor}.{_PATCH_LEVELS[self.minor]}"
+        return f"v1.{self.minor}.{self.level}" + (f"+{self.preview}" if self.preview else "")
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Version) else NotImplemented
 
     def __lt__(self, other: "Version") -> bool:
-        return (self.minor, self.preview) < (other.minor, other.preview)
+        return self._key() < other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def __str__(self) -> str:
-        return f"1.{self.minor}" + (f"+{self.preview}" if self.preview else "")
+        patch = "" if self.patch is None else f".{self.patch}"
+        return f"1.{self.minor}{patch}" + (f"+{self.preview}" if self.preview else "")
+
+    def _key(self) -> tuple[int, str, int]:
+        return self.minor, self.preview, self.level
 
 
 DEFAULT_VERSION = Version(36)

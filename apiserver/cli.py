@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kubeskew.apimachinery.component import (
+    bugs_option,
+    check_own_bugs,
     faults_option,
     gates_option,
     parse_gates,
@@ -64,6 +66,7 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--storage-url", required=True, help="The event store: sqlite:///path/to/file or another URL.")
 @version_option
 @gates_option
+@bugs_option
 @click.option(
     "--runtime-config",
     default="",
@@ -165,7 +168,9 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 @_front_proxy_options
 @faults_option
 @verbosity_option
-def apiserver(emulated_version: Version, gates: str, runtime_config: str, **given: Any) -> None:
+def apiserver(
+    emulated_version: Version, gates: str, bugs: dict[str, bool], runtime_config: str, **given: Any
+) -> None:
     """Run an API server in the foreground.
 
     \b
@@ -175,7 +180,8 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
     from kubeskew.apimachinery.catalogue import parse_runtime_config
 
     set_up_logging(given["verbosity"])
-    feature_gates = parse_gates(emulated_version, gates)
+    feature_gates = parse_gates(emulated_version, gates, bugs)
+    check_own_bugs(feature_gates, "apiserver")
     if conflict := gate_conflict(feature_gates):
         raise click.UsageError(conflict)
     try:

@@ -81,7 +81,7 @@ CHAINSAW_OPERATIONS: Mapping[str, str] = {
 
 PROFILE_KEYS = ("scenarios", "cells")
 HEADER_KEYS = ("cluster", "parameters", "baseline", "expectedFailures", "notRun")
-EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source")
+EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source", "bug", "at")
 EXEMPTION_KEYS = ("when", "steps", "reason")
 DOCUMENT_KEYS = ("apiVersion", "kind", "metadata", "spec")
 TEST_KEYS = ("description", "timeouts", "bindings", "steps")

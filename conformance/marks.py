@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kubeskew.apimachinery.known_bugs import KnownBug, check_bugs, known_bugs
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.errors import ScenarioError
@@ -27,8 +28,19 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
     marks = []
     for index, entry in enumerate(_entries(header, "expectedFailures", source)):
         where = f"{source}: expectedFailures[{index}]"
+        bug = _bug(entry, where)
+        if bug is not None:
+            entry = {
+                "when": "(`true`)",
+                "at": "($version)",
+                "reason": bug.title,
+                "source": bug.source,
+                **entry,
+            }
         when, steps, reason = _entry(entry, EXPECTED_FAILURE_KEYS, where)
-        found, origin = entry.get("found"), entry.get("source")
+        found, origin, at = entry.get("found"), entry.get("source"), expression(entry.get("at"))
+        if (at is None) != (bug is None):
+            raise ScenarioError(f"{where}.at: expected, beside `bug`, an expression of a release: ($version)")
         if not isinstance(found, str) or not found:
             raise ScenarioError(
                 f"{where}: expected `found`: a regular expression that is searched in what the step found"
@@ -39,8 +51,19 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
                 "section of the KEP, where the reason can be read"
             )
         _check_pattern(found, f"{where}.found")
-        marks.append(ExpectedFailure(when, steps, reason, found, origin))
+        marks.append(ExpectedFailure(when, steps, reason, found, origin, bug.id if bug else "", at or ""))
     return tuple(marks)
+
+
+def _bug(entry: Any, where: str) -> KnownBug | None:
+    """Returns the known bug that a mark names. Raises ScenarioError if there is none of that name."""
+    if not isinstance(entry, Mapping) or "bug" not in entry:
+        return None
+    try:
+        check_bugs({entry["bug"]: True})
+    except ValueError as error:
+        raise ScenarioError(f"{where}.bug: {error}") from error
+    return known_bugs()[entry["bug"]]
 
 
 def exemptions(header: Mapping[str, Any], source: str) -> tuple[Exemption, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kubeskew.apimachinery.known_bugs import KnownBugs
+from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.bindings import bind, evaluate, names_in
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS
@@ -150,9 +152,17 @@ class ExpectedFailure:
     reason: str
     found: str
     source: str = ""
+    bug: str = ""  # the known bug that it shows; then only releases that have it fail
+    at: str = ""  # the expression of that release
 
-    def applies(self, bindings: Mapping[str, Any]) -> bool:
-        return bool(evaluate(self.when, bindings))
+    def applies(self, bindings: Mapping[str, Any], bugs: Mapping[str, bool]) -> bool:
+        """Returns whether a cell fails so; `bugs` are the known bugs switched in it."""
+        if not evaluate(self.when, bindings):
+            return False
+        if not self.bug:
+            return True
+        version = Version.parse(str(evaluate(self.at, bindings)))
+        return KnownBugs(version, bugs).present(self.bug)
 
     def matched(self, found: str) -> str:
         """Returns the part of a failure that this mark tells of; empty if it is another one."""
@@ -168,7 +178,7 @@ class Exemption:
     steps: tuple[str, ...]
     reason: str
 
-    def applies(self, bindings: Mapping[str, Any]) -> bool:
+    def applies(self, bindings: Mapping[str, Any], bugs: Mapping[str, bool]) -> bool:
         return bool(evaluate(self.when, bindings))
 
 
@@ -189,6 +199,7 @@ class Scenario:
         default_factory=dict
     )  # parameter → the value the others are held against
     source: str = ""  # the file
+    bugs: Mapping[str, bool] = field(default_factory=dict)  # known bugs that the command line switches
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -243,7 +254,9 @@ class Cell:
         cluster = bind(self.scenario.cluster or {}, self.bindings())
         if not isinstance(cluster, dict):
             raise ScenarioError(f"{self.scenario.source}: cluster: expected a mapping, found {cluster!r}")
-        return cluster
+        if not self.scenario.bugs:
+            return cluster
+        return {**cluster, "bugs": {**(cluster.get("bugs") or {}), **self.scenario.bugs}}
 
     def steps(self) -> list[Step]:
         """The steps of this cell, those of a `forEach` as often as they are repeated."""
@@ -265,10 +278,11 @@ class Cell:
 
     def _of_steps(self, entries: Sequence[Any]) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {}
+        bugs = (self.cluster().get("bugs") or {}) if entries else {}
         for step in self.steps() if entries else ():
             bindings = {**self.parameters, **step.loop}
             for entry in entries:
-                if any(step.is_called(name) for name in entry.steps) and entry.applies(bindings):
+                if any(step.is_called(name) for name in entry.steps) and entry.applies(bindings, bugs):
                     found.setdefault(step.name, []).append(entry)
         return found
 

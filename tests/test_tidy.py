@@ -295,7 +295,7 @@ def is_features(path: str) -> bool:
 
 def test_versions_and_gates_are_decided_in_one_place():
     """Modules below a component's features read named decisions; they compare no minors and know no gates."""
-    asks = re.compile(r"\.(?:minor|preview)\b|gates\.(?:enabled|knows|spec)\(")
+    asks = re.compile(r"\.(?:minor|preview)\b|gates\.(?:enabled|knows|spec)\(|bugs\.present\(")
     components = ("apiserver/", "controllers/", "kubelet/", "scheduler/")
     found = {
         name_of(path) for path in MODULES

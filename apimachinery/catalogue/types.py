@@ -167,7 +167,11 @@ class Types(Mapping[str, Schema]):
         return schema
 
 
-@cache
 def types_of(version: Version) -> Types:
-    """The types of a release, shared by the whole process."""
+    """The types of a release, shared by the whole process, and by all its patches."""
+    return _types_of(version.release)
+
+
+@cache
+def _types_of(version: Version) -> Types:
     return Types(version)

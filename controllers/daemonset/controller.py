@@ -194,18 +194,18 @@ class DaemonSetController(PodOwnerController):
         old = [revision for revision in found if revision not in equal]
         number = history.next_number(old)
         if not equal:
-            return await self._create_revision(daemon_set, number), old
+            return await self._create_revision(daemon_set, number, wanted), old
         current = equal[-1]
         if (current.get("revision") or 0) < number:
             current = await self._revisions.renumber(current, number)
         return current, old + equal[:-1]
 
-    async def _create_revision(self, daemon_set: Object, number: int) -> Object:
+    async def _create_revision(self, daemon_set: Object, number: int, wanted: Object) -> Object:
         status = daemon_set.get("status") or {}
         collisions = status.get("collisionCount")
         while True:
             text = template_hash(daemon_set["spec"].get("template"), collisions)
-            new = history.new_revision(daemon_set, self.ref, number, text, REVISION_LABEL)
+            new = history.new_revision(daemon_set, self.ref, number, wanted, text, REVISION_LABEL)
             made = await self._revisions.create(new)
             if made is not None:
                 return made

@@ -126,7 +126,8 @@ class ResourceClaimController(Controller):
             self.queue.add(Task("claim", Key(pod["metadata"]["namespace"], name)))
 
     def _enqueue_claim(self, claim: Object) -> None:
-        self.queue.add(Task("claim", key_of(claim)))
+        if not self._features.overlooks_changed_claims:
+            self.queue.add(Task("claim", key_of(claim)))
         if (claim.get("status") or {}).get("allocation"):
             # A pod that was bound without the scheduler waits for its reservation.
             self._enqueue_users(claim)

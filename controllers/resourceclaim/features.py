@@ -59,6 +59,7 @@ class ResourceClaimFeatures:
     checks_groups: bool  # since 1.37 a pod's group must be known before its claims are
     admin_access: bool  # 1.31 had the field without a gate
     blocks_owner_deletion: bool  # claims do, before pull request 134956
+    overlooks_changed_claims: bool  # and new ones: their reservations are looked at with their pods alone
     frees_extended: bool  # devices of extended resources when their pod is done (pull request 134312)
     metrics: "MetricFeatures"
 
@@ -91,6 +92,7 @@ class ResourceClaimFeatures:
             checks_groups=minor >= 37,
             admin_access=minor <= 31 or gates.enabled("DRAAdminAccess"),
             blocks_owner_deletion=minor < 35,
+            overlooks_changed_claims=gates.bugs.present("k8s-132334"),
             frees_extended=minor >= 35,
             metrics=MetricFeatures.of(version),
         )

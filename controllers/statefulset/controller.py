@@ -99,8 +99,13 @@ class StatefulSetController(PodOwnerController):
         status = stateful_set.get("status") or {}
         collisions = int(status.get("collisionCount") or 0)
         number = history.next_number(revisions)
-        wanted = history.patch_of(stateful_set)
-        equal = [revision for revision in revisions if history.same_data(revision.get("data"), wanted)]
+        wanted = history.patch_of(stateful_set, writes_empty_times=self._features.writes_empty_times)
+        by_bytes = self._features.compares_revision_bytes
+        equal = [
+            revision
+            for revision in revisions
+            if history.same_data(revision.get("data"), wanted, by_bytes=by_bytes)
+        ]
         if equal and equal[-1] is revisions[-1]:
             update = equal[-1]
         elif equal:
@@ -117,7 +122,7 @@ class StatefulSetController(PodOwnerController):
     ) -> tuple[Object, int]:
         while True:
             text = history.data_hash(data, collisions)
-            new = history.new_revision(stateful_set, self.ref, number, text, history.HASH_LABEL)
+            new = history.new_revision(stateful_set, self.ref, number, data, text, history.HASH_LABEL)
             made = await self._revisions.create(new)
             if made is not None:
                 return made, collisions

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.versions import Version
 
 # The last minor with an event when it replaces an ended pod (from memory).
 _LAST_TO_REPORT = 30
+_LAST_WITH_EMPTY_TIMES = 33  # pull request 130989
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class StatefulSetFeatures:
     pod_index_label: bool
     max_unavailable: bool
     auto_delete_claims: bool  # spec.persistentVolumeClaimRetentionPolicy counts
+    writes_empty_times: bool  # revisions up to 1.33 have the template's creationTimestamp, as null
+    compares_revision_bytes: bool  # and so take those of 1.33 for others
     reports_recreation: bool  # by an event when it replaces an ended pod
 
     @classmethod
@@ -24,5 +27,7 @@ class StatefulSetFeatures:
             pod_index_label=gates.enabled("PodIndexLabel"),
             max_unavailable=gates.enabled("MaxUnavailableStatefulSet"),
             auto_delete_claims=gates.enabled("StatefulSetAutoDeletePVC"),
+            writes_empty_times=version.minor <= _LAST_WITH_EMPTY_TIMES,
+            compares_revision_bytes=gates.bugs.present("k8s-134773"),
             reports_recreation=version.minor <= _LAST_TO_REPORT,
         )

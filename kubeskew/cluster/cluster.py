@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery.component_names import kind_of
@@ -127,14 +128,14 @@ class Cluster:
         """
         with self.changing() as state:
             components = state.components()
-            chosen = [name for name in movable(state, names) if components[name].version != str(to)]
+            chosen = [name for name in movable(state, names) if Version.parse(components[name].version) != to]
             if not chosen:
                 self.progress(f"{', '.join(names) or 'every component'}: at {to} already")
                 return
             if not force:
                 check_direction(state, chosen, to, downgrade=downgrade)
             order = skew.downgrade_order if downgrade else skew.upgrade_order
-            targets = {n: Target(to, components[n].gates) for n in order(chosen)}
+            targets = {n: Target(to, components[n].gates, components[n].bugs) for n in order(chosen)}
             check_portable(targets)
             await self._change(state, targets, force=force)
 
@@ -144,7 +145,7 @@ class Cluster:
             targets = {}
             for name in skew.upgrade_order(versioned(state, names)):
                 process = state.components()[name]
-                target = Target(Version.parse(process.version), changed_gates(process.gates, gates))
+                target = replace(Target.of(process), gates=changed_gates(process.gates, gates))
                 check_gates(name, target)
                 if target.gates != process.gates:
                     targets[name] = target
@@ -158,8 +159,7 @@ class Cluster:
         with self.changing() as state:
             targets = {}
             for each in select(state, [name]):
-                process = state.components()[each]
-                targets[each] = Target(Version.parse(process.version), process.gates)
+                targets[each] = Target.of(state.components()[each])
             await self._change(state, targets, force=True)
 
     async def kill(self, name: str) -> None:
@@ -227,7 +227,8 @@ class Cluster:
         self.progress(f"{process.name}: {describe(process, target)}")
         await self._stop(state, process)
         self._ports.keep(process.port)
-        process.version, process.gates = str(target.version), dict(target.gates)
+        process.version = str(target.version)
+        process.gates, process.bugs = dict(target.gates), dict(target.bugs)
         await self._start(state, process)
         await wait_ready(self.directory, probes, state, [process], self.progress)
 

@@ -1,7 +1,8 @@
 """Reads the cluster file of `up --config`, and makes the cluster that flags describe.
 
-version: "1.35"
+version: "1.35"             # its newest patch, or one patch: "1.35.2"
 featureGates: {DRAExtendedResource: true}
+bugs: {k8s-132334: off}     # known bugs of upstream's to be without, or to have at any version
 ha: 2                       # API servers; one if it is left out
 verbosity: 5                # of the components' logs, as their flag -v; 0 if it is left out
 components:                 # overrides by component: a kind, or one of it (apiserver-2, kubelet/gpu-node)
@@ -26,8 +27,9 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, all_names
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, all_names, kind_of
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
+from kubeskew.apimachinery.known_bugs import check_bugs
 from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
@@ -39,7 +41,7 @@ from kubeskew.kubelet.drivers.settings import offer, plugin_apis
 DEFAULT_NODES = 3
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
-_CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components", "ha", "verbosity"}
+_CLUSTER_KEYS = {"version", "featureGates", "bugs", "runtimeConfig", "nodes", "components", "ha", "verbosity"}
 _MOST_SERVERS = 9
 ANY_SERVER = "any"
 _MOST_VERBOSE = 10
@@ -101,6 +103,7 @@ class ClusterSpec:
 
     version: Version = DEFAULT_VERSION
     gates: Mapping[str, bool] = field(default_factory=dict)
+    bugs: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     nodes: tuple[NodeSpec, ...] = ()
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -129,9 +132,16 @@ class ClusterSpec:
         nodes: int | None,
         servers: int | None,
         port: int,
+        bugs: Mapping[str, bool] | None = None,
     ) -> "ClusterSpec":
         """Returns this spec, changed by what the command line said."""
-        spec = replace(self, servers=servers or self.servers, port=port, gates={**self.gates, **gates})
+        spec = replace(
+            self,
+            servers=servers or self.servers,
+            port=port,
+            gates={**self.gates, **gates},
+            bugs={**self.bugs, **(bugs or {})},
+        )
         if version is not None:
             spec = replace(spec, version=version)
         if nodes is not None:
@@ -167,6 +177,7 @@ def parse(value: Any, source: str) -> ClusterSpec:
     spec = ClusterSpec(
         version=version,
         gates=_gates(cluster.get("featureGates"), version, f"{source}: featureGates"),
+        bugs=_bugs(cluster.get("bugs"), f"{source}: bugs"),
         runtime_config=_booleans(cluster.get("runtimeConfig"), f"{source}: runtimeConfig"),
         nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
         overrides=_overrides(cluster.get("components"), f"{source}: components"),
@@ -217,6 +228,13 @@ def _gates(value: Any, version: Version, where: str) -> dict[str, bool]:
     return gates
 
 
+def _bugs(value: Any, where: str, component: str = "") -> dict[str, bool]:
+    try:
+        return check_bugs(_booleans(value, where), component)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
 def _servers(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_SERVERS:
         raise UserError(f"{where}: expected the number of API servers, 1 to {_MOST_SERVERS}, found {value!r}")
@@ -258,12 +276,13 @@ def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:
         raise UserError(f"{where}: expected a mapping of component names")
     parsed = {}
     for name, entry in value.items():
-        override = _mapping(entry, f"{where}.{name}", {"version", "featureGates", "server"})
+        override = _mapping(entry, f"{where}.{name}", {"version", "featureGates", "bugs", "server"})
         parsed[name] = {
             **(
                 {"version": _version(override["version"], f"{where}.{name}")} if "version" in override else {}
             ),
             "gates": _booleans(override.get("featureGates"), f"{where}.{name}.featureGates"),
+            "bugs": _bugs(override.get("bugs"), f"{where}.{name}.bugs", kind_of(name)),
             "server": str(override.get("server", "")),
         }
     return parsed

@@ -70,7 +70,9 @@ def _check_port(port: int, ports: Ports) -> None:
 def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     target = initial_target(spec, name)
     check_gates(name, target)
-    state.processes[name] = Process(name, kind_of(name), str(target.version), dict(target.gates), port=port)
+    state.processes[name] = Process(
+        name, kind_of(name), str(target.version), dict(target.gates), port=port, bugs=dict(target.bugs)
+    )
 
 
 def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> None:
@@ -83,14 +85,15 @@ def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> Non
 def host(state: State, ports: Ports, node: str, target: Target) -> Process:
     """Puts a node into the kubelet process of its version and gates, recorded anew if there is none."""
     for process in state.of_kind("kubelet"):
-        same = process.version == str(target.version) and process.gates == dict(target.gates)
-        if same and state.servers.get(process.client) == state.servers.get(f"kubelet/{node}"):
+        if target.is_met(process) and state.servers.get(process.client) == state.servers.get(
+            f"kubelet/{node}"
+        ):
             process.nodes = in_order(state, [*process.nodes, node])
             return process
     check_gates(f"kubelet/{node}", target)
     number = next(n for n in range(1, len(state.nodes) + 2) if f"kubelet-{n}" not in state.processes)
     process = Process(
-        f"kubelet-{number}", "kubelet", str(target.version), dict(target.gates),
+        f"kubelet-{number}", "kubelet", str(target.version), dict(target.gates), bugs=dict(target.bugs),
         port=free_port(state, ports), nodes=[node],
     )  # fmt: skip
     state.processes[process.name] = process

@@ -5,8 +5,7 @@ import os
 from collections.abc import Callable
 
 from kubeskew.apimachinery.component_names import CONTROLLER
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.cluster import drivers
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.processes import Processes
@@ -49,10 +48,11 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
 
 
 def _common(directory: StateDir, state: State, process: Process) -> list[str]:
-    gates = FeatureGates(Version.parse(process.version), process.gates).flag()
+    gates, bugs = process.feature_gates.flag(), bugs_flag(process.bugs)
     return [
         *("--emulated-version", process.version),
         *(("--feature-gates", gates) if gates else ()),
+        *(("--bugs", bugs) if bugs else ()),
         *("--secure-port", str(process.port)),
         *("--faults-dir", str(directory.faults)),
         *(("--v", str(state.verbosity)) if state.verbosity else ()),

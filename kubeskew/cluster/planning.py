@@ -1,11 +1,12 @@
 """Decides a change before it is made: which components, to what, and whether upstream supports each step."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.component_names import CONTROLLER, DRIVERS, all_names, kind_of, meant, names_of
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import skew
@@ -16,16 +17,27 @@ from kubeskew.cluster.state import Process, State
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Holds the version and gates that a component is to have."""
+    """Holds the version and gates that a component is to have, and its known bugs that are switched."""
 
     version: Version
     gates: Mapping[str, bool]
+    bugs: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, process: Process) -> "Target":
+        """Returns what the process has."""
+        return cls(Version.parse(process.version), process.gates, process.bugs)
+
+    def is_met(self, process: Process) -> bool:
+        return self == Target.of(process)
 
 
 def initial_target(spec: ClusterSpec, name: str) -> Target:
     override = _override(spec, name)
     gates = {**spec.gates, **override.get("gates", {})}
-    return Target(override.get("version", spec.version), gates)
+    bugs = {**spec.bugs, **override.get("bugs", {})}
+    own = {id_: on for id_, on in bugs.items() if known_bugs()[id_].component == kind_of(name)}
+    return Target(override.get("version", spec.version), gates, own)
 
 
 def initial_server(spec: ClusterSpec, name: str) -> str:
@@ -150,16 +162,18 @@ def describe(process: Process, target: Target) -> str:
 def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
-    `given` has any of version, gates, nodes (exactly these), count (of nodes), servers, port.
+    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), servers, port.
     """
     found = []
     for name in versioned(state, ()):
         process = state.components()[name]
         target = initial_target(spec, name)
-        if "version" in given and process.version != str(target.version):
+        if "version" in given and Version.parse(process.version) != target.version:
             found.append(f"{name} is at {process.version}, not {target.version}")
         if "gates" in given and any(process.gates.get(gate) != on for gate, on in target.gates.items()):
             found.append(f"{name} has other feature gates")
+        if "bugs" in given and process.bugs != target.bugs:
+            found.append(f"{name} has other known bugs switched")
         server = initial_server(spec, name)
         if "nodes" in given and state.servers.get(name, "") != server:
             found.append(f"{name} speaks to another API server than {server or 'the first'}")

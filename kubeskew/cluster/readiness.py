@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from kubeskew.apimachinery.component_names import DRIVERS
+from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import driver_readiness
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.naming import named
@@ -86,8 +87,8 @@ def _differs_from_servers(state: State, process: Process) -> bool:
     What such a component lacks can come with the API server's own change, as on a way down; until then it
     does nothing, as upstream's, which waits for its caches without an end.
     """
-    same = process.version, process.gates
-    return any((server.version, server.gates) != same for server in state.of_kind("apiserver"))
+    same = Version.parse(process.version), process.gates
+    return any((Version.parse(server.version), server.gates) != same for server in state.of_kind("apiserver"))
 
 
 async def _check_kubelets(probes: Probes, process: Process) -> None:

@@ -38,10 +38,11 @@ class Process:
     birth: str = ""
     wanted: bool = True
     nodes: list[str] = field(default_factory=list)
+    bugs: dict[str, bool] = field(default_factory=dict)
 
     @property
     def feature_gates(self) -> FeatureGates:
-        return FeatureGates(Version.parse(self.version), self.gates)
+        return FeatureGates(Version.parse(self.version), self.gates, self.bugs)
 
     @property
     def client(self) -> str:

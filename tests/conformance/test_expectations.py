@@ -1,5 +1,7 @@
 """Cells that fail as upstream does, dimensions of subsets, and the minimal failing sets."""
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,6 +42,37 @@ def result_of(cell: Any, *failing: str) -> CellResult:
         for name in ("starts", "works")
     ]
     return CellResult(cell.name, "s", cell.parameters, steps, expected_failures=cell.expected_failures())
+
+
+def test_a_mark_of_a_known_bug_holds_where_the_release_has_it():
+    """A mark takes reason, source and releases from the row of its bug; a bug that is off is not expected."""
+    mark = {"bug": "k8s-134773", "steps": ["works"], "found": "that"}
+    made = scenario(parameters={"version": ["1.34.1", "1.34.2"]}, expectedFailures=[mark])
+    there, fixed = made.cells()
+
+    assert list(there.expected_failures()) == ["works"]
+    assert there.expected_failures()["works"][0].source.endswith("/issues/134773")
+    assert not fixed.expected_failures()
+    assert not replace(there, scenario=replace(made, bugs={"k8s-134773": False})).expected_failures()
+    assert replace(fixed, scenario=replace(made, bugs={"k8s-134773": True})).expected_failures()
+    assert replace(fixed, scenario=replace(made, bugs={"k8s-134773": True})).cluster() == {
+        "bugs": {"k8s-134773": True}
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"bug": "k8s-1"}, "expectedFailures[0].bug: there is no known bug k8s-1"),
+        ({"at": "1.34"}, "expectedFailures[0].at: expected, beside `bug`, an expression of a release"),
+        ({"bug": "k8s-141471"}, "cannot be switched on, for kubeskew does not behave so"),
+    ],
+)
+def test_a_mark_of_no_known_bug_is_refused(changes: dict[str, str], why: str):
+    """An unknown bug, one that nothing here behaves, and a release that is no expression are refused."""
+    mark = {"bug": "k8s-134773", "steps": ["works"], "found": "that", **changes}
+    with pytest.raises(ScenarioError, match=re.escape(why)):
+        scenario(expectedFailures=[mark])
 
 
 def test_a_dimension_of_subsets_has_a_cell_for_each():

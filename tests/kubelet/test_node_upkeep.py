@@ -65,7 +65,7 @@ async def test_resources_of_others_stay(node):
     status = (await node.node())["status"]
     assert status["capacity"]["example.com/foo"] == "5"
     assert status["capacity"]["cpu"] == "8"
-    assert status["nodeInfo"]["kubeletVersion"] == "v1.35.6"
+    assert status["nodeInfo"]["kubeletVersion"] == "v1.35.9"
 
 
 async def test_a_restart_does_not_make_the_node_unready(node, server):

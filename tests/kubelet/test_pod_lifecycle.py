@@ -32,7 +32,7 @@ async def test_the_node_registers_and_becomes_ready(node):
     assert by_type["Ready"]["reason"] == "KubeletReady"
     assert by_type["MemoryPressure"]["status"] == "False"
     assert found["metadata"]["labels"]["kubernetes.io/hostname"] == "node-1"
-    assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.4"
+    assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.5"
     assert found["status"]["allocatable"]["pods"] == "110"
     assert found["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
 
@@ -280,7 +280,7 @@ async def test_a_restarted_kubelet_adopts_what_runs(node, way):
     after = await node.running()
 
     assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
-    assert (await node.node())["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.4"
+    assert (await node.node())["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.5"
 
 
 async def test_a_pod_deleted_while_the_kubelet_was_down_is_stopped(node):

@@ -1,5 +1,6 @@
 """Cluster files: what they say, and what is wrong with them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import creation, launching
 from kubeskew.cluster.config import NodeSpec, load, parse
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.planning import initial_target
 from kubeskew.cluster.state import StateDir
 
 EXAMPLE = """
@@ -39,6 +41,41 @@ def test_a_whole_file():
 def test_an_empty_file_is_the_default_cluster():
     """Nothing said means the default version and three nodes."""
     assert len(parse(None, "file").nodes) == 3
+
+
+def test_bugs_are_switched_for_the_components_that_have_them():
+    """A component is given its own bugs alone: those of the whole cluster, and then those of itself."""
+    text = """
+version: "1.34.1"
+bugs: {k8s-134773: off}
+components: {controller-manager: {bugs: {k8s-132334: on}}}
+nodes: [{name: a}, {name: b}]
+"""
+    spec = parse(yaml.safe_load(text), "file").with_flags(None, {}, None, None, 0, {"k8s-134773": True})
+
+    targets = {name: initial_target(spec, name) for name in spec.components}
+    assert targets.pop("controller-manager").bugs == {"k8s-132334": True, "k8s-134773": True}
+    assert {name: target.bugs for name, target in targets.items()} == {name: {} for name in targets}
+    assert {str(target.version) for target in targets.values()} == {"1.34.1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("bugs: {k8s-1: off}", "file: bugs: there is no known bug k8s-1"),
+        ("bugs: [k8s-134773]", "file: bugs: expected a mapping of names to true or false"),
+        ("bugs: {k8s-141471: on}", "file: bugs: k8s-141471 cannot be switched on"),
+        (
+            "components: {scheduler: {bugs: {k8s-134773: off}}}",
+            "k8s-134773 is a bug of the controller-manager",
+        ),
+        ('version: "1.34.99"', "there is no release 1.34.99: the newest patch of 1.34 is 1.34."),
+    ],
+)
+def test_bugs_and_patches_that_never_were_are_refused(text: str, why: str):
+    """An unknown bug, one of another component and an unknown patch are told with their place."""
+    with pytest.raises(UserError, match=re.escape(why)):
+        parse(yaml.safe_load(text), "file")
 
 
 def test_flags_win_over_the_file():

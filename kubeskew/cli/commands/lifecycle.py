@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from kubeskew.apimachinery.component import bugs_option
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import VERSION, change, parse_gates, state_dir_option
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
@@ -21,6 +22,7 @@ from kubeskew.cluster.state import StateDir
 @click.option(
     "--feature-gates", default="", metavar="A=true,B=false", help="Feature gates of every component."
 )
+@bugs_option
 @click.option(
     "--ha", "servers", type=click.IntRange(1, 9), help="How many API servers [default: 1, or the file's]."
 )
@@ -33,6 +35,7 @@ def up(
     version: Version | None,
     nodes: int | None,
     feature_gates: str,
+    bugs: dict[str, bool],
     servers: int | None,
     port: int,
     config: Path | None,
@@ -44,14 +47,16 @@ def up(
     \b
     kubeskew up
     kubeskew up --version 1.35 --nodes 1 --feature-gates DRAExtendedResource=true
+    kubeskew up --version 1.33.5 --bugs k8s-132334=off
     kubeskew up --config cluster.yaml
     """
     base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
-    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port)
+    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port, bugs)
     if directory.exists():
         given = {
             "version": version or config,
             "gates": feature_gates or config,
+            "bugs": bugs or config,
             "nodes": config,
             "count": nodes is not None,
             "servers": servers or config,

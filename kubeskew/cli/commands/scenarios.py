@@ -14,6 +14,7 @@ import click
 
 from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.component import bugs_option
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
@@ -66,6 +67,7 @@ class RunFlags:
     keep: bool
     simulate: bool
     seed: int | None
+    bugs: dict[str, bool]
     output: str
 
 
@@ -106,6 +108,7 @@ def run_options(command: F) -> F:
             help="Run each cell's cluster in one process and one event loop, in virtual time.",
         ),
         click.option("--seed", type=int, default=None, help="Of a simulation's randomness [default: 0]."),
+        bugs_option,
         output_option,
     ):
         command = option(command)
@@ -128,8 +131,11 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run my-scenario.yaml --report report
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     kubeskew run kep-5004/upgrade-downgrade --simulate --seed 7
+    kubeskew run known-bugs/k8s-134773 --simulate --bugs k8s-134773=off
     """
     asked = _asked(flags)
+    if kubeconfig and asked.bugs:
+        raise UserError("--bugs: the cluster of --kubeconfig has the bugs that it has; leave out one")
     if kubeconfig and asked.simulate:
         raise UserError("choose one: --kubeconfig runs on that cluster, --simulate on simulated ones")
     if kubeconfig:
@@ -191,6 +197,8 @@ def matrix(
     if compare and record:
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
     asked = _asked(flags)
+    if asked.bugs and (compare or record):
+        raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
     if asked.simulate and record:
         raise UserError("--record: the record is of processes; leave out --simulate")
     with _component_processes(asked, None) as processes:
@@ -219,6 +227,8 @@ def _asked(flags: dict[str, Any]) -> RunFlags:
         raise UserError("--keep: a simulation has no state directory that could be looked at; leave it out")
     if asked.seed is not None and not asked.simulate:
         raise UserError("--seed is of simulations: add --simulate, or leave it out")
+    if asked.resume and asked.bugs:
+        raise UserError("leave out --resume: the report may be of cells with other known bugs")
     if asked.resume and not asked.report:
         raise UserError(
             "--resume goes on with the run that a report tells of: name its directory by --report"
@@ -250,6 +260,8 @@ def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
         raise UserError(
             f"--only {', '.join(asked.only)}: no cell of {selection.title} has such a name; --list shows them"
         )
+    if asked.bugs:
+        cells = [replace(cell, scenario=replace(cell.scenario, bugs=asked.bugs)) for cell in cells]
     if asked.simulate:
         cells = _simulated(cells)
     if not asked.shard:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
+from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -56,8 +57,10 @@ def status(directory: StateDir, output: str) -> None:
             }
         )
         return
+    switched = any(row["bugs"] for row in rows)
     print_table(
-        ["COMPONENT", "VERSION", "STATE", "PID", "GATES"], [{**row, "pid": row["pid"] or "-"} for row in rows]
+        ["COMPONENT", "VERSION", "STATE", "PID", "GATES", *(["BUGS"] if switched else [])],
+        [{**row, "pid": row["pid"] or "-"} for row in rows],
     )
 
 
@@ -91,6 +94,7 @@ def _row(
         "state": state_now,
         "pid": process.pid if state_now not in _DOWN else None,
         "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
+        "bugs": bugs_flag(process.bugs),
         "log": str(directory.log(process.name).absolute()),
         "metrics": process.url("/metrics"),
     }

@@ -104,7 +104,7 @@ async def test_components_speak_the_dra_version_of_their_release(minor, version,
 
 async def test_the_user_agent_has_upstreams_form():
     """Servers and logs recognise a component by it."""
-    assert user_agent("kube-scheduler", Version(36)).startswith("kube-scheduler/v1.36.4 (linux/")
+    assert user_agent("kube-scheduler", Version(36)).startswith("kube-scheduler/v1.36.5 (linux/")
     assert user_agent("kube-scheduler", Version(36)).endswith(") kubernetes/kubeskew")
 
 

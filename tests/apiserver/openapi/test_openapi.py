@@ -285,7 +285,7 @@ def test_protobuf() -> None:
     paths = named(message[8][0], 2)
 
     assert message[1] == [b"2.0"]
-    assert parse(message[2][0]) == {1: [b"Kubernetes"], 2: [b"v1.36.4"]}
+    assert parse(message[2][0]) == {1: [b"Kubernetes"], 2: [b"v1.36.5"]}
     assert set(definitions) == set(document["definitions"])
     assert set(paths) == set(document["paths"])
     pod = definitions["io.k8s.api.core.v1.Pod"]
