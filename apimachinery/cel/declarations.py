@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.cel import types
-from kubeskew.apimachinery.cel.estimates import LARGEST, Range
+from kubeskew.apimachinery.cel.costs.estimates import LARGEST, Range
 from kubeskew.apimachinery.cel.types import Type
 
 

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from kubeskew.apimachinery.cel import kubernetes, lists, macros, mutations, types
+from kubeskew.apimachinery.cel import mutations, types
 from kubeskew.apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
+from kubeskew.apimachinery.cel.costs.estimator import Overrides
 from kubeskew.apimachinery.cel.declarations import Declared, declared_of
-from kubeskew.apimachinery.cel.estimator import Overrides
-from kubeskew.apimachinery.cel.formats import FORMATS
-from kubeskew.apimachinery.cel.macros import Macros
-from kubeskew.apimachinery.cel.network import NETWORKS
+from kubeskew.apimachinery.cel.library import kubernetes, lists
+from kubeskew.apimachinery.cel.library.formats import FORMATS
+from kubeskew.apimachinery.cel.library.network import NETWORKS
+from kubeskew.apimachinery.cel.library.standard import STANDARD
+from kubeskew.apimachinery.cel.library.strings import REGEX, strings
 from kubeskew.apimachinery.cel.overloads import Functions, Overload
-from kubeskew.apimachinery.cel.standard import STANDARD
-from kubeskew.apimachinery.cel.strings import REGEX, strings
+from kubeskew.apimachinery.cel.parser import macros
+from kubeskew.apimachinery.cel.parser.macros import Macros
 from kubeskew.apimachinery.cel.types import Type
 
 LIMIT = 1_000_000  # per call, unless the caller says otherwise

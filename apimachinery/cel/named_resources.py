@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment, Library, environment
-from kubeskew.apimachinery.cel.kubernetes import STRICT_SEMVERS
+from kubeskew.apimachinery.cel.library.kubernetes import STRICT_SEMVERS
 from kubeskew.apimachinery.cel.program import Program, compile_expression
 from kubeskew.apimachinery.cel.semver import Semver
 from kubeskew.apimachinery.quantity import Quantity

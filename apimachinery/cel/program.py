@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kubeskew.apimachinery.cel import allowance, validators
-from kubeskew.apimachinery.cel.checker import Checked, Checker
+from kubeskew.apimachinery.cel import allowance
+from kubeskew.apimachinery.cel.checker import validators
+from kubeskew.apimachinery.cel.checker.checker import Checked, Checker
+from kubeskew.apimachinery.cel.costs.estimator import Estimator
 from kubeskew.apimachinery.cel.declarations import Declared, size_at
 from kubeskew.apimachinery.cel.environments import LIMIT, Environment
 from kubeskew.apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
-from kubeskew.apimachinery.cel.estimator import Estimator
-from kubeskew.apimachinery.cel.interpreter import Interpreter
-from kubeskew.apimachinery.cel.steps import Frame
-from kubeskew.apimachinery.cel.syntax import parse
+from kubeskew.apimachinery.cel.interpreter.interpreter import Interpreter
+from kubeskew.apimachinery.cel.interpreter.steps import Frame
+from kubeskew.apimachinery.cel.parser.syntax import parse
 from kubeskew.apimachinery.cel.types import ANY, Type
 
 _RECURSION = 12_000  # enough for an expression of the deepest nesting allowed

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment, Library, environment
-from kubeskew.apimachinery.cel.kubernetes import HAS_KEY, SEMVER_COMPARISONS, SEMVERS, version_of
+from kubeskew.apimachinery.cel.library.kubernetes import HAS_KEY, SEMVER_COMPARISONS, SEMVERS, version_of
 from kubeskew.apimachinery.cel.program import Program, compile_expression
 
 _COST_LIMIT = 1_000_000

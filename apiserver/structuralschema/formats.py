@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kubeskew.apimachinery.cel.regular import regular_expression
-from kubeskew.apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
+from kubeskew.apimachinery.cel.library.regular import regular_expression
+from kubeskew.apimachinery.cel.library.text_formats import is_base64, is_date, is_date_time, is_uuid
 from kubeskew.apimachinery.cel.times import loose_duration
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import SchemaFeatures

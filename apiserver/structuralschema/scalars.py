@@ -8,7 +8,7 @@ pkg/validation/validate/{type,validator,values}.go, 1.36.
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.cel.library.regular import regular_expression
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.go_numbers import float_text
 from kubeskew.apimachinery.objects import Object

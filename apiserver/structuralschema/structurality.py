@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.cel.library.regular import regular_expression
 from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.structuralschema.paths import child

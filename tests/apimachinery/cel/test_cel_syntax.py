@@ -236,8 +236,8 @@ def test_celpy_accepts_the_same(text):
     from celpy import CELParser
     from celpy.celparser import CELParseError
 
-    from kubeskew.apimachinery.cel.macros import STANDARD
-    from kubeskew.apimachinery.cel.syntax import parse
+    from kubeskew.apimachinery.cel.parser.macros import STANDARD
+    from kubeskew.apimachinery.cel.parser.syntax import parse
 
     try:
         CELParser().parse(text)

@@ -6,7 +6,7 @@ Source: kube-openapi pkg/validation/strfmt, 1.36.
 import re
 from datetime import date
 
-from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.cel.library.regular import regular_expression
 
 _HEX = "[0-9a-fA-F]"
 _UUID = rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Protocol
 
-from kubeskew.apimachinery.cel.actual_costs import CHECK, LIST, OBJECT, REGEX, TRAVERSAL
-from kubeskew.apimachinery.cel.estimates import LARGEST, ONE, CallEstimate, Range, fixed
-from kubeskew.apimachinery.cel.nodes import Literal, Node
+from kubeskew.apimachinery.cel.costs.actual_costs import CHECK, LIST, OBJECT, REGEX, TRAVERSAL
+from kubeskew.apimachinery.cel.costs.estimates import LARGEST, ONE, CallEstimate, Range, fixed
+from kubeskew.apimachinery.cel.parser.nodes import Literal, Node
 from kubeskew.apimachinery.cel.types import Type
 
 _FORMAT = 64  # characters of a format's name

@@ -6,11 +6,12 @@ Source: github.com/google/cel-go/cel/validator.go and ext/formatting.go, as of K
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.cel import formatting, temporal
-from kubeskew.apimachinery.cel.checker import Checked
+from kubeskew.apimachinery.cel.checker.checker import Checked
 from kubeskew.apimachinery.cel.errors import EvaluationError, Issue
-from kubeskew.apimachinery.cel.kubernetes import SEMVER_COMPARISONS, version_of
-from kubeskew.apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel.library import formatting, temporal
+from kubeskew.apimachinery.cel.library.kubernetes import SEMVER_COMPARISONS, version_of
+from kubeskew.apimachinery.cel.library.regular import regular_expression
+from kubeskew.apimachinery.cel.parser.nodes import (
     Call,
     Comprehension,
     ListLiteral,
@@ -20,7 +21,6 @@ from kubeskew.apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from kubeskew.apimachinery.cel.regular import regular_expression
 from kubeskew.apimachinery.cel.types import Type, unwrap_optional
 
 _LITERALS: Mapping[str, tuple[int, Callable[[Any], object]]] = {

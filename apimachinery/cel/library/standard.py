@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.operators import OPERATORS, checked_int, checked_uint
+from kubeskew.apimachinery.cel.library.operators import OPERATORS, checked_int, checked_uint
+from kubeskew.apimachinery.cel.library.regular import compiled
+from kubeskew.apimachinery.cel.library.temporal import TEMPORAL
 from kubeskew.apimachinery.cel.overloads import Overload, overload
-from kubeskew.apimachinery.cel.regular import compiled
-from kubeskew.apimachinery.cel.temporal import TEMPORAL
 from kubeskew.apimachinery.cel.times import SECOND, Duration, Timestamp, duration_text, timestamp_text
 from kubeskew.apimachinery.cel.values import TypeValue, UInt, type_name
 

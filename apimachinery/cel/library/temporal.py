@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
-from kubeskew.apimachinery.cel.operators import checked_timestamp
+from kubeskew.apimachinery.cel.library.operators import checked_timestamp
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.times import SECOND, Duration, Timestamp, duration, timestamp
 

@@ -9,12 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from kubeskew.apimachinery.cel import nodes, types
-from kubeskew.apimachinery.cel.actual_costs import LIST, MAP, OBJECT
-from kubeskew.apimachinery.cel.checker import Checked
-from kubeskew.apimachinery.cel.estimated_calls import Operand, estimator
-from kubeskew.apimachinery.cel.estimates import EMPTY, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range, fixed
-from kubeskew.apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.checker.checker import Checked
+from kubeskew.apimachinery.cel.costs.actual_costs import LIST, MAP, OBJECT
+from kubeskew.apimachinery.cel.costs.estimated_calls import Operand, estimator
+from kubeskew.apimachinery.cel.costs.estimates import (
+    EMPTY,
+    ONE,
+    UNKNOWN,
+    ZERO,
+    CallEstimate,
+    Entry,
+    Range,
+    fixed,
+)
+from kubeskew.apimachinery.cel.costs.standard_estimates import standard_estimate
+from kubeskew.apimachinery.cel.parser import nodes
+from kubeskew.apimachinery.cel.parser.nodes import (
     Call,
     Comprehension,
     Ident,
@@ -25,7 +36,6 @@ from kubeskew.apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from kubeskew.apimachinery.cel.standard_estimates import standard_estimate
 from kubeskew.apimachinery.cel.types import Type
 
 Path = tuple[str, ...]

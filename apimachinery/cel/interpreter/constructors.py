@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kubeskew.apimachinery.cel.actual_costs import LIST, MAP, OBJECT
+from kubeskew.apimachinery.cel.costs.actual_costs import LIST, MAP, OBJECT
 from kubeskew.apimachinery.cel.errors import EvaluationError
-from kubeskew.apimachinery.cel.steps import Frame, Step
+from kubeskew.apimachinery.cel.interpreter.steps import Frame, Step
 from kubeskew.apimachinery.cel.values import ObjectValue, Optional, shown_key, type_name
 
 Rows = list[tuple[Any, Any, bool]]

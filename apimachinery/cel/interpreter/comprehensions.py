@@ -6,10 +6,10 @@ Source: github.com/google/cel-go/interpreter/interpretable.go (evalFold).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from kubeskew.apimachinery.cel.actual_costs import LIST
+from kubeskew.apimachinery.cel.costs.actual_costs import LIST
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.nodes import Call, Comprehension, ListLiteral, Node
-from kubeskew.apimachinery.cel.steps import Frame, Step
+from kubeskew.apimachinery.cel.interpreter.steps import Frame, Step
+from kubeskew.apimachinery.cel.parser.nodes import Call, Comprehension, ListLiteral, Node
 from kubeskew.apimachinery.cel.values import type_name
 
 _UNREAD = object()

@@ -11,11 +11,11 @@ Source: github.com/google/cel-go/parser (CEL.g4, parser.go), as of Kubernetes 1.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.cel import literals
 from kubeskew.apimachinery.cel.errors import CompileError, Issue, report
-from kubeskew.apimachinery.cel.lexer import EOF, Token, tokenize
-from kubeskew.apimachinery.cel.macros import Macro, MacroError
-from kubeskew.apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel.parser import literals
+from kubeskew.apimachinery.cel.parser.lexer import EOF, Token, tokenize
+from kubeskew.apimachinery.cel.parser.macros import Macro, MacroError
+from kubeskew.apimachinery.cel.parser.nodes import (
     Call,
     Entry,
     Ident,
@@ -96,7 +96,7 @@ def parse(source: str, macros: Macros, *, optionals: bool = True) -> Node:
             report(source, [*issues, Issue(-1, f"expression recursion limit exceeded: {DEPTH}")])
         ) from None
     except _UnexpectedError:
-        from kubeskew.apimachinery.cel.syntax_errors import syntax_issues  # seldom needed
+        from kubeskew.apimachinery.cel.parser.syntax_errors import syntax_issues  # seldom needed
 
         issues += syntax_issues(tokens, source)
     else:

@@ -7,9 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.checker.unification import (
+    Bindings,
+    all_assignable,
+    most_general,
+    settled,
+    substitute,
+)
 from kubeskew.apimachinery.cel.errors import Issue
 from kubeskew.apimachinery.cel.names import keyword_field
-from kubeskew.apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel.overloads import Functions, Overload
+from kubeskew.apimachinery.cel.parser.nodes import (
     Call,
     Comprehension,
     Entry,
@@ -21,9 +29,7 @@ from kubeskew.apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from kubeskew.apimachinery.cel.overloads import Functions, Overload
 from kubeskew.apimachinery.cel.types import Type
-from kubeskew.apimachinery.cel.unification import Bindings, all_assignable, most_general, settled, substitute
 from kubeskew.apimachinery.cel.values import type_name
 
 _LOGIC = frozenset({"_&&_", "_||_"})

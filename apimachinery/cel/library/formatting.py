@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
-from kubeskew.apimachinery.cel.nodes import ListLiteral, MapLiteral, Node
+from kubeskew.apimachinery.cel.parser.nodes import ListLiteral, MapLiteral, Node
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
 from kubeskew.apimachinery.cel.types import Type
 from kubeskew.apimachinery.cel.values import TypeValue, type_name
@@ -93,7 +93,7 @@ def _string(_verb: str, value: Any, _: int | None) -> str:
 
 def text_of(value: Any) -> str:
     """Formats a value for `%s`."""
-    from kubeskew.apimachinery.cel.standard import to_string
+    from kubeskew.apimachinery.cel.library.standard import to_string
 
     if value is None:
         return "null"

@@ -11,8 +11,8 @@ import re
 from contextlib import suppress
 
 from kubeskew.apimachinery.cel.errors import Issue
-from kubeskew.apimachinery.cel.lexer import EOF, Token
-from kubeskew.apimachinery.cel.syntax_states import (
+from kubeskew.apimachinery.cel.parser.lexer import EOF, Token
+from kubeskew.apimachinery.cel.parser.syntax_states import (
     ENTRY,
     EPSILON,
     RULES,

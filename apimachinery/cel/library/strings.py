@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
-from kubeskew.apimachinery.cel.formatting import format_string
+from kubeskew.apimachinery.cel.library.formatting import format_string
+from kubeskew.apimachinery.cel.library.regular import compiled
 from kubeskew.apimachinery.cel.overloads import Overload, overload
-from kubeskew.apimachinery.cel.regular import compiled
 
 _SPACES = (  # Unicode's White_Space
     " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.cel.actual_costs import CallCost
+from kubeskew.apimachinery.cel.costs.actual_costs import CallCost
 from kubeskew.apimachinery.cel.errors import (
     COST_EXCEEDED,
     NO_SUCH_OVERLOAD,

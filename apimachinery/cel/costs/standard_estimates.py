@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Protocol
 
-from kubeskew.apimachinery.cel.actual_costs import REGEX, TRAVERSAL
-from kubeskew.apimachinery.cel.estimated_calls import Operand
-from kubeskew.apimachinery.cel.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range
-from kubeskew.apimachinery.cel.nodes import Call, Node
+from kubeskew.apimachinery.cel.costs.actual_costs import REGEX, TRAVERSAL
+from kubeskew.apimachinery.cel.costs.estimated_calls import Operand
+from kubeskew.apimachinery.cel.costs.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range
+from kubeskew.apimachinery.cel.parser.nodes import Call, Node
 
 _Size = tuple[Range, Range | None]  # cost and size of the result
 

@@ -10,25 +10,12 @@ decorators.go), as of Kubernetes 1.36.
 
 from typing import Any
 
-from kubeskew.apimachinery.cel import comprehensions
-from kubeskew.apimachinery.cel.actual_costs import call_cost
-from kubeskew.apimachinery.cel.checker import Checked
-from kubeskew.apimachinery.cel.constructors import list_of, map_of, object_of
+from kubeskew.apimachinery.cel.checker.checker import Checked
+from kubeskew.apimachinery.cel.costs.actual_costs import call_cost
 from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
-from kubeskew.apimachinery.cel.nodes import (
-    Call,
-    Comprehension,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Node,
-    ObjectLiteral,
-    Select,
-)
-from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
-from kubeskew.apimachinery.cel.regular import regular_expression
-from kubeskew.apimachinery.cel.steps import (
+from kubeskew.apimachinery.cel.interpreter import comprehensions
+from kubeskew.apimachinery.cel.interpreter.constructors import list_of, map_of, object_of
+from kubeskew.apimachinery.cel.interpreter.steps import (
     Step,
     alternative,
     application,
@@ -44,6 +31,19 @@ from kubeskew.apimachinery.cel.steps import (
     presence,
     selection,
     variable,
+)
+from kubeskew.apimachinery.cel.library.regular import regular_expression
+from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
+from kubeskew.apimachinery.cel.parser.nodes import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    ObjectLiteral,
+    Select,
 )
 from kubeskew.apimachinery.cel.values import TypeValue
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.library.urls import URL
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.semver import Semver
-from kubeskew.apimachinery.cel.urls import URL
 from kubeskew.apimachinery.quantity import Quantity
 
 _QUANTITY, _SEMVER, _URL = "kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL"

@@ -7,9 +7,9 @@ import ipaddress
 from functools import cached_property
 from typing import Any
 
-from kubeskew.apimachinery.cel.addresses import AddressError, parse_address, parse_prefix
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.kubernetes import succeeds
+from kubeskew.apimachinery.cel.library.addresses import AddressError, parse_address, parse_prefix
+from kubeskew.apimachinery.cel.library.kubernetes import succeeds
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 
 

@@ -6,7 +6,7 @@ ext/comprehensions.go; the shape of an expansion decides what it costs.
 
 from collections.abc import Callable, Mapping
 
-from kubeskew.apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel.parser.nodes import (
     ACCUMULATOR,
     UNUSED,
     Call,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.library.text_formats import is_base64, is_date, is_date_time, is_uuid
+from kubeskew.apimachinery.cel.library.urls import URL
 from kubeskew.apimachinery.cel.overloads import Overload, overload
-from kubeskew.apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
-from kubeskew.apimachinery.cel.urls import URL
 from kubeskew.apimachinery.cel.values import NONE, Optional
 from kubeskew.apimachinery.names import NameCheck
 

@@ -1,0 +1,1 @@
+"""Checks the types of expressions."""

@@ -1,0 +1,1 @@
+"""Estimates and counts the costs of expressions."""

@@ -1,0 +1,1 @@
+"""Evaluates checked expressions."""

@@ -1,0 +1,1 @@
+"""Parses texts into syntax trees, as cel-go does."""
