@@ -1,6 +1,7 @@
 """The controller of a driver with semantic parameters, in virtual time, at a server in memory."""
 
 import asyncio
+import re
 
 import pytest
 from fake_server import FakeServer
@@ -16,6 +17,7 @@ from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
 from kubeskew.kubelet.drivers.semantic.parameters import (
     ParameterError,
     definition,
+    generated,
     parameters_of,
     parameters_ref,
 )
@@ -196,6 +198,15 @@ def test_texts_are_quoted_and_amounts_rounded_up():
     assert parameters_of({}) == []
     with pytest.raises(ParameterError, match=r"requirements\.RAM: quantities must match"):
         parameters_of({"requirements": {"RAM": "much"}})
+
+
+def test_the_name_of_what_is_generated_is_one_of_an_object():
+    """A name that is too long is cut, wherever a dot or a hyphen stands in it."""
+    for name in ("x", "a" * 253, f"{'a' * 241}.b{'c' * 10}", f"{'a' * 240}-.{'c' * 10}"):
+        vendor = {"metadata": {"name": name, "namespace": "ns", "uid": "u", "generation": 1}}
+        made = generated(DRIVER, VENDOR, TARGET, vendor)["metadata"]["name"]
+        assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", made), made
+        assert len(made) <= 253
 
 
 def test_the_kind_is_the_drivers_to_choose():

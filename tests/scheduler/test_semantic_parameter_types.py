@@ -121,16 +121,15 @@ async def test_a_pod_waits_for_each_part_and_is_tried_again_when_it_comes(hints)
     assert (await cluster.handle())["claimParameters"]["spec"] == {"requirements": {"RAM": 7}}
 
 
-async def test_the_translation_of_an_earlier_object_of_that_name_is_no_use():
-    """A translation of an earlier object of the name, with another UID, is no use, though the generation is
-    the same.
-    """
+@pytest.mark.parametrize("other", [{"uid": "of-an-earlier-one"}, {"kind": "Board"}], ids=["uid", "kind"])
+async def test_what_was_made_of_another_object_of_that_name_is_no_use(other):
+    """An earlier object of the name, or one of another kind, is not the claim's, though the generation is."""
     cluster = await cluster_of()
     await cluster.define()
-    earlier = await cluster.card_parameters()
-    await cluster.translated(earlier, "earlier", required("RAM", 1))
-    await cluster.client.delete(CARDS, "my-parameters", "default")
     vendors = await cluster.card_parameters()
+    about = vendors["metadata"]
+    origin = {**VENDORS, "name": about["name"], "uid": about["uid"], "generation": about["generation"]}
+    await cluster.asking("of-other", required("RAM", 1), generatedFrom={**origin, **other})
     await cluster.card_claim("c0", REFERENCE)
     async with running(cluster):
         await cluster.claiming_pod("c0")
@@ -140,28 +139,6 @@ async def test_the_translation_of_an_earlier_object_of_that_name_is_no_use():
             "(generation 1) not found",
         )
         await cluster.translated(vendors, "generated", required("RAM", 2))
-        await cluster.node_of()
-    assert await cluster.taken() == [("CardA", "RAM", 2)]
-
-
-async def test_objects_of_two_kinds_may_have_one_name():
-    """Parameters that were generated from another kind's object of that name are not those of the claim."""
-    cluster = await cluster_of()
-    await cluster.define()
-    vendors = await cluster.card_parameters()
-    about = vendors["metadata"]
-    origin = {"apiGroup": "dra.example.com", "kind": "Board", "name": about["name"]}
-    origin |= {"uid": about["uid"], "generation": about["generation"]}
-    await cluster.asking("of-board", required("RAM", 1), generatedFrom=origin)
-    await cluster.card_claim("c0", REFERENCE)
-    async with running(cluster):
-        await cluster.claiming_pod("c0")
-        await told(
-            cluster,
-            "generated claim parameters for CardParameters.dra.example.com default/my-parameters "
-            "(generation 1) not found",
-        )
-        await cluster.translated(vendors, "of-card", required("RAM", 2))
         await cluster.node_of()
     assert await cluster.taken() == [("CardA", "RAM", 2)]
 

@@ -24,6 +24,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.controller.allocating import ClaimAllocator
 from kubeskew.kubelet.drivers.controller.driver import ClaimAllocation, Driver, DriverError
 from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
+from kubeskew.kubelet.drivers.work_loop import run_workers
 
 log = logging.getLogger(__name__)
 
@@ -121,19 +122,9 @@ class DriverController:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; what is being done then is finished."""
-        self._informers.start()
-        tasks = [asyncio.create_task(self._work(), name=f"{self.name} {n}") for n in range(_WORKERS)]
-        try:
-            await stop.wait()
-        finally:
-            self._queue.shut_down()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._recorder.close()
-            await self._informers.stop()
-
-    async def _work(self) -> None:
-        await self._informers.synced()
-        await self._queue.work(self._process)
+        await run_workers(
+            self.name, stop, self._informers, self._queue, self._recorder, self._process, _WORKERS
+        )
 
     async def _process(self, task: Task) -> None:
         is_claim = task.kind == "claim"

@@ -32,6 +32,7 @@ from kubeskew.kubelet.drivers.drafted.pool import (
     Share,
     read_memory,
 )
+from kubeskew.kubelet.drivers.work_loop import run_workers
 
 log = logging.getLogger(__name__)
 
@@ -111,19 +112,7 @@ class DraftedController:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set; what is being done then is finished."""
-        self._informers.start()
-        working = asyncio.create_task(self._work(), name=self._name)
-        try:
-            await stop.wait()
-        finally:
-            self._queue.shut_down()
-            await asyncio.gather(working, return_exceptions=True)
-            await self._recorder.close()
-            await self._informers.stop()
-
-    async def _work(self) -> None:
-        await self._informers.synced()
-        await self._queue.work(self._process)
+        await run_workers(self._name, stop, self._informers, self._queue, self._recorder, self._process)
 
     async def _process(self, key: Key) -> None:
         """Works on the claim as it is now: what this controller wrote must not be missed."""

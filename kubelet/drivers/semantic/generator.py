@@ -14,11 +14,12 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.drivers.semantic.parameters import MANAGED_BY, ParameterError, definition, generated
+from kubeskew.kubelet.drivers.work_loop import run_workers
 
 log = logging.getLogger(__name__)
 
@@ -82,15 +83,8 @@ class ParameterGenerator:
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set; what is being done then is finished."""
         await self._define()
-        self._informers.start()
-        working = asyncio.create_task(self._work(), name=f"parameters of {self._name}")
-        try:
-            await stop.wait()
-        finally:
-            self._queue.shut_down()
-            await asyncio.gather(working, return_exceptions=True)
-            await self._recorder.close()
-            await self._informers.stop()
+        name = f"parameters of {self._name}"
+        await run_workers(name, stop, self._informers, self._queue, self._recorder, self._process)
 
     async def _define(self) -> None:
         """Creates the definition of the vendor's kind if nobody did."""
@@ -108,18 +102,6 @@ class ParameterGenerator:
             else:
                 return
 
-    async def _work(self) -> None:
-        await self._informers.synced()
-        while True:
-            try:
-                key = await self._queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._process(key)
-            finally:
-                self._queue.done(key)
-
     async def _process(self, key: Key) -> None:
         vendor = self._vendor.get(*key)
         if vendor is None or vendor["metadata"].get("deletionTimestamp"):
@@ -128,6 +110,7 @@ class ParameterGenerator:
             await self._sync(vendor)
         except ParameterError as error:
             self._tell(vendor, error)
+            self._queue.forget(key)  # tried again when the object changes
         except CONNECTION_ERRORS as error:
             log.debug("processing %s/%s failed: %s", *key, error)
             self._queue.add_rate_limited(key)

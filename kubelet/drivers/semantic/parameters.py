@@ -72,7 +72,7 @@ def generated(driver: str, ref: Ref, target: Ref, vendor: Object) -> Object:
         "apiVersion": target.api_version,
         "kind": target.kind,
         "metadata": {
-            "name": f"{metadata['name'][: _LONGEST_NAME - _DIGITS - 1]}-{digest}",
+            "name": f"{metadata['name'][: _LONGEST_NAME - _DIGITS - 1].rstrip('-.')}-{digest}",
             "namespace": metadata["namespace"],
             "labels": {MANAGED_BY: driver},
             "ownerReferences": [{"apiVersion": ref.api_version, **origin, "controller": True}],
