@@ -286,6 +286,10 @@ class NodeAgent:
         """Returns the drivers whose plugins are registered; None if the kubelet takes none."""
         return self._dra.registered()
 
+    def resources(self) -> dict[str, Object]:
+        """Returns which resources drivers told, and whether the kubelet has published them."""
+        return self._dra.resources()
+
     def containers(self) -> list[Object]:
         """Returns what runs on the node, with environments and devices."""
         now = self._clock.now()

@@ -67,6 +67,7 @@ class Host:
         ctx.health.add_page("/containers", self.containers)
         ctx.health.add_page("/prepared", self.prepared)
         ctx.health.add_page("/plugins", self.plugins)
+        ctx.health.add_page("/resources", self.resources)
         ctx.reloads.append(self._reload.set)
         await self.apply(load_nodes(self._nodes_file))
         counting = asyncio.create_task(self._count(), name="kubelet metrics")
@@ -108,6 +109,10 @@ class Host:
     def plugins(self) -> Mapping[str, list[str] | None]:
         """Returns the drivers whose plugins are registered, by node; None for a kubelet that takes none."""
         return {name: agent.plugins() for name, agent in self._agents.items()}
+
+    def resources(self) -> Mapping[str, Mapping[str, Object]]:
+        """Returns by node and driver which resources drivers told, and whether they are published."""
+        return {name: agent.resources() for name, agent in self._agents.items()}
 
     async def _leave(self, agent: NodeAgent, killed: set[str]) -> None:
         name = agent.config.name

@@ -144,6 +144,10 @@ class NodeDRA:
             return None
         return sorted({plugin.driver for plugin in self.plugins.all()})
 
+    def resources(self) -> dict[str, Object]:
+        """Returns which resources drivers told, and whether they are published (`NodeResources.state`)."""
+        return self._resources.state() if self._resources is not None else {}
+
     def claim(self, namespace: str, name: str) -> ClaimInfo | None:
         """Returns a claim that is in use on the node."""
         return self._cache.get(namespace, name)

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 5.0  # until a stream that failed is opened again
 _RESYNC_SECONDS = 600.0
+_REFUSALS = (400, 413, 422)  # of slices that the API server will never take
 _COMMON_FIELDS = {"apiVersion", "kind", "metadata", "nodeName", "driverName"}
 
 
@@ -36,6 +37,8 @@ class _ActivePlugin:
     """Holds what a registered driver told last, and the task that reads its stream."""
 
     resources: list[Object] = field(default_factory=list)
+    told: str = ""  # digest of the message
+    refused: bool = False  # by the API server, for good
     monitoring: asyncio.Task[None] | None = None
 
 
@@ -97,6 +100,20 @@ class NodeResources:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._informer.stop()
 
+    def state(self) -> dict[str, Object]:
+        """Returns `{told, published}` by driver that tells its resources: the digest of what it told last,
+        and whether the slices hold that as far as the API server takes it."""
+        return {
+            driver: {"told": plugin.told, "published": self._is_published(driver, plugin)}
+            for driver, plugin in self._plugins.items()
+            if plugin.monitoring is not None and not plugin.monitoring.done()
+        }
+
+    def _is_published(self, driver: str, plugin: _ActivePlugin) -> bool:
+        if plugin.refused or self._informer.cannot_list:
+            return True
+        return self._informer.has_synced and self._difference(driver) == ([], [])
+
     @staticmethod
     def _cancel(plugin: _ActivePlugin | None) -> None:
         if plugin is not None and plugin.monitoring is not None:
@@ -129,6 +146,9 @@ class NodeResources:
 
     def _take(self, plugin: _ActivePlugin, driver: str, response: Any) -> None:
         """Takes all that the driver tells, or nothing: a slice with a gap would lie."""
+        from kubeskew.kubelet.protocols.dra_classic import digest
+
+        plugin.told, plugin.refused = digest(response), False
         try:
             plugin.resources = self._form.read(response)
         except RefusedResourcesError as error:
@@ -155,6 +175,8 @@ class NodeResources:
             await self._sync(driver)
         except (StatusError, *CONNECTION_ERRORS) as error:
             log.error("processing driver %s: %s", driver, error)
+            if isinstance(error, StatusError) and error.code in _REFUSALS and driver in self._plugins:
+                self._plugins[driver].refused = True
             self._queue.add_rate_limited(driver)
         except Exception:
             log.exception("processing driver %s", driver)
@@ -164,10 +186,7 @@ class NodeResources:
 
     async def _sync(self, driver: str) -> None:
         """Writes what is to change. Raises StatusError or a connection's error."""
-        plugin = self._plugins.get(driver)
-        wanted = plugin.resources if plugin is not None else []
-        stored = [obj for obj in self._informer.list() if obj["driverName"] == driver]
-        missing, obsolete = compare(wanted, stored, self._form)
+        missing, obsolete = self._difference(driver)
         for model in missing:
             if obsolete:
                 old = obsolete.pop()
@@ -177,6 +196,13 @@ class NodeResources:
                 await self._create(driver, model)
         for old in obsolete:
             await self._delete(old["metadata"]["name"])
+
+    def _difference(self, driver: str) -> tuple[list[Object], list[Object]]:
+        """Returns the entries of a driver that no slice holds, and its slices that hold none."""
+        plugin = self._plugins.get(driver)
+        wanted = plugin.resources if plugin is not None else []
+        stored = [obj for obj in self._informer.list() if obj["driverName"] == driver]
+        return compare(wanted, stored, self._form)
 
     async def _create(self, driver: str, model: Object) -> None:
         node = await self._client.get(NODES, self._node_name)

@@ -63,6 +63,7 @@ class ClassicServices:
         self.switches = Switches()
         self._resources = resources
         self._turned = asyncio.Event()
+        self._streams = 0  # of kubelets that ask for resources
         self._driver = driver
         self._claims = claims
         self._calls = calls
@@ -97,16 +98,29 @@ class ClassicServices:
     async def _list_and_watch(self, _: Any) -> AsyncIterator[Any]:
         """Yields all resources at once, and again whenever they change."""
         last = None
-        while True:
-            turned, resources = self._turned, self._resources()
-            if resources is None:
-                text = "method NodeListAndWatchResources not implemented"
-                raise RpcError(UNIMPLEMENTED, text)
-            response = self._response(resources)
-            if response != last:
-                yield response
-                last = response
-            await turned.wait()
+        self._streams += 1
+        try:
+            while True:
+                turned, resources = self._turned, self._resources()
+                if resources is None:
+                    text = "method NodeListAndWatchResources not implemented"
+                    raise RpcError(UNIMPLEMENTED, text)
+                response = self._response(resources)
+                if response != last:
+                    yield response
+                    last = response
+                await turned.wait()
+        finally:
+            self._streams -= 1
+
+    def told(self) -> str:
+        """Returns the digest of what a kubelet that asks for resources has to know by now; empty if none
+        asks, or nothing can be told."""
+        try:
+            resources = self._resources() if self._streams else None
+        except RpcError:
+            return ""
+        return dra_classic.digest(self._response(resources)) if resources is not None else ""
 
     def _response(self, resources: Sequence[Object]) -> Any:
         if self._semantic:

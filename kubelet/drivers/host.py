@@ -83,13 +83,14 @@ class NodeDriver:
             await endpoints.stop()
 
     def state(self) -> dict[str, Any]:
-        """Returns `{shown, registered, refused, prepared}`; registered is true if all instances are."""
+        """Returns `{shown, registered, refused, prepared, told}`; registered is true if all instances are."""
         shown = list(self.instances.values())
         return {
             "registered": bool(shown) and all(instance.registered for instance in shown),
             "refused": next((instance.refused for instance in shown if instance.refused), ""),
             "shown": bool(shown),
             "prepared": self.claims.all(),
+            "told": self.services.classic.told(),
         }
 
     def _node_resources(self) -> list[Object] | None:
@@ -162,7 +163,7 @@ class DriverHost:
         self._revision = file.revision
 
     def state(self) -> dict[str, Any]:
-        """Returns `{driver, revision, api, pools, nodes: {name: {shown, registered, refused, prepared}}}`."""
+        """Returns `{driver, revision, api, pools, nodes: {name: state of a node}}`."""
         publisher = self._publisher
         return {
             "driver": self._driver,

@@ -1,5 +1,6 @@
 """The service of a DRA driver on a node, in the versions that kubelets of 1.26 to 1.30 call."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +77,11 @@ NODE_RESOURCES: Streaming[Any, Any] = Streaming(
     messages.NodeListAndWatchResourcesResponse,
 )
 V1ALPHA3_OF_1_30 = replace(V1ALPHA3, tells_resources=True)  # and of 1.29+kep4381
+
+
+def digest(response: Any) -> str:
+    """Returns the digest of a driver's resources; both ends of a stream make it of its last message."""
+    return hashlib.sha256(response.SerializeToString(deterministic=True)).hexdigest()
 
 
 def raw_extension(parameters: Any) -> Any:

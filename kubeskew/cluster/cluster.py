@@ -14,7 +14,7 @@ from typing import Any
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster import creation, driver_accounts, drivers, launching, runtime_dir, skew
+from kubeskew.cluster import creation, credentials, driver_accounts, drivers, launching, runtime_dir, skew
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.failures import ClusterError
@@ -59,6 +59,9 @@ class Cluster:
             if self.directory.exists():
                 state = self.directory.load()
                 self.progress("picking up the cluster that is there")
+                if added := creation.add_controllers(state, self._ports):
+                    self.progress(f"adding {', '.join(added)}")
+                    credentials.add_controllers(self.directory, state, self._platform.clock.now(), added)
                 self._revive_nodes(state)
             else:
                 state = creation.create(

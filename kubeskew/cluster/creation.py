@@ -42,9 +42,11 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
     for node in state.nodes:
         host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
-        _add_driver(state, spec, ports, drivers.component(driver))
+        name = drivers.component(driver)
+        _add_driver(state, ports, name, str(initial_target(spec, name).version))
     for driver in drivers.controlled(state.nodes):
-        _add_driver(state, spec, ports, drivers.controller_component(driver))
+        name = drivers.controller_component(driver)
+        _add_driver(state, ports, name, str(initial_target(spec, name).version))
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
     if found:
         raise UserError(f"unsupported version skew: {'; '.join(found)}")
@@ -75,11 +77,19 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     )
 
 
-def _add_driver(state: State, spec: ClusterSpec, ports: Ports, name: str) -> None:
-    """Records a driver, without gates: those are the cluster's."""
-    version = str(initial_target(spec, name).version)
-    port = free_port(state, ports)
-    state.processes[name] = Process(name, kind_of(name), version, {}, port=port)
+def _add_driver(state: State, ports: Ports, name: str, version: str) -> None:
+    """Records a process of a driver, without gates: those are the cluster's."""
+    state.processes[name] = Process(name, kind_of(name), version, {}, port=free_port(state, ports))
+
+
+def add_controllers(state: State, ports: Ports) -> list[str]:
+    """Records the controllers that drivers of an older record lack, with the libraries of their plugins;
+    returns their names. Controllers once were no processes of their own."""
+    names = {driver: drivers.controller_component(driver) for driver in drivers.controlled(state.nodes)}
+    missing = {driver: name for driver, name in names.items() if name not in state.processes}
+    for driver, name in missing.items():
+        _add_driver(state, ports, name, state.processes[drivers.component(driver)].version)
+    return [*missing.values()]
 
 
 def host(state: State, ports: Ports, node: str, target: Target) -> Process:

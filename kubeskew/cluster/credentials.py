@@ -1,5 +1,6 @@
-"""Writes the credentials of a new cluster: its authority, and what each component identifies with."""
+"""Writes the credentials of a cluster: its authority, and what each component identifies with."""
 
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,9 +59,32 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
         ),
     }
     for name, (user, _) in users.items():
-        first, *others = [server.url("") for server in state.servers_of(name)]
-        files[directory.component_kubeconfig(user)] = kubeconfig(first, ca, user, pairs[name], others=others)
+        files |= _kubeconfig(directory, state, ca, name, user, pairs[name])
     write_secrets(files)
+
+
+def add_controllers(directory: StateDir, state: State, now: datetime, names: Collection[str]) -> None:
+    """Writes the credentials of drivers' controllers that come to a cluster which exists."""
+    from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys
+
+    ca = directory.ca.read_bytes()
+    authority = Authority(KeyPair(ca, (directory.pki / "ca.key").read_bytes()), now, RandomKeys())
+    files: dict[Path, bytes | str] = {}
+    for name, user in drivers.users(state.nodes).items():
+        if name in names:
+            pair = authority.client(user, *drivers.groups())
+            files |= _kubeconfig(directory, state, ca, name, user, pair)
+    write_secrets(files)
+
+
+def _kubeconfig(
+    directory: StateDir, state: State, ca: bytes, component: str, user: str, pair: "KeyPair"
+) -> dict[Path, bytes | str]:
+    """Returns the kubeconfig of a component."""
+    from kubeskew.cluster.pki import kubeconfig
+
+    first, *others = [server.url("") for server in state.servers_of(component)]
+    return {directory.component_kubeconfig(user): kubeconfig(first, ca, user, pair, others=others)}
 
 
 def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:

@@ -27,6 +27,7 @@ async def missing(probes: Probes, state: State, process: Process) -> str:
     if is_device_plugin(name_of(process)):
         return await _unpublished(probes, state, told)
     lacking = await _unregistered(probes, state, process, told)
+    lacking = lacking or await _unlisted(probes, state, process, told)
     return lacking or await _unstored(probes, state, process, told)
 
 
@@ -72,6 +73,24 @@ async def _unregistered(probes: Probes, state: State, process: Process, told: Ma
             if not settled and not refused:
                 waiting.append(node)
     return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
+
+
+async def _unlisted(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
+    """Names the nodes whose kubelet publishes what drivers tell it, and has not all of this one yet.
+
+    So it was in 1.30 and in 1.29+kep4381. Without an API server there is nothing to wait for.
+    """
+    if probes.server_of(state) is None:
+        return ""
+    driver, waiting = name_of(process), []
+    for kubelet in state.of_kind("kubelet"):
+        for node, entries in (await probes.resources(kubelet)).items():
+            entry, own = entries.get(driver), told["nodes"].get(node)
+            if entry is None or own is None or node in state.killed_nodes:
+                continue
+            if not entry["told"] or entry["told"] != own["told"] or not entry["published"]:
+                waiting.append(node)
+    return f"its slices are not published by the kubelets of: {named(waiting)}" if waiting else ""
 
 
 async def _unstored(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:

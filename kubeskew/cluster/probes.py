@@ -127,6 +127,10 @@ class Probes:
         """Returns the drivers registered with a kubelet process, by node; None for one that takes none."""
         return await self.json(process.url("/plugins")) or {}
 
+    async def resources(self, process: Process) -> dict[str, dict[str, dict[str, Any]]]:
+        """Returns by node and driver what a kubelet process publishes of what drivers told it."""
+        return await self.json(process.url("/resources")) or {}
+
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
         hosted = await self.hosted(process) or {}
         waited = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("crashed")]

@@ -10,6 +10,7 @@ from until import until
 
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra import node_resources
 from kubeskew.kubelet.dra.node_resources import NodeResources, compare
@@ -115,6 +116,49 @@ async def test_slices_follow_the_driver(node):
     await node.published()
 
     assert second["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+@pytest.mark.asyncio
+async def test_the_state_says_when_all_is_published(node):
+    """The kubelet has published what a driver tells once both have one digest and the slices say it."""
+
+    async def settled():
+        [entry] = node.resources.state().values()
+        return entry["published"] and entry["told"] == node.services.told()
+
+    assert (node.resources.state(), node.services.told()) == ({}, "")
+    node.resources.add_plugin(DRIVER, node.channel)
+    assert node.resources.state() == {DRIVER: {"told": "", "published": False}}
+    node.resources.start()
+    await node.published("ab")
+    await until(settled)
+    before = node.services.told()
+
+    node.told = [model("c")]  # and has not told yet
+    assert node.resources.state()[DRIVER] == {"told": before, "published": True}
+    assert node.services.told() not in ("", before)
+    node.services.tell()
+    await until(settled)
+    await node.published("c")
+
+    node.told = None  # as a driver whose controller allocates: there is nothing to wait for
+    node.services.tell()
+    await until(lambda: node.resources.state() == {})
+
+
+@pytest.mark.asyncio
+async def test_slices_that_the_server_refuses_are_not_waited_for(node, monkeypatch):
+    """A driver whose slices are invalid counts as published: the server will not take them later either."""
+
+    async def refuse(*_):
+        raise StatusError(422, "Invalid", "no such instance")
+
+    monkeypatch.setattr(node.client, "create", refuse)
+    node.resources.start()
+    node.resources.add_plugin(DRIVER, node.channel)
+    await until(lambda: node.resources.state()[DRIVER]["published"])
+
+    assert await node.slices() == []
 
 
 @pytest.mark.asyncio

@@ -1,12 +1,15 @@
 """The drivers of the local cluster: their processes, files, accounts and switches."""
 
 import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from cryptography import x509
 
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.component_names import CONTROLLER
-from kubeskew.cluster import config, creation, driver_accounts, drivers, launching, planning
+from kubeskew.cluster import config, creation, credentials, driver_accounts, drivers, launching, planning
 from kubeskew.cluster.driver_accounts import introduce
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
@@ -227,6 +230,28 @@ def test_a_driver_means_its_plugins_and_its_controller(ports, controlled):
     assert planning.select(controlled, [f"driver/{DRIVER}"]) == both
     with pytest.raises(UserError, match=f"did you mean driver-plugin/{DRIVER}"):
         versions({f"driver-plugins/{DRIVER}": older})
+
+
+@pytest.mark.filterwarnings("ignore:Attribute's length")  # of who reads the certificate here
+def test_a_record_without_controllers_gets_them(tmp_path, ports, controlled):
+    """A cluster from before controllers were processes gets them, with ports and credentials of their own."""
+    directory, name = StateDir(tmp_path), f"driver-controller/{DRIVER}"
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    credentials.write_credentials(directory, controlled, now)
+    account = directory.component_kubeconfig(drivers.user_of(controlled.processes.pop(name)))
+    account.unlink()
+    controlled.processes[f"driver/{DRIVER}"].version = "1.28"
+
+    assert creation.add_controllers(controlled, ports) == [name]
+    credentials.add_controllers(directory, controlled, now, [name])
+    process = controlled.processes[name]
+    others = [p.port for p in controlled.processes.values() if p is not process]
+    assert (process.kind, process.version, process.port in others) == (CONTROLLER, "1.28", False)
+    authority = x509.load_pem_x509_certificate(directory.ca.read_bytes())
+    certificate = x509.load_pem_x509_certificate(load_kubeconfig(account).certificate)
+    certificate.verify_directly_issued_by(authority)
+    assert certificate.subject.rfc4514_string().startswith(f"CN={drivers.user_of(process)}")
+    assert creation.add_controllers(controlled, ports) == []
 
 
 async def test_deploying_a_driver_lets_the_scheduler_read_its_parameters():

@@ -1,6 +1,7 @@
 """A DRA driver counts as ready by what it says of its pools, and what the API server has of them."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,53 @@ async def test_ready_is_what_the_server_has(ports, told, slices, ready):
     def server_of(state, _component=""):
         return state.of_kind("apiserver")[0]
 
-    probes = SimpleNamespace(json=json, missing=nothing, plugins=nothing, server_of=server_of)
+    probes = SimpleNamespace(
+        json=json, missing=nothing, plugins=nothing, resources=nothing, server_of=server_of
+    )
     lacking = await driver_readiness.missing(probes, state, process)
 
     assert lacking == ("" if ready else "its slices are not stored yet, of the pools: n")
+
+
+@pytest.mark.parametrize(
+    ("entries", "ready"),
+    [
+        ({DRIVER: {"told": "abc", "published": True}}, True),
+        ({DRIVER: {"told": "abc", "published": False}}, False),
+        ({DRIVER: {"told": "", "published": True}}, False),  # the kubelet has not been told yet
+        ({DRIVER: {"told": "old", "published": True}}, False),
+        ({}, True),  # it does not ask, or the driver does not tell
+        ({"other.example.com": {"told": "x", "published": False}}, True),
+    ],
+)
+async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str, Any], ready):
+    """A driver for which kubelets publish is ready once its kubelet has what it tells, in slices."""
+    nodes = [{"name": "n", "drivers": [{"name": DRIVER, "devices": 1}]}]
+    state = creation.plan(config.parse({"version": "1.30", "nodes": nodes}, "test"), ports)
+    (process,) = state.of_kind("driver")
+    node = {"shown": True, "registered": True, "refused": "", "told": "abc"}
+    page = {"driver": DRIVER, "revision": state.driver_revision, "api": None, "nodes": {"n": node}}
+
+    async def json(_url):
+        return page
+
+    async def nothing(_process):
+        return {}
+
+    async def plugins(_kubelet):
+        return {"n": [DRIVER]}
+
+    async def resources(_kubelet):
+        return {"n": entries}
+
+    for server in (state.of_kind("apiserver")[0], None):
+        probes = SimpleNamespace(
+            json=json,
+            missing=nothing,
+            plugins=plugins,
+            resources=resources,
+            server_of=lambda *_, server=server: server,
+        )
+        lacking = await driver_readiness.missing(probes, state, process)
+        waiting = server is not None and not ready
+        assert lacking == ("its slices are not published by the kubelets of: n" if waiting else "")
