@@ -19,6 +19,10 @@ from catalogue_overlay import LATER, META
 from catalogue_resources import kind_definition, printer_columns, resource_rows, runs, storage_versions
 from catalogue_types import Document, definition_name, release
 
+# Gates that stand in for a marker's from a minor on: the marker stayed behind when its gate was used no more
+# (pkg/api/pod/util.go, dropDisabledPodStatusFields; pkg/features/kube_features.go on the gate's deprecation).
+LATER_FIELD_GATES = {"core.v1.ContainerStatus.allocatedResources": (33, "InPlacePodVerticalScaling")}
+
 # Gates of fields that have no marker in the Go source (from memory of the strategies' drop functions).
 FIELD_GATES = {
     "batch.v1.JobSpec.podFailurePolicy": "JobPodFailurePolicy",
@@ -119,6 +123,9 @@ def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, D
     named = {minor: spec["g"] for minor, spec in history.items() if "g" in spec}
     if extra:
         named = {minor: extra.split() for minor in history} | named
+    if later := LATER_FIELD_GATES.get(path.removeprefix("io.k8s.api.")):
+        since, gate = later
+        named = {minor: [gate] if minor >= since else names for minor, names in named.items()}
     if not named:
         return
     for minor, spec in history.items():

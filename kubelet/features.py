@@ -68,6 +68,7 @@ class KubeletFeatures:
     ready_to_start_condition: bool
     host_ips: bool
     observed_generation: bool
+    actual_resources: bool
     allocated_resources: bool
     resizes: bool  # and reports it in conditions
     volume_mount_statuses: bool
@@ -122,7 +123,10 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         ready_to_start_condition=gate("PodReadyToStartContainersCondition"),
         host_ips=gate("PodHostIPs"),
         observed_generation=gate("PodObservedGenerationTracking"),
-        allocated_resources=gate("InPlacePodVerticalScaling"),
+        actual_resources=gate("InPlacePodVerticalScaling"),
+        # a gate of its own decided in 1.32, and none since
+        allocated_resources=gate("InPlacePodVerticalScaling")
+        and (minor != 32 or gate("InPlacePodVerticalScalingAllocatedStatus")),
         resizes=gate("InPlacePodVerticalScaling") and minor >= 33,
         volume_mount_statuses=gate("RecursiveReadOnlyMounts"),
         kube_proxy_version=not gate("DisableNodeKubeProxyVersion"),

@@ -112,10 +112,10 @@ KILLED = 137
 def _resources(spec: Object, features: KubeletFeatures) -> Object:
     """Returns the resources in the runtime, shown since in-place resizing."""
     resources: Mapping[str, Any] = spec.get("resources") or {}
-    if not features.allocated_resources:
+    if not features.actual_resources:
         return {}
     found: Object = {}
-    if resources.get("requests"):
+    if features.allocated_resources and resources.get("requests"):
         found["allocatedResources"] = dict(resources["requests"])
     found["resources"] = {key: dict(resources[key]) for key in ("limits", "requests") if resources.get(key)}
     return found

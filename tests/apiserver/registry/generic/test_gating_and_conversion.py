@@ -11,9 +11,11 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
+from kubeskew.kubelet.features import features_of
 
 V36 = Version(36)
 CLAIM = "io.k8s.api.resource.v1.ResourceClaim"
+POD = "io.k8s.api.core.v1.Pod"
 SLICE = "io.k8s.api.resource.v1.ResourceSlice"
 
 
@@ -69,6 +71,20 @@ REQUESTS = [
     ({"name": "r", "firstAvailable": [{"name": "s"}]}, {"name": "r", "firstAvailable": [{"name": "s"}]}),
     ({"name": "r", "adminAccess": False}, {"name": "r", "exactly": {"adminAccess": False}}),
 ]
+
+
+@pytest.mark.parametrize("minor", range(27, 38))
+def test_a_server_keeps_the_resources_that_its_kubelets_report(minor: int) -> None:
+    """Allocated resources of containers are kept where kubelets of that release report them, so that these
+    need not write them again and again: with in-place resizing, in 1.32 with another gate beside it."""
+    version = Version(minor)
+    status = {"name": "c", "allocatedResources": {"cpu": "1"}}
+    for gates in ({}, {"InPlacePodVerticalScaling": True}):
+        chosen = FeatureGates(version, gates if minor < 35 else {})
+        pod: Any = {"spec": {}, "status": {"containerStatuses": [dict(status)]}}
+        drop_disabled(pod, None, catalogue_for(version, chosen).definition(POD), chosen)
+        kept = "allocatedResources" in pod["status"]["containerStatuses"][0]
+        assert kept == features_of(version, chosen).allocated_resources
 
 
 @pytest.mark.parametrize(("inline", "flat"), REQUESTS)
