@@ -6,9 +6,9 @@ pkg/controller/volume/persistentvolume, 1.36.
 
 from collections.abc import Iterable
 
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

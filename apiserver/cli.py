@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeskew.apimachinery.component import (
+from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.process.component import (
     bugs_option,
     check_own_bugs,
     faults_option,
@@ -18,9 +19,8 @@ from kubeskew.apimachinery.component import (
     verbosity_option,
     version_option,
 )
-from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.machine import machine_given
-from kubeskew.apimachinery.running import end_on_signals, stop_on_signals
+from kubeskew.apimachinery.process.machine import machine_given
+from kubeskew.apimachinery.process.running import end_on_signals, stop_on_signals
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import gate_conflict
 from kubeskew.apiserver.options import ServerOptions

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.machine import Machine, SystemMachine
+from kubeskew.apimachinery.process.machine import Machine, SystemMachine
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import SQLStorage, Storage

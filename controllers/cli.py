@@ -7,7 +7,12 @@ from typing import Any
 
 import click
 
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.process.component import (
+    ComponentContext,
+    ComponentOptions,
+    common_options,
+    run_component,
+)
 
 # Upstream's flag and the controller whose workers it counts.
 _CONCURRENCY = {

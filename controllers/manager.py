@@ -10,7 +10,7 @@ from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.leader import LeaderElector
 from kubeskew.apimachinery.client.queue_metrics import QueueMetrics
 from kubeskew.apimachinery.client.rest import user_agent
-from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.controllers.autoscaling.controller import HorizontalController
 from kubeskew.controllers.certificates.approving import ApprovingController
 from kubeskew.controllers.certificates.cleaning import CleaningController

@@ -18,8 +18,8 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies

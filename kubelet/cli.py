@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.process.component import (
+    ComponentContext,
+    ComponentOptions,
+    common_options,
+    run_component,
+)
 
 if TYPE_CHECKING:
     from kubeskew.kubelet.server.access import AccessOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kubeskew.apimachinery.client.component_faults import ComponentFaults
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
-from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, load_nodes

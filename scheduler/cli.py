@@ -10,7 +10,12 @@ import click
 from click.core import ParameterSource
 
 from kubeskew.apimachinery.client.leader import LeaderElector, LeaseTiming
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.process.component import (
+    ComponentContext,
+    ComponentOptions,
+    common_options,
+    run_component,
+)
 from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
 from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings
 

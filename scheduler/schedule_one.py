@@ -15,7 +15,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.verbosity import structured, tell
+from kubeskew.apimachinery.process.verbosity import structured, tell
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.cooperative import in_turns
 from kubeskew.scheduler.diagnosis import Diagnosis

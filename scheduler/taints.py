@@ -6,7 +6,7 @@ Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.taints import tolerates
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 

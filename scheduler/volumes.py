@@ -14,8 +14,8 @@ from kubeskew.apimachinery.client.refs import (
     STORAGE_CLASSES,
     Ref,
 )
-from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, annotation, class_of
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.node_info import NodeInfo

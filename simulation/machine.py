@@ -15,8 +15,8 @@ from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy
-from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import MemoryStorage
 from kubeskew.apiserver.storage.records import ComponentEvent

@@ -19,8 +19,8 @@ from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.rest import Dial
 from kubeskew.apimachinery.client.transport import Request, Transport, split_lines
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.health import answer, until_ready
-from kubeskew.apimachinery.health_checks import WAIT, Health
+from kubeskew.apimachinery.process.health import answer, until_ready
+from kubeskew.apimachinery.process.health_checks import WAIT, Health
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Peer, Response, Upgrade
 from kubeskew.apiserver.http.request import Request as ServerRequest

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import click
 
-from kubeskew.apimachinery.machine import MACHINE
+from kubeskew.apimachinery.process.machine import MACHINE
 from kubeskew.apiserver.cli import apiserver
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.processes import STOP_SECONDS, Identity

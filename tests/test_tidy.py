@@ -4,6 +4,8 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,15 @@ PACKAGES = (
     "apimachinery", "apiserver", "conformance", "controllers",
     "kubelet", "kubeskew", "migrations", "scheduler", "simulation",
 )  # fmt: skip
-BANNED_NAMES = {"utils", "util", "common", "helpers", "misc", "manager_utils"}
+BANNED_NAMES = {
+    "utils", "util", "common", "helpers", "misc", "manager_utils",
+    # Words that say how it feels to use a module, not what it is.
+    "beside", "listed", "derived", "following", "remembering", "garbage", "shelves", "window", "shapes",
+    "normalising", "passing", "panics", "insides", "interiors", "contents", "creating", "patience", "turns",
+}  # fmt: skip
 LONGEST_FUNCTION = 70
+LONGEST_MODULE = 420
+LARGEST_FOLDER = 30
 CLOCK = "apimachinery/clock.py"
 # The clock and the randomness of the process, which only the module of clocks may touch.
 FORBIDDEN_CALLS = {
@@ -101,6 +110,51 @@ def test_functions_fit_a_glance(path: Path):
             if lines > LONGEST_FUNCTION:
                 long.append((node.name, lines))
     assert long == []
+
+
+def test_modules_are_short():
+    """No module is much longer than the longest ones are."""
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_MODULE} == {}
+
+
+def test_folders_can_be_overlooked():
+    """No folder has more modules than one takes in at a glance."""
+    sizes = Counter(name_of(path.parent) for path in MODULES)
+    assert {folder: modules for folder, modules in sizes.items() if modules > LARGEST_FOLDER} == {}
+
+
+# Types that all code shares, and the module of each.
+SHARED_TYPES = {
+    "Object": "apimachinery/objects.py",
+    "ObjectView": "apimachinery/objects.py",
+    "FieldError": "apimachinery/field.py",
+    "StatusError": "apimachinery/errors.py",
+    "GroupResource": "apimachinery/errors.py",
+    "GroupVersionKind": "apimachinery/resources.py",
+}
+
+
+def defined_names(tree: ast.Module) -> Iterator[str]:
+    """Yields the names of a module's classes and constants."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def test_shared_types_have_one_definition():
+    """A type that all code shares is defined once, so that its name means the same everywhere."""
+    found = {
+        (name, name_of(path))
+        for path in MODULES
+        for name in defined_names(ast.parse(path.read_text()))
+        if name in SHARED_TYPES
+    }
+    assert found == set(SHARED_TYPES.items())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

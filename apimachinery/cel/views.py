@@ -24,7 +24,7 @@ def to_value(data: Any, declared: Declared) -> Any:
     if declared.plain or data is None:
         return data
     if declared.type.kind == "struct":
-        return ObjectView(data, declared) if isinstance(data, Mapping) else data
+        return StructView(data, declared) if isinstance(data, Mapping) else data
     if declared.type.kind == "map":
         return MapView(data, declared) if isinstance(data, Mapping) else data
     if declared.type.kind == "list":
@@ -62,7 +62,7 @@ def _list(data: list[Any], declared: Declared) -> list[Any]:
     return values
 
 
-class ObjectView(Mapping[str, Any]):
+class StructView(Mapping[str, Any]):
     """An object: its keys are escaped names of declared properties; null counts as absent."""
 
     cel_type = "object"
@@ -102,7 +102,7 @@ class ObjectView(Mapping[str, Any]):
 
     def equals(self, other: Mapping[str, Any]) -> bool:
         """Returns whether both objects have equal fields; as upstream, null does not even equal itself."""
-        theirs = other.raw() if isinstance(other, ObjectView) else other
+        theirs = other.raw() if isinstance(other, StructView) else other
         if len(self._data) != len(theirs):
             return False
         for name, value in self._data.items():
@@ -160,7 +160,7 @@ class MapList(list[Any]):
 
         As upstream, escaped names are looked up in data whose names are not escaped.
         """
-        raw = item.raw() if isinstance(item, ObjectView) else item
+        raw = item.raw() if isinstance(item, StructView) else item
         return tuple([raw.get(escape(key) or key) for key in self._keys])
 
     def equals(self, other: Sequence[Any]) -> bool:
@@ -191,7 +191,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Optional):
         return to_json(value.value) if value.present else None
     if isinstance(value, Mapping):
-        escaped = hasattr(value, "cel_type_of") or isinstance(value, ObjectView)
+        escaped = hasattr(value, "cel_type_of") or isinstance(value, StructView)
         return {_json_key(key, escaped=escaped): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]

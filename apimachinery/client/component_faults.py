@@ -13,7 +13,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, LastWords, announcement
+from kubeskew.apimachinery.announcements import (
+    COMPONENTS_PATH,
+    RETRY_SECONDS,
+    LastWords,
+    announcement,
+)
 from kubeskew.apimachinery.client.faulty import FaultyTransport
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient

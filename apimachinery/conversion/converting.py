@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kubeskew.apimachinery.conversion import autoscaling, dynamic_resources, events, flow_control
-from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, ResourceTable
 

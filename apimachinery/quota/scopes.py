@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go and persistent_vol
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.label_requirements import Operator, Requirement, SelectorError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.selectors.label_requirements import Operator, Requirement, SelectorError
 
 PRIORITY_CLASS, ATTRIBUTES_CLASS = "PriorityClass", "VolumeAttributesClass"
 _OPERATORS = {

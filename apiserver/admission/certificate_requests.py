@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING
 from kubeskew.apiserver.admission import Attributes
 
 if TYPE_CHECKING:
-    from kubeskew.apimachinery.certificate_requests import CertificateRequest
+    from kubeskew.apimachinery.security.certificate_requests import CertificateRequest
 
 
 def requested_certificate(attributes: Attributes, failure: str) -> "CertificateRequest":
     """Returns the request of a CertificateSigningRequest; refuses the write with `failure` if it has none."""
-    from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+    from kubeskew.apimachinery.security.certificate_requests import (  # cryptography is slow
+        RequestError,
+        parse_request,
+    )
 
     spec = (attributes.object or {}).get("spec") or {}
     try:

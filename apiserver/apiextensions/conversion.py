@@ -7,9 +7,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.model import CustomResource
@@ -121,7 +121,7 @@ def _check_shape(response: Any) -> None:
         parts.append(("response.convertedObjects", converted, list, "[]runtime.RawExtension"))
     for name, value, kind, shown in parts:
         if value is not None and not isinstance(value, kind):
-            found = go_decode_errors.found(value)
+            found = decode_errors.found(value)
             raise _AnswerError(
                 f"json: cannot unmarshal {found} into Go struct field ConversionReview.{name} of type {shown}"
             )

@@ -12,7 +12,7 @@ from typing import Any
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.web_tokens import Token, WrongTokenError, verified
+from kubeskew.apimachinery.security.web_tokens import Token, WrongTokenError, verified
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.features import AccountFeatures

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 import csv
 from collections.abc import Iterable, Sequence
 
-from kubeskew.apimachinery import base64url
+from kubeskew.apimachinery.security import base64url
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.user import User, authenticated

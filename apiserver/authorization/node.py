@@ -6,7 +6,7 @@ pkg/auth/nodeidentifier/default.go, 1.36.
 
 from collections.abc import Callable, Sequence
 
-from kubeskew.apimachinery.labels import SelectorError
+from kubeskew.apimachinery.selectors.labels import SelectorError
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, VOLUMES, Graph
 from kubeskew.apiserver.authorization.rules import Rule

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery import go_decode_errors, json_syntax
 from kubeskew.apimachinery.errors import StatusError, bad_request
-from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery.golang import decode_errors, json_syntax
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from kubeskew.apimachinery.schema import Schema
@@ -65,7 +65,7 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
     try:
         if not is_yaml(content_type):
             return Parsed(_load_json(body))
-        from kubeskew.apimachinery import yaml_body  # it brings a parser
+        from kubeskew.apimachinery.golang import yaml_body
 
         parsed = Parsed(*yaml_body.load(body))
     except RecursionError:
@@ -212,7 +212,7 @@ def decode_value(
     except WrongShape:
         metadata = _metadata(schema) if structural is not None else None
         wrong = (value, schema) if metadata is None else (value["metadata"], metadata)
-        raise cannot_handle(gvk, gvk.kind, go_decode_errors.explain(*wrong)) from None
+        raise cannot_handle(gvk, gvk.kind, decode_errors.explain(*wrong)) from None
     except CoercionError as error:
         raise cannot_handle(gvk, gvk.kind, str(error)) from None
     except RecursionError:
@@ -222,11 +222,11 @@ def decode_value(
         warnings = list(parsed.duplicates)
         if structural is not None:
             warnings += [
-                *(go_decode_errors.kept_errors(duplicates(value)) if _has_repeated(value) else ()),
+                *(decode_errors.kept_errors(duplicates(value)) if _has_repeated(value) else ()),
                 *unknown,
             ]
         elif dropped or _has_repeated(value):
-            warnings += go_decode_errors.strict_errors(value, schema)
+            warnings += decode_errors.strict_errors(value, schema)
     if warnings and validation == "Strict":
         raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
@@ -237,7 +237,7 @@ def lines(warnings: Sequence[str]) -> list[str]:
     """Returns every line of what is wrong as a warning of its own."""
     if not warnings:
         return []
-    from kubeskew.apimachinery import yaml_body  # it brings a parser
+    from kubeskew.apimachinery.golang import yaml_body
 
     return [line for text in warnings for line in yaml_body.lines_of(text)]
 
@@ -251,14 +251,14 @@ def _has_repeated(value: Any) -> bool:
     """Decides whether the slow parser made the value: it marks the outermost object whenever any
     key repeats.
     """
-    return isinstance(value, go_decode_errors.Repeated)
+    return isinstance(value, decode_errors.Repeated)
 
 
 def head_error(value: Object) -> str | None:
     """Returns the error of an object's apiVersion and kind, None if they can be read."""
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name), str | None):
-            what = go_decode_errors.found(value[name])
+            what = decode_errors.found(value[name])
             why = f"json: cannot unmarshal {what} into Go struct field .{name} of type string"
             return f"couldn't get version/kind; json parse error: {why}"
     api_version: str = value.get("apiVersion") or ""
@@ -316,7 +316,7 @@ def no_object(value: Any) -> str:
     """Returns the error for a JSON value that is no object and so has no kind."""
     if value is None:
         return "Object 'Kind' is missing in 'null'"
-    why = f"json: cannot unmarshal {go_decode_errors.found(value)} into Go value of type {_HEAD}"
+    why = f"json: cannot unmarshal {decode_errors.found(value)} into Go value of type {_HEAD}"
     return f"couldn't get version/kind; json parse error: {why}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.go_decode_errors import Repeated
+from kubeskew.apimachinery.golang.decode_errors import Repeated
 
 _INTEGER_DIGITS = 20
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")

@@ -7,10 +7,10 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (unstruc
 from collections.abc import Iterator
 from typing import Any
 
-from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.go_numbers import as_written
-from kubeskew.apimachinery.go_roundtrip import normalise_and_report
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.roundtrip import normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.structuralschema import Structural, embedded, prune
@@ -33,7 +33,7 @@ def coerce(
         given = {} if value[_META] is None else value[_META]
         kept[_META], lost = normalise_and_report(given, metadata)
         if lost:
-            strict = go_decode_errors.strict_errors(value[_META], metadata)
+            strict = decode_errors.strict_errors(value[_META], metadata)
             dropped += [
                 f'unknown field "metadata.{error[15:]}' for error in strict if error.startswith("unknown")
             ]
@@ -50,7 +50,7 @@ def duplicates(value: Any, path: str = "") -> Iterator[str]:
         for position, item in enumerate(value):
             yield from duplicates(item, index(path, position))
     elif isinstance(value, dict):
-        for key, item, again in go_decode_errors.members(value):
+        for key, item, again in decode_errors.members(value):
             at = child(path, key)
             if again:
                 yield f'duplicate field "{at}"'

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.verbosity import level_of
+from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow

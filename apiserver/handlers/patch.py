@@ -6,9 +6,10 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery import errors, go_decode_errors
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.go_roundtrip import WrongShape
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.roundtrip import WrongShape
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
@@ -135,7 +136,7 @@ def _applied(
             reset=scope.registry.reset_fields(write),
         )
     except WrongShape:  # met when the result is converted for managers of other versions
-        why = go_decode_errors.explain(config.value, scope.resource.schema)
+        why = decode_errors.explain(config.value, scope.resource.schema)
         raise patched_objects.unreadable(config.value, why) from None
     check_repeated(request, config, options.field_validation)
     obj = (

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.labels import SelectorError
 from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.selectors.labels import SelectorError
 
 _TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _SPECIAL = {"\\": "\\\\", ",": "\\,", "=": "\\="}

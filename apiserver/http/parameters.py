@@ -11,8 +11,8 @@ from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.go_numbers import parse_int
-from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
 from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.object_meta import manager_character_errors

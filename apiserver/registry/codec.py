@@ -8,10 +8,11 @@ have upstream's effect: the first an error, the others are dropped on reading.
 from collections.abc import Iterable
 from typing import Any, cast
 
-from kubeskew.apimachinery import conversion, go_decode_errors
+from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import internal
-from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from kubeskew.apimachinery.schema import Schema
@@ -222,7 +223,7 @@ class Codec:
         try:
             known = pruned(obj, stored) if stored.custom else _normalised(obj, stored.schema)
         except WrongShape as error:
-            why = go_decode_errors.explain(obj, stored.schema)
+            why = decode_errors.explain(obj, stored.schema)
             raise UnreadableError(f"unable to decode the stored object: {why}") from error
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
         return self.default(known, stored)

@@ -7,8 +7,8 @@ both have the same key: a value whose type does not fit is the other design's.
 
 from typing import Any
 
-from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.schema import Kind, Schema
 
 
@@ -28,6 +28,6 @@ def without_foreign_fields(value: Any, schema: Schema) -> Any:
         field = schema.fields.get(name)
         if field is None:
             kept[name] = item
-        elif name not in foreign or not go_decode_errors.explain(item, field.schema):
+        elif name not in foreign or not decode_errors.explain(item, field.schema):
             kept[name] = without_foreign_fields(item, field.schema)
     return kept

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from kubeskew.apimachinery.web_tokens import SigningKey, VerifyingKey
+from kubeskew.apimachinery.security.web_tokens import SigningKey, VerifyingKey
 
 
 class AccountKeys:

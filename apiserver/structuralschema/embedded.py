@@ -6,10 +6,10 @@ Source: apiextensions-apiserver pkg/apiserver/schema/objectmeta, 1.36.
 from collections.abc import Iterator
 from typing import Any
 
-from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
 from kubeskew.apimachinery.field import FieldError, index, invalid, required
-from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise, normalise_and_report
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise, normalise_and_report
 from kubeskew.apimachinery.names import dns1035_label, path_segment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
@@ -83,13 +83,13 @@ class _Coercion:
         except WrongShape:
             if not self._drop:
                 at = bracketed(path, self._prefix)
-                raise CoercionError(invalid(at, given, go_decode_errors.explain(given, schema))) from None
+                raise CoercionError(invalid(at, given, decode_errors.explain(given, schema))) from None
             metadata, dropped = _fitting(given, schema), False
         if dropped:
             known = "unknown field "
             self.unknown.extend(
                 child(bracketed(path), text.removeprefix(known).strip('"'))
-                for text in go_decode_errors.strict_errors(given, schema)
+                for text in decode_errors.strict_errors(given, schema)
                 if text.startswith(known)
             )
         if metadata is None:
@@ -161,7 +161,7 @@ def _validate_metadata(value: Any, node: Structural, path: str) -> Iterator[Fiel
     try:
         metadata = normalise(value, schema) or {}
     except WrongShape:
-        yield invalid(path, value, go_decode_errors.explain(value, schema))
+        yield invalid(path, value, decode_errors.explain(value, schema))
         return
     named = {**metadata, "name": metadata.get("name") or "fakename"}
     yield from validate_object_meta(named, bool(named.get("namespace")), path_segment, path, core=False)

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import reservation
+from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.log import Logged, Write
-
-Object = Mapping[str, Any]
 
 _OWN_CLIENT = "kubeskew"
 _CLAIMS = "resourceclaims.resource.k8s.io"
@@ -25,7 +24,7 @@ def written(write: Write) -> str:
     return f"written by {write.by} at revision {write.revision}"
 
 
-def attributed(obj: Object, mismatches: Sequence[str], log: Sequence[Logged]) -> list[str]:
+def attributed(obj: ObjectView, mismatches: Sequence[str], log: Sequence[Logged]) -> list[str]:
     """Returns an object's mismatches, `path: expected …, found …` each, with who wrote what was found."""
     uid = obj["metadata"].get("uid")
     history = [
@@ -50,7 +49,7 @@ def _attributed(mismatch: str, history: Sequence[Write]) -> str:
     return f"{mismatch} (the object was last {written(history[-1])})"
 
 
-def last_written(obj: Object, log: Sequence[Logged]) -> str:
+def last_written(obj: ObjectView, log: Sequence[Logged]) -> str:
     """Says who wrote an object last, in parentheses; empty if the log does not tell."""
     uid = obj["metadata"].get("uid")
     writes = [
@@ -94,7 +93,7 @@ def value_at(obj: Any, path: str) -> Any:
 
 
 def background(
-    log: Sequence[Logged], kind: str, namespace: str, name: str, since: str, shown: Sequence[Object]
+    log: Sequence[Logged], kind: str, namespace: str, name: str, since: str, shown: Sequence[ObjectView]
 ) -> str:
     """Returns what led to a failed check: deletions of the kind, warnings of components, who placed the pods.
 

@@ -50,7 +50,10 @@ class ApprovingController(RequestController):
 
 def _kinds(request: Object) -> list[tuple[str, str]]:
     """Returns (subresource to check, message) for each kind of certificate that the request could be."""
-    from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+    from kubeskew.apimachinery.security.certificate_requests import (  # cryptography is slow
+        RequestError,
+        parse_request,
+    )
     from kubeskew.controllers.certificates.kubelets import client_fault
 
     spec = request["spec"]

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/apis/certificates/helpers.go, 1.36.
 
 from collections.abc import Iterator, Sequence
 
-from kubeskew.apimachinery.certificate_requests import CertificateRequest
+from kubeskew.apimachinery.security.certificate_requests import CertificateRequest
 
 _SIGNATURE, _ENCIPHERMENT = "digital signature", "key encipherment"
 

@@ -14,7 +14,7 @@ from kubeskew.controllers.certificates.base import REQUESTS, RequestController, 
 from kubeskew.controllers.framework.base import ControllerContext, SyncError
 
 if TYPE_CHECKING:
-    from kubeskew.apimachinery.certificate_requests import CertificateRequest
+    from kubeskew.apimachinery.security.certificate_requests import CertificateRequest
     from kubeskew.controllers.certificates.issuing import Issuer
 
 _CLIENT, _LEGACY = "kubernetes.io/kube-apiserver-client", "kubernetes.io/legacy-unknown"
@@ -62,7 +62,7 @@ class SigningController(RequestController):
 
     def _fault(self, request: Object) -> str:
         """Returns why the signer does not sign, empty if it does."""
-        from kubeskew.apimachinery.certificate_requests import RequestError, parse_request
+        from kubeskew.apimachinery.security.certificate_requests import RequestError, parse_request
         from kubeskew.controllers.certificates import kubelets
 
         spec = request["spec"]

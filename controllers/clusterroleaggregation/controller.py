@@ -4,8 +4,8 @@ Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation/clusterroleaggre
 """
 
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 CLUSTER_ROLES = Ref("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")

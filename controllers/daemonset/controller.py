@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.daemonset import placement
 from kubeskew.controllers.daemonset.rollout import Plan, PodClassifier, by_age, limits
 from kubeskew.controllers.framework import history, owner_references, pods

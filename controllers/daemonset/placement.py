@@ -5,9 +5,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) an
 
 import copy
 
-from kubeskew.apimachinery.node_affinity import affinity_matches
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.node_affinity import affinity_matches
+from kubeskew.apimachinery.selectors.taints import tolerates
 from kubeskew.controllers.framework.history import REVISION_LABEL
 
 GENERATION_LABEL = "pod-template-generation"

@@ -3,8 +3,8 @@
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.conditions import find_condition
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.deployment import arithmetic, revisions, status
 from kubeskew.controllers.deployment.features import DeploymentFeatures
 from kubeskew.controllers.deployment.rollout import Rollout

@@ -9,8 +9,8 @@ from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.conditions import find_condition, with_condition
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.disruption import arithmetic
 from kubeskew.controllers.disruption.scales import Scales
 from kubeskew.controllers.framework import pods

@@ -11,8 +11,8 @@ from typing import ClassVar
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.expectations import Expectations

@@ -6,7 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.taints import tolerates
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 if TYPE_CHECKING:
-    from kubeskew.apimachinery.web_tokens import SigningKey
+    from kubeskew.apimachinery.security.web_tokens import SigningKey
 
 _TYPE = "kubernetes.io/service-account-token"
 _NAME, _UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
@@ -100,7 +100,7 @@ class AccountTokensController(Controller):
         return missing
 
     def _token(self, secret: Object, account: Object) -> str:
-        from kubeskew.apimachinery.web_tokens import SigningKey  # cryptography is slow to import
+        from kubeskew.apimachinery.security.web_tokens import SigningKey  # cryptography is slow to import
 
         if self._key is None:
             self._key = SigningKey(self._pem)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import history, owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key
 from kubeskew.controllers.framework.history import Revisions

@@ -4,11 +4,11 @@ scheduler.AdmissionCheck)."""
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kubeskew.apimachinery.node_affinity import affinity_matches
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_dra_extended_resource, is_extended_resource
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.node_affinity import affinity_matches
+from kubeskew.apimachinery.selectors.taints import tolerates
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.features import DelegatedToDRA
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import orjson
 
-from kubeskew.apimachinery import json_syntax
+from kubeskew.apimachinery.golang import json_syntax
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum

@@ -13,7 +13,7 @@ import orjson
 from kubeskew.kubelet import checksum as checksums
 from kubeskew.kubelet.checksum import SpewText, items, mapping, string, struct
 
-Object = Mapping[str, Any]
+Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class EntryForm:
     semantic: bool = False  # 1.29+kep4381: the same, as KEP-4381 had drafted it
 
 
-def checksum(version: str, entries: Sequence[Object], form: EntryForm) -> int:
+def checksum(version: str, entries: Sequence[Fields], form: EntryForm) -> int:
     """Returns the sum of the file's struct, its own checksum being 0 (checkpointmanager/checksum)."""
     fields = {
         "Version": string(version),
@@ -37,7 +37,7 @@ def checksum(version: str, entries: Sequence[Object], form: EntryForm) -> int:
     return checksums.checksum(struct("*state.DRAManagerCheckpoint", fields))
 
 
-def _printed_entry(entry: Object, form: EntryForm) -> SpewText:
+def _printed_entry(entry: Fields, form: EntryForm) -> SpewText:
     users, devices = entry.get("PodUIDs"), entry.get("CDIDevices")
     fields = {
         "DriverName": string(entry.get("DriverName", "")),
@@ -56,7 +56,7 @@ def _printed_entry(entry: Object, form: EntryForm) -> SpewText:
     return struct("state.ClaimInfoState", fields)
 
 
-def _printed_handle(handle: Object, form: EntryForm) -> SpewText:
+def _printed_handle(handle: Fields, form: EntryForm) -> SpewText:
     fields = {
         "DriverName": string(handle.get("driverName") or ""),
         "Data": string(handle.get("data") or ""),
@@ -68,7 +68,7 @@ def _printed_handle(handle: Object, form: EntryForm) -> SpewText:
     return struct("v1alpha2.ResourceHandle", fields)
 
 
-def _printed_structured(value: Object | None) -> SpewText:
+def _printed_structured(value: Fields | None) -> SpewText:
     """A pointer to a struct is printed as what it points to."""
     kind = "*v1alpha2.StructuredResourceHandle"
     if value is None:
@@ -85,7 +85,7 @@ def _printed_structured(value: Object | None) -> SpewText:
     )
 
 
-def _printed_semantic(value: Object | None) -> SpewText:
+def _printed_semantic(value: Fields | None) -> SpewText:
     kind = "*v1alpha2.SemanticResourceHandle"
     if value is None:
         return SpewText(kind, "<nil>")
@@ -102,7 +102,7 @@ def _printed_semantic(value: Object | None) -> SpewText:
     )
 
 
-def _printed_allocation(allocation: Object) -> SpewText:
+def _printed_allocation(allocation: Fields) -> SpewText:
     counter = allocation.get("counter")
     kind = "*v1alpha2.CounterAllocation"
     shown = SpewText(kind, "<nil>")
@@ -117,7 +117,7 @@ def _printed_allocation(allocation: Object) -> SpewText:
     return struct("v1alpha2.SemanticAllocationResult", {"SemanticAllocationResultModel": model})
 
 
-def _printed_result(result: Object) -> SpewText:
+def _printed_result(result: Fields) -> SpewText:
     named = result.get("namedResources")
     kind = "*v1alpha2.NamedResourcesAllocationResult"
     shown = SpewText(kind, "<nil>") if named is None else struct(kind, {"Name": string(named["name"])})
@@ -132,5 +132,5 @@ def _printed_result(result: Object) -> SpewText:
 def _raw(value: Any) -> SpewText:
     """A RawExtension; its bytes are printed one by one."""
     content = None if value is None else [str(byte) for byte in orjson.dumps(value)]
-    fields = {"Raw": items("[]uint8", content), "Object": SpewText("runtime.Object", "<nil>")}
+    fields = {"Raw": items("[]uint8", content), "Fields": SpewText("runtime.Fields", "<nil>")}
     return struct("runtime.RawExtension", fields)

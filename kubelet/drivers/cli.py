@@ -6,7 +6,12 @@ from typing import Any
 import click
 import yaml
 
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.process.component import (
+    ComponentContext,
+    ComponentOptions,
+    common_options,
+    run_component,
+)
 
 _NODE = "{node}"
 

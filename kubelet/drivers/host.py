@@ -9,9 +9,9 @@ import grpc
 
 from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
-from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import server_versions
 from kubeskew.kubelet.drivers.call_log import CallLog

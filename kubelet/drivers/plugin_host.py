@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.drivers.device_plugin import ExampleDevicePlugin
 from kubeskew.kubelet.drivers.plugin_settings import PluginFile
 from kubeskew.kubelet.drivers.reloading import follow

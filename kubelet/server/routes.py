@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from kubeskew.apimachinery.health import answer
+from kubeskew.apimachinery.process.health import answer
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet.containers.container_process import ContainerProcess

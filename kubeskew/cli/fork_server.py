@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 REQUEST_BYTES = 1 << 17
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-# what `apimachinery/component.py` imports for every client
-_SURROUNDINGS = ("apimachinery.client.component_faults", "apimachinery.health")
+# what `apimachinery/process/component.py` imports for every client
+_SURROUNDINGS = ("apimachinery.client.component_faults", "apimachinery.process.health")
 # kind → what it imports until it is ready
 MODULES = {
     "apiserver": (

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from kubeskew.apimachinery.health_checks import WAIT
+from kubeskew.apimachinery.process.health_checks import WAIT
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.naming import named
 from kubeskew.cluster.processes import Processes

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches
 from kubeskew.scheduler.framework.node_selector_errors import selector_fault, selector_text
 
 

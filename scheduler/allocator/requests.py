@@ -9,7 +9,7 @@ from kubeskew.apimachinery.cel.devices import Selector, compile_selector
 from kubeskew.apimachinery.cel.errors import CELError, CompileError
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.taints import tolerates
 from kubeskew.scheduler.allocator.allocated_state import Amounts
 from kubeskew.scheduler.allocator.constraints import Constraint
 from kubeskew.scheduler.allocator.errors import AllocationError

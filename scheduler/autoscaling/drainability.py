@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.scheduler.autoscaling.equivalence import is_daemon_set_pod
 from kubeskew.scheduler.framework.pod_info import PodInfo
 

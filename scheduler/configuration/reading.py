@@ -10,8 +10,8 @@ from typing import Any
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.client.leader import LeaseTiming
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.golang.yaml_body import YAMLBodyError, load
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.yaml_body import YAMLBodyError, load
 from kubeskew.scheduler.configuration.backoff import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, Backoff
 from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
 from kubeskew.scheduler.configuration.settings import (

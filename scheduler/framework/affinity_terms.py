@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/types.go, AffinityTerm, 1.36.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.labels import NOTHING, LabelSelector, SelectorError
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.selectors.labels import NOTHING, LabelSelector, SelectorError
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.node_affinity import fits, node_affinity_of, required
-from kubeskew.apimachinery.node_selectors import selector_matches, term_matches
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.node_affinity import fits, node_affinity_of, required
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches, term_matches
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult

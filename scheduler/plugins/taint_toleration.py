@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.taints import tolerates
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod

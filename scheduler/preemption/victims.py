@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption, Sel
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.filtering import Filters, NodeFilter
 from kubeskew.scheduler.framework.node_info import NodeInfo

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from kubeskew.apimachinery.node_affinity import affinity_matches
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.apimachinery.taints import tolerates
+from kubeskew.apimachinery.selectors.node_affinity import affinity_matches
+from kubeskew.apimachinery.selectors.taints import tolerates
 from kubeskew.simulation.invariants.cluster import (
     Change,
     Cluster,

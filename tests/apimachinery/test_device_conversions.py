@@ -12,7 +12,7 @@ from randomness import examples
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apimachinery.versions import Version

@@ -6,8 +6,8 @@ import pytest
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue.types import types_of
-from kubeskew.apimachinery.go_decode_errors import explain
-from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise, normalise_and_report
+from kubeskew.apimachinery.golang.decode_errors import explain
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise, normalise_and_report
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 

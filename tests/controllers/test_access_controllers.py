@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from in_process_transport import real_cluster
 
-from kubeskew.apimachinery.certificate_requests import CertificateRequest
 from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.web_tokens import new_key, read
+from kubeskew.apimachinery.security.certificate_requests import CertificateRequest
+from kubeskew.apimachinery.security.web_tokens import new_key, read
 from kubeskew.controllers.certificates.base import REQUESTS
 from kubeskew.controllers.certificates.kubelets import client_fault, serving_fault
 from kubeskew.controllers.certificates.signing import SigningController

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions
-from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.controllers import cli
 from kubeskew.controllers.manager import (
     CONTROLLERS,

@@ -20,7 +20,7 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.go_roundtrip import normalise_and_report
+from kubeskew.apimachinery.golang.roundtrip import normalise_and_report
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.kubelet.agent import NodeAgent

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from until import until
 
-from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet.drivers import plugin_settings
 from kubeskew.kubelet.drivers.cli import driver
 from kubeskew.kubelet.drivers.device_plugin import variable_of

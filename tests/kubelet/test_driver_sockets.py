@@ -10,7 +10,7 @@ from fake_server import FakeServer
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.errors import unknown_path
-from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.drivers.host import DriverHost

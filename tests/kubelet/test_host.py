@@ -9,10 +9,10 @@ from until import until
 
 from kubeskew.apimachinery.announcements import COMPONENTS_PATH
 from kubeskew.apimachinery.client.refs import NODES
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.host import Host
 from kubeskew.kubelet.node.config import NodesFileError, load_nodes

@@ -10,7 +10,7 @@ from scheduling_cluster import RESOURCE, Cluster, extended, running
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.verbosity import level_of
+from kubeskew.apimachinery.process.verbosity import level_of
 
 pytestmark = pytest.mark.looptime
 

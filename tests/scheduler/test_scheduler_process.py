@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from kubeskew.apimachinery.client.leader import LeaseTiming
 from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.health import answer
-from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
+from kubeskew.apimachinery.process.health import answer
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cli import main
 from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
-from kubeskew.apimachinery.labels import EVERYTHING, LabelSelector, SelectorError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from kubeskew.apimachinery.selectors.labels import EVERYTHING, LabelSelector, SelectorError
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key

@@ -5,9 +5,9 @@ Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/
 
 import copy
 
-from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.errors import StatusError, internal
-from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
@@ -93,9 +93,9 @@ def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
     try:
         read, dropped = normalise_and_report(new, schema)
     except WrongShape:
-        raise internal(go_decode_errors.explain(new, schema)) from None
+        raise internal(decode_errors.explain(new, schema)) from None
     if strict and dropped:
-        raise internal(f"strict decoding error: {', '.join(go_decode_errors.strict_errors(new, schema))}")
+        raise internal(f"strict decoding error: {', '.join(decode_errors.strict_errors(new, schema))}")
     return dict(read)
 
 

@@ -6,7 +6,6 @@ Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go (Check
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.label_requirements import SelectorError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import (
     Amounts,
@@ -22,6 +21,7 @@ from kubeskew.apimachinery.quota.amounts import (
     without_zeros,
 )
 from kubeskew.apimachinery.quota.evaluators import UPDATE, Evaluator
+from kubeskew.apimachinery.selectors.label_requirements import SelectorError
 
 
 class QuotaError(Exception):

@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 from collections.abc import Iterator
 
 from kubeskew.apimachinery.errors import not_found
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.admission.dynamic.versions import convert
 from kubeskew.apiserver.admission.services import AdmissionServices
 

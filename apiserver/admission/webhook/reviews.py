@@ -9,8 +9,9 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery import errors, go_decode_errors
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic.admission_requests import described, options_of
@@ -126,7 +127,7 @@ def _check_types(response: Any) -> None:
 def _check_type(value: Any, kind: type, field_name: str, shown: str) -> None:
     if value is None or (isinstance(value, kind) and (kind is not int or not isinstance(value, bool))):
         return
-    found = go_decode_errors.found(value)
+    found = decode_errors.found(value)
     raise WrongTypeError(f"json: cannot unmarshal {found} into Go struct field {field_name} of type {shown}")
 
 

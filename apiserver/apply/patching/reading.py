@@ -6,8 +6,9 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go over sigs.k8s.io/json, 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery import errors, go_decode_errors
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.pruning import duplicates
 
@@ -30,7 +31,7 @@ def read_operations(body: bytes) -> Patch:
     for operation in value or []:
         _check_operation(operation)
     return Patch(
-        value, [f"json patch {text}" for text in go_decode_errors.kept_errors(_operations(value or []))]
+        value, [f"json patch {text}" for text in decode_errors.kept_errors(_operations(value or []))]
     )
 
 
@@ -39,7 +40,7 @@ def read_merge(body: bytes) -> Patch:
     value = _parsed(body)
     if not isinstance(value, dict | None):
         raise _no(value, "map[string]interface {}")
-    return Patch(value, go_decode_errors.kept_errors(duplicates(value)))
+    return Patch(value, decode_errors.kept_errors(duplicates(value)))
 
 
 def _parsed(body: bytes) -> Any:
@@ -50,7 +51,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _no(value: Any, go_type: str) -> errors.StatusError:
-    why = f"json: cannot unmarshal {go_decode_errors.found(value)} into Go value of type {go_type}"
+    why = f"json: cannot unmarshal {decode_errors.found(value)} into Go value of type {go_type}"
     return errors.bad_request(f"error decoding patch: {why}")
 
 
@@ -60,7 +61,7 @@ def _check_operation(operation: Any) -> None:
     for name, value in (operation or {}).items():
         if name in _OPERATION[:3] and not isinstance(value, str | None):
             where = f"Go struct field jsonPatchOp.{name} of type string"
-            why = f"json: cannot unmarshal {go_decode_errors.found(value)} into {where}"
+            why = f"json: cannot unmarshal {decode_errors.found(value)} into {where}"
             raise errors.bad_request(f"error decoding patch: {why}")
 
 
@@ -68,7 +69,7 @@ def _operations(operations: list[Any]) -> Iterator[str]:
     for position, operation in enumerate(operations):
         if not isinstance(operation, dict):
             continue
-        for name, item, again in go_decode_errors.members(operation):
+        for name, item, again in decode_errors.members(operation):
             at = child(index("", position), name)
             if name not in _OPERATION:
                 yield f'unknown field "{at}"'

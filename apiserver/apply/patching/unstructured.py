@@ -6,8 +6,8 @@ other words than a JSON decoder's. Source: k8s.io/apimachinery/pkg/runtime/conve
 
 from typing import Any, Final
 
-from kubeskew.apimachinery import go_decode_errors
-from kubeskew.apimachinery.go_decode_errors import ShapeError
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.decode_errors import ShapeError
 from kubeskew.apimachinery.schema import Kind, Schema
 
 _BITS: Final = {"int32": 32, "int64": 64}
@@ -36,7 +36,7 @@ def fitted(value: Any, schema: Schema) -> Any:
             return _integer(value, schema.format or "int64")
         case Kind.NUMBER:
             return _number(value)
-    why = go_decode_errors.explain(value, schema)  # these types read JSON themselves
+    why = decode_errors.explain(value, schema)  # these types read JSON themselves
     if why:
         raise ShapeError(why)
     return value
@@ -69,7 +69,7 @@ def _list(value: Any, schema: Schema) -> Any:
 def _bytes(value: Any) -> Any:
     if not isinstance(value, str):
         raise ShapeError(f"cannot restore slice from {_GO_KINDS[type(value)]}")
-    offset = go_decode_errors.corrupt_base64_offset(value)
+    offset = decode_errors.corrupt_base64_offset(value)
     if offset is not None:
         raise ShapeError(f"error decoding from json: illegal base64 data at input byte {offset}")
     return value
@@ -106,4 +106,4 @@ def _number(value: Any) -> Any:
 
 def unknown_fields(value: Any, schema: Schema) -> list[str]:
     """Returns `unknown field "a.b"` for what the type does not have, in the order of these texts."""
-    return sorted(go_decode_errors.strict_errors(value, schema))
+    return sorted(decode_errors.strict_errors(value, schema))

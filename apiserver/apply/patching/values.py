@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery import errors, json_syntax
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.golang import json_syntax
 
 _TYPES = {
     dict: "map[string]interface {}",

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.go_roundtrip import always_written, zero
+from kubeskew.apimachinery.golang.roundtrip import always_written, zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 

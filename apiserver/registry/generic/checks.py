@@ -2,7 +2,7 @@
 
 from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apimachinery.go_roundtrip import zero
+from kubeskew.apimachinery.golang.roundtrip import zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind
 from kubeskew.apiserver import object_meta

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery import base64url, errors, go_decode_errors, json_syntax
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang import decode_errors, json_syntax
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.security import base64url
 from kubeskew.apiserver.storage.records import Key
 
 _VERSION = "meta.k8s.io/v1"
@@ -81,10 +83,9 @@ def _json(data: bytes) -> Object:
         return {}
     if not isinstance(value, dict):
         raise ValueError(
-            f"json: cannot unmarshal {go_decode_errors.found(value)} "
-            "into Go value of type storage.continueToken"
+            f"json: cannot unmarshal {decode_errors.found(value)} into Go value of type storage.continueToken"
         )
-    why = go_decode_errors.explain(value, _TOKEN)
+    why = decode_errors.explain(value, _TOKEN)
     if why:
         raise ValueError(why)
     return value

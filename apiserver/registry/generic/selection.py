@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
-from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http.field_selectors import FieldSelector
 from kubeskew.apiserver.http.parameters import ListOptions, selectors

@@ -6,7 +6,8 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kubeskew.apimachinery import errors, go_decode_errors
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.http import media_types
@@ -42,7 +43,7 @@ def read_configuration(body: bytes) -> Configuration:
     except ValueError as error:
         raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if parsed.value is not None and not isinstance(parsed.value, dict):
-        found = go_decode_errors.found(parsed.value)
+        found = decode_errors.found(parsed.value)
         why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     return Configuration(parsed.value or {}, parsed.duplicates)

@@ -5,9 +5,10 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (strategicPatchObject, 
 
 from typing import Any
 
-from kubeskew.apimachinery import errors, field, go_decode_errors
-from kubeskew.apimachinery.go_decode_errors import Repeated, ShapeError, kept_errors
-from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.decode_errors import Repeated, ShapeError, kept_errors
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
@@ -28,7 +29,7 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
     """
     patch = load_strategic(body)
     if not isinstance(patch, dict | None):
-        found = go_decode_errors.found(patch)
+        found = decode_errors.found(patch)
         raise errors.bad_request(f"json: cannot unmarshal {found} into Go value of type {_MAP}")
     try:
         strict = [] if validation == "Ignore" else _repeated(body)

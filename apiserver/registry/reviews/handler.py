@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
-from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
 from kubeskew.apiserver.http.request import Request, Response

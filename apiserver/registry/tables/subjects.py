@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
+from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
 from kubeskew.apiserver.registry.tables.durations import human_duration
 
 NONE = "<none>"

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.process.component import (
+    ComponentContext,
+    ComponentOptions,
+    common_options,
+    run_component,
+)
 
 
 @click.command(name="driver-controller")

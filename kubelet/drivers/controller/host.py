@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
 from kubeskew.kubelet.drivers.reloading import follow
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs, parameters_refs
-from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
 from kubeskew.kubelet.drivers.controller.controller import DriverController
 from kubeskew.kubelet.drivers.controller.example import ExampleDriver

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs
-from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
 from kubeskew.kubelet.drivers.drafted.capacity import CapacityPublisher
 from kubeskew.kubelet.drivers.drafted.controller import DraftedController

@@ -9,8 +9,8 @@ import click
 import orjson
 
 from kubeskew.apimachinery.clock import SeededEntropy, deadline
-from kubeskew.apimachinery.component import VersionParam
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.process.component import VersionParam
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cli.commands.options import output_option, print_json, print_table
 from kubeskew.cli.terminal import echo

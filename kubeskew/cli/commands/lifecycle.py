@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kubeskew.apimachinery.component import bugs_option
+from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import VERSION, change, parse_gates, state_dir_option
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes

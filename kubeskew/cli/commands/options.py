@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apimachinery.component import VersionParam
 from kubeskew.apimachinery.gates import parse_overrides
+from kubeskew.apimachinery.process.component import VersionParam
 from kubeskew.cli.terminal import echo, escaped
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.forking import component_processes

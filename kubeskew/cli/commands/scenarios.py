@@ -14,7 +14,7 @@ import click
 
 from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apimachinery.component import bugs_option
+from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeskew.apimachinery.component import VersionParam
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.process.component import VersionParam
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cli.commands.options import (
     output_option,

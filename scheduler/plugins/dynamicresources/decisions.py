@@ -5,7 +5,7 @@ The claims and slices are those of the informers, or those of a simulation's sna
 
 from typing import NamedTuple
 
-from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.allocator.errors import AllocationError

@@ -27,8 +27,8 @@ from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConv
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
-from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import DriverAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeskew.apimachinery.verbosity import tell
+from kubeskew.apimachinery.process.verbosity import tell
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
@@ -17,18 +17,14 @@ from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.plugins.dynamicresources import (
-    hints as dynamicresources_hints,
-)
-from kubeskew.scheduler.plugins.dynamicresources import (
-    scoring as dynamicresources_scoring,
-)
+from kubeskew.scheduler.plugins.dynamicresources import hints as dynamicresources_hints
+from kubeskew.scheduler.plugins.dynamicresources import scoring as dynamicresources_scoring
 from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder, PodsOfGroup
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES, ClaimWriter
-from kubeskew.scheduler.plugins.dynamicresources.classic.beside_devices import DriverAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError
+from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation, Simulate

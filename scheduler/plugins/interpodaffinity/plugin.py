@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
-from kubeskew.apimachinery.labels import NOTHING
+from kubeskew.apimachinery.selectors.labels import NOTHING
 from kubeskew.scheduler.framework.affinity_terms import AffinityTerm, match_all
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint

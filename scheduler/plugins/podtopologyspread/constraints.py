@@ -6,10 +6,10 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread/comm
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kubeskew.apimachinery import node_affinity
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
-from kubeskew.apimachinery.labels import NOTHING, LabelSelector, Requirement, SelectorError
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.selectors import node_affinity
+from kubeskew.apimachinery.selectors.labels import NOTHING, LabelSelector, Requirement, SelectorError
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo

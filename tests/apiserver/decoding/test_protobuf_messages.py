@@ -10,7 +10,7 @@ from randomness import examples
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue import data as catalogue_data
-from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import protobuf

@@ -6,7 +6,7 @@ import pytest
 from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import protobuf
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from server_in_process import MAPS, Caller, close_server, open_server
 
-from kubeskew.apimachinery.verbosity import level_of
+from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.fairness.classifying import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError

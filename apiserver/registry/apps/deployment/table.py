@@ -3,7 +3,7 @@
 Source: pkg/printers/internalversion/printers.go, 1.36.
 """
 
-from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
 from kubeskew.apiserver.registry.tables.subjects import (
     Cells,
     Subject,

@@ -10,10 +10,10 @@ from functools import partial
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupResource
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.admission import UPDATE
 from kubeskew.apiserver.apply.managedfields import FieldManager, objects
 from kubeskew.apiserver.apply.managedfields.path_elements import Path

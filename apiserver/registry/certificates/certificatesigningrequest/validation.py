@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import field, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pem import blocks
+from kubeskew.apimachinery.security.pem import blocks
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 LEGACY = "kubernetes.io/legacy-unknown"
@@ -32,7 +32,10 @@ def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
 
 
 def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
-    from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+    from kubeskew.apimachinery.security.certificate_requests import (  # cryptography is slow
+        RequestError,
+        parse_request,
+    )
 
     spec, before = obj.get("spec") or {}, ((old or {}).get("spec") or {})
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, too_long
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pem import Block, blocks
+from kubeskew.apimachinery.security.pem import Block, blocks
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.certificates.certificatesigningrequest.validation import signer_name
 

@@ -7,8 +7,8 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import GroupResource, StatusError
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.requests.scope import Scope

@@ -3,8 +3,8 @@
 import base64
 from collections.abc import Iterator
 
-from kubeskew.apimachinery import json_syntax
 from kubeskew.apimachinery.field import FieldError, invalid, key, required
+from kubeskew.apimachinery.golang import json_syntax
 from kubeskew.apimachinery.objects import Object
 
 _ACCOUNT = "kubernetes.io/service-account.name"

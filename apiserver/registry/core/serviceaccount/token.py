@@ -10,7 +10,7 @@ from typing import Any
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import later, timestamp
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
-from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE
 from kubeskew.apiserver.http import parameters

@@ -8,8 +8,8 @@ from typing import Any
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
-from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE

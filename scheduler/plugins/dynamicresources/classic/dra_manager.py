@@ -23,7 +23,7 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import ClassicDy
 from kubeskew.scheduler.plugins.dynamicresources.classic.simulation import ClassicSimulation
 from kubeskew.scheduler.plugins.dynamicresources.classic.structured import StructuredAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
-from kubeskew.scheduler.plugins.dynamicresources.following import follow, follow_classes, moves
+from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, follow_classes, moves
 from kubeskew.scheduler.plugins.dynamicresources.semantic.dra_manager import SemanticState
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 

@@ -5,8 +5,8 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.31 (Filter).
 
 from collections.abc import Callable
 
-from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable

@@ -14,7 +14,7 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTrack
 from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims
 from kubeskew.scheduler.plugins.dynamicresources.drafted.plugin import DraftedDynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.drafted.writing import DraftedWriter
-from kubeskew.scheduler.plugins.dynamicresources.following import follow, follow_classes
+from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, follow_classes
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
 

@@ -6,8 +6,8 @@ Source: KEP-3063 as drafted, section kube-scheduler. Texts are those of the plug
 from collections.abc import Mapping, Sequence
 
 from kubeskew.apimachinery.clock import Entropy
-from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource

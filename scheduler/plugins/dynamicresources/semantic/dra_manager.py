@@ -9,7 +9,7 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import EventResource
-from kubeskew.scheduler.plugins.dynamicresources.following import follow, moves
+from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, moves
 from kubeskew.scheduler.plugins.dynamicresources.semantic.allocation import SemanticAllocation
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models.known import MODELS
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameter_types import (

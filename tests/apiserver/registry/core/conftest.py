@@ -9,7 +9,7 @@ from streaming_node import CONTAINERS, PODS, Bench
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.health_checks import Health
+from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.program import program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime

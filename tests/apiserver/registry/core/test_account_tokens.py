@@ -6,7 +6,13 @@ import time
 import pytest
 from server_in_process import Caller, close_server, open_server
 
-from kubeskew.apimachinery.web_tokens import SigningKey, VerifyingKey, WrongTokenError, read, verified
+from kubeskew.apimachinery.security.web_tokens import (
+    SigningKey,
+    VerifyingKey,
+    WrongTokenError,
+    read,
+    verified,
+)
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

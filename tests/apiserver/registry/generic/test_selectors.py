@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import DATA
 
-from kubeskew.apimachinery import labels
-from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.selectors import labels
+from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
 from kubeskew.apiserver.http.field_selectors import FieldSelector, Term
 
 CASES = [json.loads(line) for line in (DATA / "selectors.jsonl").read_text().splitlines()]

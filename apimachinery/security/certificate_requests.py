@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-from kubeskew.apimachinery.pem import blocks
+from kubeskew.apimachinery.security.pem import blocks
 
 _REQUEST = "CERTIFICATE REQUEST"
 _ALTERNATIVES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)

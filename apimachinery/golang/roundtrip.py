@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.clock import micro_timestamp, timestamp
 from kubeskew.apimachinery.go_numbers import as_written, number
+from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.memoizing import remembered
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
@@ -167,25 +167,25 @@ def _bytes(value: Any, _: list[str]) -> Any:
 def _time(value: Any, _: list[str]) -> Any:
     if value.__class__ is not str:
         raise WrongShape
-    return _canonical_time(value, go_decode_errors.TIME)
+    return _canonical_time(value, decode_errors.TIME)
 
 
 def _micro_time(value: Any, _: list[str]) -> Any:
     if value.__class__ is not str:
         raise WrongShape
-    return _canonical_time(value, go_decode_errors.MICRO_TIME)
+    return _canonical_time(value, decode_errors.MICRO_TIME)
 
 
 @remembered(4096)
 def _canonical_time(text: str, layout: str) -> str | None:
     """Returns the time as Go writes it; None for Go's zero time, which Go writes as null."""
     try:
-        moment = go_decode_errors.parse_time(text, layout)
+        moment = decode_errors.parse_time(text, layout)
     except ValueError as error:
         raise WrongShape from error
     if moment == _ZERO_TIME:
         return None
-    return timestamp(moment) if layout == go_decode_errors.TIME else micro_timestamp(moment)
+    return timestamp(moment) if layout == decode_errors.TIME else micro_timestamp(moment)
 
 
 _TEXTS: Final[dict[str, Normaliser]] = {"byte": _bytes, "date-time": _time, "micro-time": _micro_time}

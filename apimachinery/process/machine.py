@@ -15,12 +15,12 @@ import click
 
 from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
-from kubeskew.apimachinery.running import allow_open_files, run_loop, settle_memory
+from kubeskew.apimachinery.process.running import allow_open_files, run_loop, settle_memory
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
     from kubeskew.apimachinery.client.transport import Transport
-    from kubeskew.apimachinery.health_checks import Health
+    from kubeskew.apimachinery.process.health_checks import Health
 
 M = TypeVar("M")
 
@@ -109,7 +109,7 @@ class SystemMachine:
         return dial(config, max_requests)
 
     def serve_health(self, health: "Health", address: str, port: int) -> AbstractAsyncContextManager[int]:
-        from kubeskew.apimachinery.health import serve_health
+        from kubeskew.apimachinery.process.health import serve_health
 
         return serve_health(health, address, port)
 

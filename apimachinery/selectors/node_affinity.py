@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.node_selectors import selector_matches
 
 
 def node_affinity_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,11 +21,11 @@ from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, 
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.health_checks import Health
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
-from kubeskew.apimachinery.machine import Machine, SystemMachine, machine_given
-from kubeskew.apimachinery.running import call_all, stop_on_signals, until_stopped
-from kubeskew.apimachinery.verbosity import level_of, name_levels
+from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
+from kubeskew.apimachinery.process.running import call_all, stop_on_signals, until_stopped
+from kubeskew.apimachinery.process.verbosity import level_of, name_levels
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 if TYPE_CHECKING:

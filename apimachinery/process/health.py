@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import orjson
 from aiohttp import web
 
-from kubeskew.apimachinery.health_checks import WAIT, Health
+from kubeskew.apimachinery.process.health_checks import WAIT, Health
 
 log = logging.getLogger(__name__)
 

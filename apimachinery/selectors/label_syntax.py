@@ -6,7 +6,13 @@ Source: k8s.io/apimachinery/pkg/labels/selector.go, 1.36.
 import re
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.label_requirements import SETS, Operator, Requirement, SelectorError, key_errors
+from kubeskew.apimachinery.selectors.label_requirements import (
+    SETS,
+    Operator,
+    Requirement,
+    SelectorError,
+    key_errors,
+)
 
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(?P<symbol>==|!=|[=!(),<>])|(?P<word>[^ \t\r\n=!(),<>\0]+))")
 _KEYWORDS = {"in", "notin"}

@@ -6,10 +6,16 @@ Source: k8s.io/apimachinery/pkg/labels/selector.go and pkg/apis/meta/v1/helpers.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubeskew.apimachinery import label_syntax
 from kubeskew.apimachinery.go_text import quoted
-from kubeskew.apimachinery.label_requirements import EQUAL, ORDERED, Operator, Requirement, SelectorError
 from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.selectors import label_syntax
+from kubeskew.apimachinery.selectors.label_requirements import (
+    EQUAL,
+    ORDERED,
+    Operator,
+    Requirement,
+    SelectorError,
+)
 
 __all__ = [
     "EVERYTHING",

@@ -1,0 +1,1 @@
+"""Reads and writes certificates, requests for them, and signed tokens."""

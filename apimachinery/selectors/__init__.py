@@ -1,0 +1,1 @@
+"""Selects objects by labels, and nodes by what pods require and tolerate."""
