@@ -84,12 +84,21 @@ class ClusterSnapshot:
             self._changes.undo_by(lambda: self._cache.set_node(before))
 
     def remove_node(self, name: str) -> None:
-        """Removes a node without pods."""
+        """Removes a node with the pods that ran on it from the start."""
         known = self._cache.node(name)
-        before = None if known is None else known.node
+        if known is None or known.node is None:
+            return
+        node, pods = known.node, [*known.pods.values()]
+        for pod in pods:
+            self._cache.remove_pod(pod.uid)
         self._cache.remove_node(name)
-        if before is not None:
-            self._changes.undo_by(lambda: self._cache.set_node(before))
+
+        def undo() -> None:
+            self._cache.set_node(node)
+            for pod in pods:
+                self._cache.assume(pod, name)
+
+        self._changes.undo_by(undo)
 
     # -- pods
 

@@ -1,5 +1,7 @@
 """Scale-up: the number of nodes of each template that make pending pods fit, and the node of each pod."""
 
+import dataclasses
+
 import pytest
 from dynamic_cluster import one_node
 from scheduling_cluster import Cluster
@@ -152,6 +154,24 @@ async def test_pods_that_keep_apart_get_a_node_each():
 
     assert len(nodes["gpu"]) == 3
     assert not rejected
+
+
+async def test_a_node_that_helped_nobody_leaves_nothing():
+    """A pod that fits a node alone, and not beside those before it, leaves no pod of a DaemonSet behind."""
+    cluster = Cluster()
+    await cluster.pod("large", cpu="3", labels={"app": "a"})
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await cluster.pod("small", cpu="1", affinity=apart)
+    made = await template(cluster, "cpu", labels={"zone": "z"})
+    agent = {
+        "metadata": {"name": "agent", "namespace": "kube-system"},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    nodes, placed, rejected = await scale_up(cluster, dataclasses.replace(made, pods=[agent]))
+
+    assert (nodes, placed) == ({"cpu": ["cpu-1"]}, {"large": "cpu-1"})
+    assert list(rejected) == ["small"]
 
 
 async def test_pods_that_spread_over_hosts_get_as_many_nodes_as_they_need():
