@@ -1,6 +1,11 @@
 """The semantic models, and what is made of them: pure functions, tested by tables."""
 
+import itertools
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from semantic_cluster import DRIVER, card, counter, metadata, required, selected
 
 from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import (
@@ -217,6 +222,37 @@ def test_a_search_that_must_turn_back_finds_what_fits():
     )
     assert found is not None
     assert (sorted(found[:2]), found[2] in ("Both", "Units")) == (["Both", "Memory"], True)
+
+
+def fits_by_trying_everything(free, asked):
+    """Returns whether some choice of cards has enough RAM and units left for all that is asked."""
+    for choice in itertools.product(range(len(free)), repeat=len(asked)):
+        left = [list(amounts) for amounts in free]
+        for wanted, index in zip(asked, choice, strict=True):
+            left[index] = [have - want for have, want in zip(left[index], wanted, strict=True)]
+        if all(amount >= 0 for amounts in left for amount in amounts):
+            return True
+    return False
+
+
+_AMOUNTS = st.tuples(st.integers(0, 5), st.integers(0, 5))
+
+
+@given(st.lists(_AMOUNTS, min_size=1, max_size=3), st.lists(_AMOUNTS, min_size=1, max_size=4))
+def test_a_search_finds_what_there_is(free, asked):
+    """Claims of one pod have resources if and only if trying all choices finds some, and no amount twice."""
+    cards = [card(f"Card{index}", ram, units) for index, (ram, units) in enumerate(free)]
+    claims = [claim(required("RAM", ram), required("ComputeUnits", units)) for ram, units in asked]
+    found = chosen(resources_of(published(*cards)), *claims)
+
+    assert (found is not None) == fits_by_trying_everything(free, asked)
+    taken = Counter()
+    for name, (ram, units) in zip(found or (), asked, strict=found is not None):
+        taken[name, "RAM"] += ram
+        taken[name, "ComputeUnits"] += units
+    for index, (ram, units) in enumerate(free):
+        assert taken[f"Card{index}", "RAM"] <= ram
+        assert taken[f"Card{index}", "ComputeUnits"] <= units
 
 
 def test_many_alike_claims_end_soon():
