@@ -37,11 +37,11 @@ class ClassicFeatures:
     deletes_unseen_contexts: bool  # until 1.29 after each binding of a pod that has claims
     applies_on_conflict: bool  # since 1.29, by force (120534)
     withdraws_node: bool  # since 1.29 no node is selected while a claim is being given back (120428)
-    waits_as_pending: bool  # since 1.29 waiting for a driver is no rejection, and ends without backoff
+    # since 1.29 waiting for a driver is no rejection, and ends without backoff (119517)
+    waits_as_pending: bool
     frees_by_position: bool  # until 1.27 PostFilter counts claims where it should take those that it noted
-    freeing_succeeds: (
-        bool  # until 1.28 what PostFilter freed counts as success, which nobody else is asked for
-    )
+    # until 1.29 what PostFilter freed counts as success, and no other plugin is asked (122996)
+    freeing_succeeds: bool
     blocks_owner_deletion: bool  # since 1.30 contexts keep their pod
     class_events: bool  # since 1.29 classes that come or change wake pods (120213)
     taint_events: bool  # since 1.30 taints of nodes do
@@ -80,7 +80,7 @@ class ClassicFeatures:
             withdraws_node=minor >= 29,
             waits_as_pending=minor >= 29,
             frees_by_position=minor <= 27,
-            freeing_succeeds=minor <= 28,
+            freeing_succeeds=minor <= 29,
             blocks_owner_deletion=minor >= 30,
             class_events=minor >= 29,
             taint_events=minor >= 30,

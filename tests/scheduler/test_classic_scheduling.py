@@ -269,7 +269,7 @@ async def test_a_missing_class(version, reason, message):
 
 @pytest.mark.parametrize("version", MINORS)
 async def test_an_unused_claim_elsewhere_is_given_back(version):
-    """PostFilter asks the driver for it, having withdrawn the selected node first from 1.29 on."""
+    """PostFilter asks the driver for it, with the selected node withdrawn; from 1.30 on it says so."""
     cluster = await cluster_of(version)
     await cluster.driver_claim(status={"allocation": cluster.allocation("gone")})
     async with running(cluster):
@@ -277,7 +277,7 @@ async def test_an_unused_claim_elsewhere_is_given_back(version):
         _, message = await cluster.message()
 
         assert message.startswith("0/1 nodes are available: 1 resourceclaim not available on the node.")
-        assert ("deallocation of ResourceClaim completed" in message) is (version >= "1.29")
+        assert ("deallocation of ResourceClaim completed" in message) is (version >= "1.30")
         (claim,) = await cluster.claims()
         assert claim["status"]["deallocationRequested"]
         assert claim["status"]["allocation"]
