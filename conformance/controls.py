@@ -79,7 +79,8 @@ class LocalControl:
         await self._cluster.switch(name, nodes, switches)
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
-        return await self._faults.set(body)
+        (fault,) = await self._faults.set(body)
+        return fault
 
     async def clear_faults(self, name: str) -> Sequence[FaultReport]:
         return await self._faults.clear(name)

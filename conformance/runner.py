@@ -63,8 +63,17 @@ RUN: Mapping[str, Perform] = {
 Progress = Callable[[str], None]
 
 
-async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: Progress) -> CellResult:
-    """Start the cell's cluster, run its steps, end the cluster. Never raises for what the cell finds."""
+async def run_cell(
+    cell: Cell,
+    control: ClusterControl,
+    clock: Clock,
+    progress: Progress,
+    run: Mapping[str, Perform] = RUN,
+) -> CellResult:
+    """Start the cell's cluster, run its steps, end the cluster. Never raises for what the cell finds.
+
+    `run` performs the operations, by their names.
+    """
     result = CellResult(
         cell.name,
         cell.scenario.name,
@@ -79,7 +88,7 @@ async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: 
             progress("starting the cluster")
             await _noting_errors(result, _start(cell, control))
         if not result.error:
-            await _noting_errors(result, _run_steps(cell, control, clock, progress, result))
+            await _noting_errors(result, _run_steps(cell, control, clock, progress, run, result))
             await _noting_errors(result, _gather_evidence(control, result))
     finally:
         if cell.scenario.cluster is not None:
@@ -124,7 +133,12 @@ async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
 
 
 async def _run_steps(
-    cell: Cell, control: ClusterControl, clock: Clock, progress: Progress, result: CellResult
+    cell: Cell,
+    control: ClusterControl,
+    clock: Clock,
+    progress: Progress,
+    run: Mapping[str, Perform],
+    result: CellResult,
 ) -> None:
     """Run every step that can be run; after a failure that is not expected, only what cleans up."""
     client = control.client()
@@ -143,7 +157,7 @@ async def _run_steps(
                 outcome = StepResult(step.name, not_run=why)
             else:
                 progress(step.name)
-                outcome = await perform_step(ctx, step, RUN)
+                outcome = await perform_step(ctx, step, run)
             done.append((step, outcome))
             result.steps.append(outcome)
             if outcome.stops and result.verdict(outcome).red:
@@ -154,7 +168,7 @@ async def _run_steps(
         finally:
             for step, outcome in reversed(done):
                 if not outcome.not_run:
-                    await perform_block(ctx, step.cleanup, "cleanup", outcome, RUN)
+                    await perform_block(ctx, step.cleanup, "cleanup", outcome, run)
     finally:
         for each in (client, *others.values()):
             await each.close()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 from kubeskew.simulation.connections import Connections
-from kubeskew.simulation.processes import CURRENT
+from kubeskew.simulation.processes import CURRENT, Process
 from kubeskew.simulation.sockets import MemorySockets
 
 T = TypeVar("T")
@@ -27,6 +27,12 @@ _FINISH_SECONDS = 60.0  # virtual time for the remaining tasks to end
 _TURN_SECONDS = (
     1e-6  # virtual time of one loop iteration, so that a task that yields until time passes goes on
 )
+
+
+def process_of(handle: Any) -> Process | None:
+    """Returns the process whose callback a handle is; None for the scenario's."""
+    process: Process | None = handle._context.get(CURRENT)
+    return process
 
 
 class DeadlockError(Exception):
@@ -75,6 +81,7 @@ class SimulatedLoop(Connections):
         self._finishing = False
         self._skipped: list[Any] = []  # callbacks of dead processes
         self.measures = False  # whether processes' seconds are counted
+        self.reorder: Callable[[list[Any]], list[Any]] | None = None  # what is ready, in another order
         self.failures: list[str] = []  # what no task has heard of
         self.set_task_factory(self._task)
         self.set_exception_handler(self._note)
@@ -172,13 +179,15 @@ class SimulatedLoop(Connections):
             timer = heapq.heappop(scheduled)
             timer._scheduled = False
             ready.append(timer)
+        if self.reorder is not None and len(ready) > 1:
+            ready.extend(self.reorder([ready.popleft() for _ in range(len(ready))]))
         for _ in range(len(ready)):
             self._run(ready.popleft())
 
     def _run(self, handle: Any) -> None:
         if handle._cancelled:
             return
-        process = handle._context.get(CURRENT)
+        process = process_of(handle)
         if process is not None and not process.alive and not self._finishing:
             self._skipped.append(handle)
             return

@@ -3,9 +3,10 @@
 import asyncio
 import random
 import traceback
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +22,23 @@ from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import MemoryStorage
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.simulation.network import APIListener, HealthListener, Network, dial_in
-from kubeskew.simulation.processes import Process, write_log
+from kubeskew.simulation.processes import START, Process, SimulatedProcesses, write_log
+from kubeskew.simulation.supervision import Supervisor
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.machine import Listener
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 HOST = "simulation"
 
 
 class LoopClock:
-    """The time of the event loop, from a fixed start."""
+    """The time of the event loop, from a fixed start; `ahead` are the seconds that it is wrong by."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic())
+        return START + timedelta(seconds=self.monotonic() + self.ahead)
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
@@ -57,18 +61,20 @@ class Streams:
 class Site:
     """Holds what the processes of one simulation share."""
 
-    def __init__(self, seed: int, *, servers: int = 1) -> None:
+    def __init__(self, seed: int, *, servers: int = 1, supervisor: Supervisor | None = None) -> None:
         self.clock: Clock = LoopClock()
         self.network = Network()
         self.dial = dial_in(self.network)
         self.storage = MemoryStorage(shared=servers > 1)
         self.streams = Streams(seed)
-        self.starts = 0
+        self.processes = SimulatedProcesses(self.machine_of, supervisor)
+        self.clocks: defaultdict[str, LoopClock] = defaultdict(LoopClock)  # by the names of processes
+        self._starts: Counter[str] = Counter()
 
     def machine_of(self, process: Process) -> "SimulatedMachine":
         """Returns the machine of a process that starts."""
-        self.starts += 1
-        return SimulatedMachine(self, process, f"{process.name} {self.starts}")
+        self._starts[process.name] += 1
+        return SimulatedMachine(self, process, f"{process.name} {self._starts[process.name]}")
 
 
 class SimulatedMachine:
@@ -80,7 +86,7 @@ class SimulatedMachine:
         self._site = site
         self._process = process
         self._stream = stream
-        self.clock = site.clock
+        self.clock: Clock = site.clocks[process.name]
         self.storage = site.storage
 
     def entropy(self) -> Entropy:
@@ -105,10 +111,13 @@ class SimulatedMachine:
         self._process.end()
 
     def kill(self, fault: str) -> None:
-        self._process.end()
+        self._site.processes.kill(self._process, fault)
 
     def killed(self, fault: str, start: Callable[[], None]) -> None:
-        """Does nothing: what was killed stays down."""
+        supervisor, context = self._site.processes.supervisor, self._process.context
+        if supervisor.takes(fault):
+            loop = asyncio.get_running_loop()
+            supervisor.killed(fault, lambda: loop.call_soon(start, context=context))
 
     def dial(self, config: Kubeconfig, max_requests: int) -> Transport:
         return self._site.dial(config, max_requests)

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import errno
 import hashlib
-import json
 import re
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,13 +23,11 @@ from kubeskew.apimachinery.process.health_checks import WAIT, Health
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Peer, Response, Upgrade
 from kubeskew.apiserver.http.request import Request as ServerRequest
-from kubeskew.cluster.state import StateDir
 from kubeskew.simulation.processes import CURRENT, Process
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.options import ServerOptions
 
-_PROBE_SECONDS = 5.0
 _PORT = re.compile(r":(\d+)$")
 
 
@@ -41,6 +38,13 @@ class Network:
         self.servers: dict[int, APIListener] = {}
         self.healths: dict[int, HealthListener] = {}
         self.requests = 0
+        # The seconds that a message takes, by the process of the client and method and path of the request,
+        # each of which has latencies of its own; None: no time.
+        self.latency: Callable[[str, str], float] | None = None
+
+    def seconds(self, client: Process | None, what: str) -> float:
+        """Returns how long a message of a client takes, or one to it. The scenario's take no time."""
+        return 0.0 if self.latency is None or client is None else self.latency(client.name, what)
 
     def peer_of(self, certificate: bytes) -> Peer | None:
         """Returns the client that a PEM certificate makes."""
@@ -72,22 +76,23 @@ class Exchange:
 
     def __init__(self, listener: "APIListener") -> None:
         self._listener = listener
-        self._client = CURRENT.get()
+        self.client = CURRENT.get()
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.pieces: asyncio.Queue[bytes | BaseException | None] | None = None  # of a stream
         self._task: asyncio.Task[None] | None = None
         listener.exchanges[self] = None
-        if self._client is not None:
-            self._client.ended[self.leave] = None
+        if self.client is not None:
+            self.client.ended[self.leave] = None
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Has the server answer."""
         self._task = self._listener.spawn(work)
 
     def leave(self) -> None:
-        """The client is gone: a stream ends, but what is being done for it is done."""
+        """The client is gone: a stream ends for both sides, but what is being done for it is done."""
         if self.pieces is not None and self._task is not None:
             self._task.cancel()
+            self.pieces.put_nowait(None)
         self.end()
 
     def part(self) -> None:
@@ -102,8 +107,8 @@ class Exchange:
 
     def end(self) -> None:
         """Nothing more comes."""
-        if self._client is not None:
-            self._client.ended.pop(self.leave, None)
+        if self.client is not None:
+            self.client.ended.pop(self.leave, None)
         self._listener.forget(self)
 
 
@@ -156,6 +161,8 @@ class NetworkTransport:
             return await self._send(request)
 
     async def _send(self, request: Request) -> Answer:
+        if self._network.latency is not None:
+            await self._carry(request)
         listener = self._network.servers.get(self._port)
         if listener is None or listener.away:
             raise ConnectionRefusedError(
@@ -168,10 +175,18 @@ class NetworkTransport:
         exchange = Exchange(listener)
         exchange.begin(listener.answer(exchange, asked, streams=request.timeout is None))
         try:
-            return await exchange.answer
+            answer = await exchange.answer
+            if self._network.latency is not None:
+                await self._carry(request)
         except asyncio.CancelledError:
             exchange.leave()
             raise
+        return answer
+
+    async def _carry(self, request: Request) -> None:
+        """Returns when a message has arrived, a request or its answer."""
+        subject = f"{request.method} {request.target.partition('?')[0]}"
+        await asyncio.sleep(self._network.seconds(CURRENT.get(), subject))
 
     async def close(self) -> None:
         """Does nothing: each exchange ends by itself."""
@@ -222,11 +237,34 @@ class APIListener:
         async with contextlib.aclosing(body):
             answered = Answer(exchange, response.status, headers)
             if streams:
-                await _stream(exchange, answered, body)
+                await self._stream(exchange, answered, body, f"WATCH {request.path}")
             else:
                 content = b"".join([bytes(piece) async for piece in body])
                 _settle(exchange, Answer(exchange, response.status, headers, content))
         exchange.end()
+
+    async def _stream(
+        self, exchange: Exchange, answer: Answer, body: AsyncIterator[bytes], what: str
+    ) -> None:
+        """Sends pieces as they come; none arrives before the one in front of it."""
+        loop, due = asyncio.get_running_loop(), 0.0
+        pieces = exchange.pieces = asyncio.Queue()
+        _settle(exchange, answer)
+
+        def send(piece: bytes | BaseException | None) -> None:
+            nonlocal due
+            due = max(due, loop.time() + self._network.seconds(exchange.client, what))
+            if due > loop.time():
+                loop.call_at(due, pieces.put_nowait, piece)
+            else:
+                pieces.put_nowait(piece)
+
+        try:
+            async for piece in body:
+                send(bytes(piece))
+            send(None)
+        except ConnectionError as error:
+            send(aiohttp.ClientPayloadError(str(error)))
 
     async def _respond(self, exchange: Exchange, request: ServerRequest) -> Response | None:
         """Returns the response; None if the connection ends without one."""
@@ -288,17 +326,6 @@ async def _refused(request: ServerRequest, upgrade: Upgrade) -> Response:
     return statuses.response(request, StatusError(501, "NotImplemented", message))
 
 
-async def _stream(exchange: Exchange, answer: Answer, body: AsyncIterator[bytes]) -> None:
-    exchange.pieces = asyncio.Queue()
-    _settle(exchange, answer)
-    try:
-        async for piece in body:
-            exchange.pieces.put_nowait(bytes(piece))
-        exchange.pieces.put_nowait(None)
-    except ConnectionError as error:
-        exchange.pieces.put_nowait(aiohttp.ClientPayloadError(str(error)))
-
-
 def _settle(exchange: Exchange, answer: Answer) -> None:
     if not exchange.answer.done():
         exchange.answer.set_result(answer)
@@ -335,68 +362,6 @@ class HealthListener:
         found = answer(self.health, url.path, query.get("name[]", ()))
         body = found.body
         return found.status, body.decode() if isinstance(body, bytes) else found.text or ""
-
-
-class ProbeTransport:
-    """`cluster.probes.Transport` over the network, with the credentials in a state directory."""
-
-    def __init__(self, network: Network, directory: StateDir) -> None:
-        self._network = network
-        token = directory.token.read_text().strip()
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "kubeskew/0.1"}
-
-    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
-        parts = urlsplit(url)
-        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        try:
-            async with asyncio.timeout(_PROBE_SECONDS):
-                if parts.scheme == "http":
-                    return await self._health(parts.port or 0, target)
-                return await self._ask(parts.port or 0, Request(method, target, *self._message(body)))
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return 0, str(error)
-
-    def _message(self, body: Any) -> tuple[Mapping[str, str], bytes | None, float]:
-        if body is None:
-            return self._headers, None, _PROBE_SECONDS
-        headers = {**self._headers, "Content-Type": "application/json"}
-        return headers, json.dumps(body).encode(), _PROBE_SECONDS
-
-    async def _ask(self, port: int, request: Request) -> tuple[int, str]:
-        answer = await NetworkTransport(self._network, port, None, 1)(request)
-        return answer.status, (await answer.body()).decode()
-
-    async def _health(self, port: int, target: str) -> tuple[int, str]:
-        listener = self._network.healths.get(port)
-        if listener is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('127.0.0.1', {port})")
-        if listener.process is None:
-            return await listener.get(target)
-        return await _until_gone(listener.process, listener.get(target))
-
-    async def close(self) -> None:
-        """Does nothing: there are no connections."""
-
-
-async def _until_gone(process: Process, work: Coroutine[Any, Any, tuple[int, str]]) -> tuple[int, str]:
-    """Returns what `work` of a process returns. Raises ConnectionResetError if the process ends before."""
-    found: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
-
-    def gone() -> None:
-        if not found.done():
-            found.set_exception(ConnectionResetError("Connection reset by peer"))
-
-    async def settle() -> None:
-        result = await work
-        if not found.done():
-            found.set_result(result)
-
-    process.ended[gone] = None
-    process.spawn(settle())
-    try:
-        return await found
-    finally:
-        process.ended.pop(gone, None)
 
 
 def dial_in(network: Network) -> Dial:

@@ -5,9 +5,11 @@ All that a process does runs in its own context. Of a process that has been kill
 
 import asyncio
 import contextvars
+import functools
 import logging
 import signal
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -23,6 +25,7 @@ from kubeskew.kubelet.cli import kubelet
 from kubeskew.kubelet.drivers.cli import driver
 from kubeskew.kubelet.drivers.controller.cli import driver_controller
 from kubeskew.scheduler.cli import scheduler
+from kubeskew.simulation.supervision import Supervisor
 
 COMMANDS: Mapping[str, click.Command] = {
     "apiserver": apiserver,
@@ -33,6 +36,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "driver-controller": driver_controller,
 }
 Handler = Callable[[], object]
+START = datetime(2026, 1, 1, tzinfo=UTC)  # of every simulation
 
 CURRENT: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
 
@@ -40,10 +44,12 @@ CURRENT: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("proc
 class Process:
     """One start of a component. Whoever wants to hear of its end adds a function to `ended`."""
 
-    def __init__(self, pid: int, name: str, log: Path) -> None:
+    def __init__(self, pid: int, name: str, log: Path, arguments: Sequence[str] = ()) -> None:
         self.pid = pid
         self.name = name
+        self.arguments = arguments
         self.alive = True
+        self.returns = False  # it is dead, and will be started again under its pid
         self.log = log
         self.seconds = 0.0  # of CPU, where the loop measures it
         self.handlers: dict[int, Handler] = {}
@@ -59,6 +65,8 @@ class Process:
 
     def send(self, number: int) -> None:
         """Delivers a signal; without a handler SIGTERM and SIGINT end the process, others do nothing."""
+        if not self.alive:
+            return
         if number == signal.SIGKILL:
             self.end()
         elif number in self.handlers:
@@ -84,7 +92,9 @@ class ProcessLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         process = CURRENT.get()
         if process is not None and process.log.parent.is_dir():
-            write_log(process, f"{record.levelname[0]} {record.name}: {self.format(record)}")
+            moment = START + timedelta(seconds=asyncio.get_running_loop().time())
+            time = moment.isoformat(timespec="milliseconds").removesuffix("+00:00")
+            write_log(process, f"{time}Z {record.levelname[0]} {record.name}: {self.format(record)}")
 
 
 def write_log(process: Process, text: str) -> None:
@@ -94,16 +104,16 @@ def write_log(process: Process, text: str) -> None:
 
 
 class SimulatedProcesses:
-    """`cluster.processes.Processes` in this event loop. `machine_of` gives each process its machine."""
+    """`cluster.processes.Processes` in this event loop. `machine_of` gives each process its machine.
 
-    def __init__(self, machine_of: Callable[[Process], object]) -> None:
+    A pid stands for what is supervised: of a process that the supervisor will start again, it lives on.
+    """
+
+    def __init__(self, machine_of: Callable[[Process], object], supervisor: Supervisor | None = None) -> None:
         self._machine_of = machine_of
+        self.supervisor = supervisor or Supervisor({})
         self._processes: dict[int, Process] = {}
-
-    @property
-    def started(self) -> Collection[Process]:
-        """Returns all processes that were ever started."""
-        return self._processes.values()
+        self.started: list[Process] = []  # all that ever were
 
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
         """Does nothing: all modules are there."""
@@ -112,22 +122,47 @@ class SimulatedProcesses:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         kind = arguments[0]
         name = log.stem if log.stem.startswith(kind) else f"{kind}/{log.stem}"
-        process = Process(len(self._processes) + 1, name, log)
-        self._processes[process.pid] = process
-        process.context.run(self._invoke, process, arguments)
-        return process.pid, str(process.pid)
+        pid = len(self._processes) + 1
+        self._launch(Process(pid, name, log, [*arguments]))
+        return pid, str(pid)
 
-    def _invoke(self, process: Process, arguments: Sequence[str]) -> None:
-        command = COMMANDS[arguments[0]]
+    def _launch(self, process: Process) -> None:
+        self._processes[process.pid] = process
+        self.started.append(process)
+        process.context.run(self._invoke, process)
+
+    def _invoke(self, process: Process) -> None:
+        kind, *arguments = process.arguments
+        command = COMMANDS[kind]
         try:
-            with command.make_context(arguments[0], [*arguments[1:]]) as context:
+            with command.make_context(kind, arguments) as context:
                 context.meta[MACHINE] = self._machine_of(process)
                 command.invoke(context)
         except click.ClickException as error:
             raise ClusterError(f"{process.name} cannot start: {error.format_message()}") from error
 
+    def running(self, pid: int) -> Process | None:
+        """Returns the process of a pid if it runs."""
+        process = self._processes.get(pid)
+        return process if process is not None and process.alive else None
+
+    def kill(self, process: Process, fault: str) -> None:
+        """Ends a process because of a fault; the supervisor starts it again if that is its concern."""
+        process.end()
+        if self.supervisor.takes(fault):
+            process.returns = True
+            self.supervisor.killed(fault, functools.partial(self._again, process))
+
+    def _again(self, former: Process) -> None:
+        if former.returns:
+            former.returns = False
+            self._launch(Process(former.pid, former.name, former.log, former.arguments))
+
     def alive(self, pid: int, born: str) -> bool:
-        return born != "" and pid in self._processes and self._processes[pid].alive
+        if not born or pid not in self._processes:
+            return False
+        process = self._processes[pid]
+        return process.alive or process.returns
 
     def send(self, pid: int, born: str, number: signal.Signals) -> None:
         if self.alive(pid, born):
@@ -137,6 +172,9 @@ class SimulatedProcesses:
         if not self.alive(pid, born):
             return True
         process = self._processes[pid]
+        if process.returns:
+            process.returns = False
+            return True
         gone = asyncio.Event()
         process.ended[gone.set] = None
         process.send(signal.SIGKILL if kill else signal.SIGTERM)

@@ -15,13 +15,18 @@ from kubeskew.apiserver.storage.memory_log import MemoryRecords
 from kubeskew.cluster.platform import Platform
 from kubeskew.conformance.controls import LocalControl
 from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.runner import run_cell
+from kubeskew.conformance.runner import RUN, run_cell
 from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.faults.control import FaultyControl
+from kubeskew.simulation.faults.performing import under_faults
+from kubeskew.simulation.faults.plan import Kind, Plan
+from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.machine import Site
-from kubeskew.simulation.network import ProbeTransport
 from kubeskew.simulation.ports import CountedPorts, write_repeatable_credentials
-from kubeskew.simulation.processes import ProcessLogs, SimulatedProcesses
+from kubeskew.simulation.probing import ProbeTransport
+from kubeskew.simulation.processes import ProcessLogs
+from kubeskew.simulation.supervision import Supervisor
 
 _STATE, _SOCKETS = Path("state"), Path("run")
 _MEMORY = Path("/dev/shm")  # noqa: S108 - files of a simulation need no disk
@@ -38,20 +43,33 @@ class Simulated:
     requests: int
     failures: list[str] = field(default_factory=list)  # of tasks that nobody awaited
     seconds: dict[str, float] = field(default_factory=dict)  # of CPU, by component
+    played: Played | None = None  # what came of the plan, if there was one
 
 
-def simulate(cell: Cell, seed: int, progress: Callable[[str], None], *, measures: bool = False) -> Simulated:
-    """Runs a cell on a cluster of its own, and returns when it has ended."""
+def simulate(
+    cell: Cell,
+    seed: int,
+    progress: Callable[[str], None],
+    *,
+    plan: Plan | None = None,
+    measures: bool = False,
+) -> Simulated:
+    """Runs a cell on a cluster of its own, and returns when it has ended.
+
+    With a plan, be it an empty one, its faults are played and healed, and the run is judged by the
+    invariants.
+    """
     loop = SimulatedLoop()
     loop.measures = measures
     with _own_directory(), _process_logs():
         asyncio.set_event_loop(loop)
         try:
-            site = Site(seed, servers=int((cell.cluster() or {}).get("ha", 1)))
-            processes = SimulatedProcesses(site.machine_of)
+            supervisor = Supervisor(_times_down(plan)) if plan is not None else None
+            servers = int((cell.cluster() or {}).get("ha", 1))
+            site = Site(seed, servers=servers, supervisor=supervisor)
             platform = Platform(
                 clock=site.clock,
-                processes=processes,
+                processes=site.processes,
                 connect=lambda directory: ProbeTransport(site.network, directory),
                 storage=site.storage,
                 ports=CountedPorts,
@@ -59,8 +77,11 @@ def simulate(cell: Cell, seed: int, progress: Callable[[str], None], *, measures
                 dial=site.dial,
                 new_runtime_dir=_new_runtime_dir,
             )
-            control = LocalControl(_STATE, platform, progress)
-            result = loop.run_until_complete(run_cell(cell, control, site.clock, progress))
+            control, run, played = LocalControl(_STATE, platform, progress), RUN, None
+            if plan is not None:
+                control = faulty = FaultyControl(_STATE, platform, progress, plan, site, loop)
+                run, played = under_faults(RUN, faulty), faulty.played
+            result = loop.run_until_complete(run_cell(cell, control, site.clock, progress, run))
             result.log_hash, failures = digest(site.storage.only()), [*loop.failures]
             virtual_seconds = loop.time()
         finally:
@@ -68,11 +89,17 @@ def simulate(cell: Cell, seed: int, progress: Callable[[str], None], *, measures
             asyncio.set_event_loop(None)
     result.seed = seed
     seconds: dict[str, float] = {}
-    for process in processes.started:
+    for process in site.processes.started:
         seconds[process.name] = seconds.get(process.name, 0.0) + process.seconds
     return Simulated(
-        *(result, seed, result.log_hash, virtual_seconds, site.network.requests, failures, seconds)
+        *(result, seed, result.log_hash, virtual_seconds, site.network.requests, failures, seconds, played)
     )
+
+
+def _times_down(plan: Plan) -> dict[str, float | None]:
+    """Returns by fault for how long what it kills stays down; None where it does until all is healed."""
+    killing = [fault for fault in plan.faults if fault.kind in (Kind.CRASH, Kind.KILL)]
+    return {each.name: each.seconds("back") if "back" in each.parameters else None for each in killing}
 
 
 def digest(records: MemoryRecords) -> str:

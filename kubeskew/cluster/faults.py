@@ -38,21 +38,24 @@ class ClusterFaults:
         self._cluster = cluster
         self._directory = cluster.directory
 
-    async def set(self, body: Mapping[str, Any]) -> str:
-        """Puts a fault into a component, whose id is returned; it is in effect then. Raises UserError."""
+    async def set(self, *bodies: Mapping[str, Any]) -> list[str]:
+        """Puts faults into components, and returns their ids; they are in effect then. Raises UserError."""
         with self._cluster.changing() as state:
-            plan, entry = added(state, load(self._directory), body)
-            fault = entry.fault
-            self._cluster.progress(f"{fault.component}: fault {fault.id} set")
-            for component in having(state, fault):
-                await self._cluster.announce(state, component, "fault-set", f"{fault.id}: {fault}")
-            await publish(self._directory, state, self._cluster.processes, plan, [fault])
-            return fault.id
+            plan, faults = load(self._directory), []
+            for body in bodies:
+                plan, entry = added(state, plan, body)
+                faults.append(entry.fault)
+            for fault in faults:
+                self._cluster.progress(f"{fault.component}: fault {fault.id} set")
+                for component in having(state, fault):
+                    await self._cluster.announce(state, component, "fault-set", f"{fault.id}: {fault}")
+            await publish(self._directory, state, self._cluster.processes, plan, faults)
+            return [fault.id for fault in faults]
 
-    async def clear(self, name: str) -> list[FaultReport]:
-        """Takes a fault away, or `all`; returns how far they had come. Raises UserError."""
+    async def clear(self, *names: str) -> list[FaultReport]:
+        """Takes faults away, or `all`; returns how far they had come. Raises UserError."""
         with self._cluster.changing() as state:
-            plan, gone = without(load(self._directory), name)
+            plan, gone = without(load(self._directory), *names)
             faults = [entry.fault for entry in gone]
             await publish(self._directory, state, self._cluster.processes, plan, faults)
             cleared = reports(self._directory, state, gone)
@@ -135,13 +138,14 @@ def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[Fault
     return FaultPlan(plan.revision + 1, (*plan.entries, entry)), entry
 
 
-def without(plan: FaultPlan, name: str) -> tuple[FaultPlan, Sequence[PlannedFault]]:
-    """Returns the plan without a fault, or without `all`, and what was taken away. Raises UserError."""
-    gone = [entry for entry in plan.entries if name in (ALL, entry.fault.id)]
-    if not gone and name != ALL:
-        names = [entry.fault.id for entry in plan.entries]
-        hint = did_you_mean(name, names) or f"; there are {', '.join(names) or 'none'}"
-        raise UserError(f"there is no fault {name}{hint}")
+def without(plan: FaultPlan, *names: str) -> tuple[FaultPlan, Sequence[PlannedFault]]:
+    """Returns the plan without some faults, or without `all`, and what was taken away. Raises UserError."""
+    known = [entry.fault.id for entry in plan.entries]
+    for name in names:
+        if name not in (ALL, *known):
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
+            raise UserError(f"there is no fault {name}{hint}")
+    gone = [entry for entry in plan.entries if ALL in names or entry.fault.id in names]
     kept = tuple(entry for entry in plan.entries if entry not in gone)
     return FaultPlan(plan.revision + 1, kept), gone
 

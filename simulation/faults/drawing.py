@@ -18,9 +18,12 @@ from kubeskew.simulation.faults.plan import Fault, Kind, Plan, fault_of
 from kubeskew.simulation.ports import CountedPorts
 
 _KIND_SHARE = 0.3  # of the kinds a run draws
+# Most runs have some: where messages take no time, and machines take turns, little can come between.
+_SHARES = {Kind.LATENCY: 0.8, Kind.ORDER: 0.6}
 _FAULTS_MAX = 3  # of one kind
-_CALLS_MAX = 40  # the n-th call is drawn of so many, the first ones more often
-_FAULTS_SECONDS = 20.0  # within which timed faults begin
+# Of so many writes or events the n-th is drawn where a component's own numbers are not known.
+_CALLS_MAX = {"driver": 4, "driver-controller": 10, "scheduler": 30, "kubelet": 30}
+_CALLS_MAX_ELSE = 60
 
 Calls = Mapping[str, Mapping[str, int]]  # component → kind of call → how often
 
@@ -28,10 +31,11 @@ Calls = Mapping[str, Mapping[str, int]]  # component → kind of call → how of
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     """Says what faults can be about. `calls` are of a run without faults, where there was one: then writes
-    and events are drawn from those that there are."""
+    and events are drawn from those that there are. `seconds` are what the scenario takes then."""
 
     components: tuple[str, ...]
     calls: Calls = field(default_factory=dict)
+    seconds: float = 1.0  # virtual
 
     def of(self, *kinds: str) -> Sequence[str]:
         """Returns the components of some kinds, in the order of the cluster's."""
@@ -44,21 +48,22 @@ def describe(cell: Cell) -> ClusterDescription:
     return ClusterDescription(tuple(creation.plan(spec, CountedPorts()).components()))
 
 
-def draw(seed: int, cluster: ClusterDescription) -> Plan:
-    """Returns the plan of a seed, the same every time."""
-    possible = [kind for kind in Kind if _possible(kind, cluster)]
-    drawn = [kind for kind in possible if _stream(seed, kind, "swarm").random() < _KIND_SHARE]
-    if not drawn:
+def draw(seed: int, cluster: ClusterDescription, kinds: Sequence[Kind] = tuple(Kind)) -> Plan:
+    """Returns the plan of a seed, the same every time, with faults of these kinds only.
+
+    It is empty if the cluster has nothing that could have one.
+    """
+    possible = [kind for kind in kinds if _targets(kind, cluster)]
+    drawn = [
+        kind for kind in possible if _stream(seed, kind, "swarm").random() < _SHARES.get(kind, _KIND_SHARE)
+    ]
+    if possible and not drawn:
         drawn = [_stream(seed, "one", "swarm").choice(possible)]
     return Plan(seed, tuple(fault for kind in drawn for fault in _faults(seed, kind, cluster)))
 
 
 def _stream(seed: int, kind: str, purpose: str) -> random.Random:
     return random.Random(f"{seed} {kind} {purpose}")  # noqa: S311 - repeatable on purpose
-
-
-def _possible(kind: Kind, cluster: ClusterDescription) -> bool:
-    return bool(_targets(kind, cluster))
 
 
 def _targets(kind: Kind, cluster: ClusterDescription) -> Sequence[str]:
@@ -91,8 +96,9 @@ class _Chance:
 
     # -- when
 
-    def _nth(self, calls: int = _CALLS_MAX) -> int:
-        """Returns the number of a call: each order of magnitude is as likely as the others."""
+    def _nth(self, calls: int = 0) -> int:
+        """Returns the number of one of so many calls: each order of magnitude is as likely as the others."""
+        calls = calls or _CALLS_MAX.get(kind_of(self._target), _CALLS_MAX_ELSE)
         return min(calls, int(calls ** self._stream.random()) + self._stream.randrange(2))
 
     def _seconds(self, low: float, high: float) -> str:
@@ -100,7 +106,7 @@ class _Chance:
         return f"{1000 * low * (high / low) ** self._stream.random():.0f}ms"
 
     def _at(self) -> dict[str, Any]:
-        return {"at": self._seconds(0.01, _FAULTS_SECONDS)}
+        return {"at": self._seconds(0.005, 2 * max(self._cluster.seconds, 0.1))}
 
     def _back(self) -> dict[str, Any]:
         return {"back": self._seconds(0.05, 20.0)}
@@ -164,7 +170,7 @@ class _Chance:
         return {"kill": True, **self._at(), **self._back()}
 
     def outage(self) -> dict[str, Any]:
-        by_write = {"verb": list(_WRITES), "nth": self._nth(4 * _CALLS_MAX)}
+        by_write = {"verb": list(_WRITES), "nth": self._nth(3 * _CALLS_MAX_ELSE)}
         begin = by_write if self._stream.random() < 0.5 else self._at()
         how = "hang" if self._stream.random() < 0.3 else "refuse"
         return {**begin, "outage": how, "for": self._seconds(0.2, 12.0)}

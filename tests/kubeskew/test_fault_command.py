@@ -39,7 +39,7 @@ def test_options_are_the_keys_of_a_fault(monkeypatch, tmp_path, arguments, body)
 
         def set(self, given):
             found.append(given)
-            return "id"
+            return ["id"]
 
     monkeypatch.setattr(faults, "change", lambda directory, work: work(None))
     monkeypatch.setattr("kubeskew.cluster.faults.ClusterFaults", Recorded)

@@ -114,7 +114,8 @@ def set_fault(directory: StateDir, component: str, **given: Any) -> None:
     from kubeskew.cluster.faults import ClusterFaults
 
     body = {"component": component, **_body(given)}
-    click.echo(change(directory, lambda cluster: ClusterFaults(cluster).set(body)))
+    (name,) = change(directory, lambda cluster: ClusterFaults(cluster).set(body))
+    click.echo(name)
 
 
 def _body(given: dict[str, Any]) -> dict[str, Any]:

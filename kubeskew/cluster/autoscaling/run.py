@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kubeskew.apimachinery.client.refs import (
     DAEMON_SETS,
@@ -15,8 +15,8 @@ from kubeskew.apimachinery.client.refs import (
     STATEFUL_SETS,
     Ref,
 )
-from kubeskew.apimachinery.client.rest import APIClient, user_agent
-from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.client.rest import APIClient, Dial, dial, user_agent
+from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
@@ -40,12 +40,15 @@ _OWNERS = (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JO
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The subject: version and gates of the scheduler, a cluster or none, and objects of files."""
+    """The subject: version and gates of the scheduler, a cluster or none, and objects of files; and what time
+    and chance the scheduler has."""
 
     version: Version
     gates: FeatureGates
     cluster: Lists | None
     manifests: Manifests
+    clock: Clock = field(default_factory=SystemClock)
+    entropy: Entropy = field(default_factory=SeededEntropy)
 
 
 @asynccontextmanager
@@ -59,7 +62,7 @@ async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, API
     if source.cluster is not None:
         await source.cluster(NODES.path())  # informers would try for ever
     client = APIClient(SnapshotTransport(source.cluster, source.manifests.by_path()))
-    environment = Environment(source.version, source.gates, SystemClock(), SeededEntropy())
+    environment = Environment(source.version, source.gates, source.clock, source.entropy)
     service = SchedulerService(environment, client, CollectorRegistry(), queues=False)
     service.start()
     try:
@@ -72,13 +75,14 @@ async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, API
         await client.close()
 
 
-def source_of_cluster(directory: StateDir) -> Source:
+def source_of_cluster(directory: StateDir, dialled: Dial = dial) -> Source:
     """Returns the cluster of a state directory, with version and gates of its scheduler."""
     scheduler = directory.load().processes["scheduler"]
     version, gates = Version.parse(scheduler.version), scheduler.feature_gates
 
     async def listed(path: str) -> Object:
-        client = APIClient.from_kubeconfig(directory.kubeconfig, user_agent("kubeskew", version))
+        agent = user_agent("kubeskew", version)
+        client = APIClient.from_kubeconfig(directory.kubeconfig, agent, dial=dialled)
         try:
             found: Object = await client.request("GET", path)
             return found

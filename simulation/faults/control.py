@@ -1,0 +1,272 @@
+"""Plays a plan of faults in a simulated cluster: they begin when it is ready, and are healed once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kubeskew.apimachinery.client.rest import APIClient, user_agent
+from kubeskew.apimachinery.component_names import meant
+from kubeskew.apimachinery.faults.reading import ALL
+from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.cluster import drivers
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.state import StateDir
+from kubeskew.conformance.controls import LocalControl
+from kubeskew.conformance.evidence.log import Write
+from kubeskew.conformance.evidence.reading import evidence
+from kubeskew.simulation.faults.plan import Fault, Kind, Plan
+from kubeskew.simulation.faults.played import Played
+from kubeskew.simulation.faults.points import points_of
+from kubeskew.simulation.faults.retrying import PatientTransport
+from kubeskew.simulation.faults.world import World
+from kubeskew.simulation.invariants.judging import judge
+from kubeskew.simulation.invariants.settling import is_heartbeat
+from kubeskew.simulation.invariants.violation import Violation
+from kubeskew.simulation.loop import SimulatedLoop
+from kubeskew.simulation.machine import Site
+
+_QUIET_SECONDS = 30.0  # without a change, after which a cluster has settled
+_SETTLE_SECONDS = 900.0  # after which it never does
+# Longer than what upstream does again by itself: pods that did not fit are tried after five minutes, quotas
+# are measured as often. What such a round mends is no fault of whoever waits for it.
+_ROUND_SECONDS = 400.0
+_STEP_SECONDS = 5.0
+
+
+class FaultyControl(LocalControl):
+    """`LocalControl` with a plan. When it stops, faults are healed, the cluster settles and is judged."""
+
+    def __init__(
+        self,
+        directory: Path,
+        platform: Platform,
+        progress: Callable[[str], None],
+        plan: Plan,
+        site: Site,
+        loop: SimulatedLoop,
+    ) -> None:
+        super().__init__(directory, platform, progress)
+        self._progress = progress
+        self._state_dir = StateDir(directory)
+        self._site = site
+        self._loop = loop
+        self._world = World(plan.seed, loop, site, self._state_dir)
+        self._turn = asyncio.Lock()  # one change of the cluster at a time, the scenario's or the plan's
+        self._timed: list[asyncio.Task[None]] = []
+        self._set: list[str] = []  # the plan's faults that components have
+        self._switched: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # by fault: node, switches before
+        self._began = False
+        self.healed = False
+        self.played = Played(plan)
+
+    # -- the cluster, as the scenario steers it
+
+    def client(self, context: str = "") -> APIClient:
+        platform, agent = self._platform, user_agent("kubeskew", DEFAULT_VERSION)
+        return APIClient.from_kubeconfig(
+            self.kubeconfig,
+            agent,
+            clock=platform.clock,
+            context=context,
+            dial=platform.dial,
+            wrap=lambda transport: PatientTransport(transport, lambda: not self.healed),
+        )
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        await super().start(cluster)
+        await self._begin()
+
+    async def stop(self) -> None:
+        try:
+            if self._began:
+                await self.heal("the scenario ended")
+                await self._judge()
+        finally:
+            await super().stop()
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        async with self._turn:
+            await super().upgrade(to, components, force=force)
+
+    async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        async with self._turn:
+            await super().downgrade(to, components, force=force)
+
+    async def gates(self, gates: Mapping[str, bool | None], components: Sequence[str]) -> None:
+        async with self._turn:
+            await super().gates(gates, components)
+
+    async def restart(self, component: str) -> None:
+        async with self._turn:
+            await super().restart(component)
+
+    async def kill(self, component: str) -> None:
+        async with self._turn:
+            await super().kill(component)
+
+    async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        async with self._turn:
+            await super().driver(name, nodes, switches)
+
+    async def set_fault(self, body: Mapping[str, Any]) -> str:
+        async with self._turn:
+            return await super().set_fault(body)
+
+    async def clear_faults(self, name: str) -> Sequence[FaultReport]:
+        """Takes a fault of the scenario away; `all` leaves those of the plan."""
+        async with self._turn:
+            if name != ALL or not self._set:
+                return await super().clear_faults(name)
+            known = [report.fault.id for report in await self._faults.current()]
+            return await self._faults.clear(*(each for each in known if each not in self._set))
+
+    async def faults(self) -> Sequence[FaultReport]:
+        async with self._turn:
+            return await super().faults()
+
+    # -- the plan
+
+    async def _begin(self) -> None:
+        self._began = True
+        plan = self.played.plan
+        at_once = [fault for fault in plan.faults if "at" not in fault.when]
+        await self._set_faults(*(fault for fault in at_once if fault.in_component))
+        for fault in plan.faults:
+            if fault not in at_once or not fault.in_component:
+                self._timed.append(asyncio.create_task(self._play(fault), name=f"fault {fault.name}"))
+
+    async def _set_faults(self, *faults: Fault) -> None:
+        """Gives components their faults; one whose component is not there (any more) is told of."""
+        known = self._state_dir.load().components()
+        bodies = []
+        for fault in faults:
+            if meant(fault.target, known):
+                bodies.append(fault.component_body(self.played.plan.seed))
+            else:
+                self.played.notes.append(f"fault {fault.name}: there is no component {fault.target}")
+        if bodies:
+            async with self._turn:
+                self._set += await self._faults.set(*bodies)
+
+    async def _play(self, fault: Fault) -> None:
+        """Begins a fault at its time, and ends it when it has lasted."""
+        await asyncio.sleep(fault.seconds("at"))
+        try:
+            if fault.in_component:
+                await self._set_faults(fault)
+                return
+            await self._begin_effect(fault)
+            if "for" in fault.when:
+                await asyncio.sleep(fault.seconds("for"))
+                await self._end_effect(fault)
+        except (ClusterError, UserError) as error:
+            self.played.notes.append(f"fault {fault.name}: {error}")
+
+    async def _begin_effect(self, fault: Fault) -> None:
+        if fault.kind is Kind.DRIVER:
+            await self._switch(fault)
+        else:
+            self._world.begin(fault)
+
+    async def _end_effect(self, fault: Fault) -> None:
+        if fault.kind is Kind.DRIVER:
+            await self._switch_back(fault)
+        else:
+            self._world.end(fault)
+
+    async def _switch(self, fault: Fault) -> None:
+        driver, wanted = fault.target.partition("/")[2], fault.parameters["switches"]
+        async with self._turn:
+            state = self._state_dir.load()
+            if not meant(fault.target, state.components()):
+                self.played.notes.append(f"fault {fault.name}: there is no component {fault.target}")
+                return
+            nodes = fault.parameters.get("nodes") or [*state.nodes]
+            before = state.switches.get(driver, {})
+            self._switched[fault.name] = [
+                (node, {key: before.get(node, {}).get(key) for key in wanted})
+                for node in nodes
+                if driver in drivers.entries(state.nodes[node])
+            ]
+            self._world.fired[fault.name] += 1
+            await super().driver(driver, [node for node, _ in self._switched[fault.name]], wanted)
+
+    async def _switch_back(self, fault: Fault) -> None:
+        for node, before in self._switched.pop(fault.name, ()):
+            async with self._turn:
+                await super().driver(fault.target.partition("/")[2], [node], before)
+
+    # -- the quiet phase
+
+    async def heal(self, why: str) -> None:
+        """Ends all faults for good, starts what they have killed, and waits until the cluster has settled."""
+        if self.healed:
+            return
+        self.healed = True
+        self.played.healed_because, self.played.healed_at = why, self._loop.time()
+        self._progress(f"faults end: {why}")
+        for task in self._timed:
+            task.cancel()
+        await asyncio.gather(*self._timed, return_exceptions=True)
+        for fault in self.played.plan.faults:
+            if not fault.in_component and fault.kind is not Kind.DRIVER:
+                self._world.end(fault)
+        self._site.processes.supervisor.start_all()
+        async with self._healing("faults of components"):
+            await self._clear()
+        for fault in self.played.plan.faults:
+            async with self._healing(f"fault {fault.name}"):
+                await self._switch_back(fault)
+        self.played.settled = await self._settle()
+
+    @asynccontextmanager
+    async def _healing(self, what: str) -> AsyncIterator[None]:
+        """Notes what could not be healed; the rest is."""
+        try:
+            yield
+        except (ClusterError, UserError) as error:
+            self.played.notes.append(f"healing {what}: {error}")
+
+    async def _clear(self) -> None:
+        if not self._set:
+            return
+        async with self._turn:
+            names, self._set = self._set, []
+            reports = await self._faults.clear(*names)
+        self.played.fired.update({report.fault.id: report.fired for report in reports})
+        self.played.calls = {report.fault.component: dict(report.seen) for report in reports}
+
+    async def _settle(self, least: float = 0.0) -> bool:
+        """Returns whether the cluster comes to rest, when it has, and after `least` seconds."""
+        begin = changed = self._loop.time()
+        reader = await self._read()
+        revision = await reader.revision()
+        while (now := self._loop.time()) - changed < _QUIET_SECONDS or now - begin < least:
+            if now - begin > max(_SETTLE_SECONDS, least):
+                return False
+            await asyncio.sleep(_STEP_SECONDS)
+            written = await evidence(reader.events(revision))
+            if any(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written):
+                changed = self._loop.time()
+            revision = await reader.revision()
+        return True
+
+    async def _judge(self) -> None:
+        played = self.played
+        played.settled = await self._settle()
+        found = await self._violations(at_rest=played.settled)
+        if played.settled and found and found != await self._violations(at_rest=False):
+            played.settled = await self._settle(_ROUND_SECONDS)
+            found = await self._violations(at_rest=played.settled)
+        played.violations = found
+        played.fired.update(self._world.fired)
+        played.log = await self.log()
+        played.points = (*self._world.points, *points_of(played.log, played.plan))
+
+    async def _violations(self, *, at_rest: bool) -> list[Violation]:
+        log, note = await self.log(), self.played.notes.append
+        return await judge(self._state_dir, self._platform, log, note, at_rest=at_rest)

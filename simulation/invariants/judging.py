@@ -1,0 +1,119 @@
+"""Judges the run of a cluster of kubeskew's own: its log, and what its processes and files say at the end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.component_names import kind_of
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.cluster.autoscaling.run import feasible, source_of_cluster
+from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.conformance.evidence.log import ComponentChange, Logged
+from kubeskew.conformance.evidence.node_files import node_records
+from kubeskew.scheduler.autoscaling.snapshot import SimulationError
+from kubeskew.simulation.invariants.catalogue import invariants, measuring
+from kubeskew.simulation.invariants.checking import Checker
+from kubeskew.simulation.invariants.cluster import STARTED, is_terminal
+from kubeskew.simulation.invariants.invariant import ComponentFailure, Evidence
+from kubeskew.simulation.invariants.violation import Violation
+
+_STARTING = timedelta(seconds=10)  # how long an API server may take until its roles are there
+_FORBIDDEN = ' is forbidden: User "'  # the authorizer's words, not those of admission
+
+
+async def judge(
+    directory: StateDir,
+    platform: Platform,
+    log: Sequence[Logged],
+    note: Callable[[str], None],
+    *,
+    at_rest: bool,
+) -> list[Violation]:
+    """Returns what was broken. `note` hears of what could not be judged.
+
+    Only `at_rest` is what should have come about missed.
+    """
+    state = directory.load()
+    managers = state.of_kind("controller-manager")
+    measure = measuring(managers[0].feature_gates, platform.clock) if managers else None
+    checker = Checker(invariants(measure))
+    broken = [violation for entry in log for violation in checker.see(entry)]
+    asks = at_rest and any(_is_pending(pod) for pod in checker.cluster.all("pods"))
+    found = Evidence(
+        node_records(directory),
+        _failures(state, platform.processes, await _hosted(directory, platform, state)),
+        _refusals(directory, state, log),
+        await _feasible(directory, platform, note) if asks else {},
+    )
+    return [*broken, *checker.finish(found, at_rest=at_rest)]
+
+
+def _is_pending(pod: ObjectView) -> bool:
+    return not (pod.get("spec") or {}).get("nodeName") and not is_terminal(pod)
+
+
+async def _hosted(directory: StateDir, platform: Platform, state: State) -> dict[str, str]:
+    """Returns why nodes do not run that a living kubelet process hosts."""
+    living = [each for each in state.of_kind("kubelet") if _lives(platform.processes, each)]
+    async with Probes(platform.connect(directory), platform.processes) as probes:
+        hosted = [await probes.hosted(process) for process in living]
+    entries = [
+        (name, entry.get("failure") or "") for nodes in hosted for name, entry in (nodes or {}).items()
+    ]
+    return {f"kubelet/{name}": failure for name, failure in entries if failure}
+
+
+def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> list[ComponentFailure]:
+    """Returns the nodes that do not start, and the components whose process ended by itself."""
+    found = [ComponentFailure(name, message, at_start=True) for name, message in sorted(nodes.items())]
+    wanted = [each for each in state.processes.values() if each.wanted and each.pid]
+    gone = [each.name for each in wanted if not _lives(processes, each)]
+    return [*found, *(ComponentFailure(name, "its process has ended", at_start=False) for name in gone)]
+
+
+async def _feasible(directory: StateDir, platform: Platform, note: Callable[[str], None]) -> dict[str, str]:
+    """Returns the nodes that pending pods fit, as the plugins see it; none if nobody can be asked."""
+    source = source_of_cluster(directory, platform.dial)
+    try:
+        return await feasible(replace(source, clock=platform.clock, entropy=SeededEntropy(0)))
+    except (*CONNECTION_ERRORS, ClusterError, SimulationError) as error:
+        note(f"Whether pending pods fit a node (I04) is not judged: {error}")
+        return {}
+
+
+def _lives(processes: Processes, process: Process) -> bool:
+    return processes.alive(process.pid, process.birth)
+
+
+def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, int]:
+    """Returns by component how often its log says that something is forbidden.
+
+    What is refused while an API server starts is left out: the default roles are on their way. It says that
+    it has started when it is ready, so that some come before.
+    """
+    starts = [_moment(entry.time) for entry in log if _is_server_start(entry)]
+    logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
+    return {name: _refused(path, starts) for name, path in logs.items() if path.exists()}
+
+
+def _is_server_start(entry: Logged) -> bool:
+    if not isinstance(entry, ComponentChange):
+        return False
+    return entry.what == STARTED and kind_of(entry.component) == "apiserver"
+
+
+def _refused(path: Path, starts: Sequence[datetime]) -> int:
+    lines = [line for line in path.read_text(errors="replace").splitlines() if _FORBIDDEN in line]
+    times = [_moment(line.partition(" ")[0]) for line in lines]
+    return sum(not any(abs(time - start) < _STARTING for start in starts) for time in times)
+
+
+def _moment(time: str) -> datetime:
+    return datetime.fromisoformat(time)
