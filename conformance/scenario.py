@@ -13,6 +13,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS
 
 RUN_KINDS = tuple(OPERATIONS)
+_LONGEST_NAMESPACE = 63
 NAMESPACE = "namespace"  # bound in every cell to the namespace of the scenario's objects
 
 
@@ -244,7 +245,7 @@ class Cell:
 
     def bindings(self) -> dict[str, Any]:
         """The values bound before the first step: namespace, parameters, the test's own bindings."""
-        bindings = {NAMESPACE: self.scenario.name.replace("/", "-"), **self.parameters}
+        bindings = {NAMESPACE: namespace_of(self.scenario.name), **self.parameters}
         for name, value in self.scenario.bindings.items():
             bindings[name] = bind(value, bindings)
         return bindings
@@ -290,3 +291,8 @@ class Cell:
 def value_name(value: Any) -> str:
     """Returns the name of a parameter's value: its `name`, or itself."""
     return str(value["name"] if isinstance(value, Mapping) and "name" in value else value)
+
+
+def namespace_of(name: str) -> str:
+    """Returns the namespace of a scenario's objects: its name, as far as a namespace can have that."""
+    return re.sub("[^a-z0-9]+", "-", name.lower())[:_LONGEST_NAMESPACE].strip("-") or "scenario"

@@ -7,7 +7,7 @@ from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.matrix import bundled, cells_of, find
-from kubeskew.conformance.scenario import RUN_KINDS
+from kubeskew.conformance.scenario import RUN_KINDS, namespace_of
 from kubeskew.conformance.yaml_files import documents
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
@@ -26,6 +26,21 @@ def test_parameters_multiply():
         + "spec: {steps: [{try: [{sleep: {duration: 1s}}]}]}"
     )
     assert [cell.name for cell in found.cells()] == ["t/1/x", "t/2/x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"),
+    [
+        ("kep-4381/moves", "kep-4381-moves"),
+        ("upgrade-1.30", "upgrade-1-30"),
+        ("My_Scenario", "my-scenario"),
+        ("a" * 62 + "/b", "a" * 62),
+        ("...", "scenario"),
+    ],
+)
+def test_any_name_gives_a_namespace(name: str, namespace: str):
+    """The objects of a scenario have a place whatever its name, or that of its file, is."""
+    assert namespace_of(name) == namespace
 
 
 def test_a_plain_chainsaw_test_needs_no_cluster_of_ours():
