@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
+EXPLORED ?= report/explore
 .DEFAULT_GOAL := run
 
-.PHONY: help run matrix outcomes test test-slow test-random mutants coverage check up down kubectl node bench clean
+.PHONY: help run matrix explore planted outcomes test test-slow test-random mutants coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,6 +17,14 @@ run: $(STAMP)  ## The main job: the matrix, with a report in report/
 
 matrix: $(STAMP)  ## Every cell of every scenario, held against the recorded outcomes
 	$(BIN)/kubeskew matrix --profile full --compare --report report
+
+# For longer: make explore EXPLORE_FLAGS="--seconds 3600"; after a change of kubeskew, name another directory, EXPLORED=DIR.
+explore: $(STAMP)  ## Every cell in simulations with faults, for ten minutes; again goes on where it ended
+	$(BIN)/kubeskew explore '*' --seconds 600 --report $(EXPLORED) $(EXPLORE_FLAGS)
+
+# One alone: make planted PLANTED_FLAGS="--only lease-twice".
+planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find each
+	$(BIN)/python hack/planted.py $(PLANTED_FLAGS)
 
 outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
 	$(BIN)/kubeskew matrix --profile full --record --report report

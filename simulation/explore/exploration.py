@@ -1,5 +1,6 @@
 """Explores cells: gives seeds to workers, and keeps what they find, until the budget is spent."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ class Budget:
     seeds: int | None = None
     seconds: float | None = None
     only: Sequence[RunJob] = ()
+    until: str = ""  # a regular expression: the first finding whose title has it ends the exploration
     minimize: bool = True
 
 
@@ -100,7 +102,11 @@ class Exploration:
 
     def _run_all(self, workers: Workers[RunJob, Ran], budget: Budget) -> None:
         jobs = self._jobs(budget)
-        over = deadline(budget.seconds) if budget.seconds is not None else lambda: False
+        passed = deadline(budget.seconds) if budget.seconds is not None else lambda: False
+
+        def over() -> bool:
+            return passed() or self._has(budget.until)
+
         due = deadline(_PROGRESS_SECONDS)
         job = next(jobs, None)
         while (job is not None and not over()) or workers.busy:
@@ -112,6 +118,9 @@ class Exploration:
             if due():
                 self._announce(self.progress)
                 due = deadline(_PROGRESS_SECONDS)
+
+    def _has(self, wanted: str) -> bool:
+        return bool(wanted) and any(re.search(wanted, each.title) for each in self.findings.values())
 
     def _jobs(self, budget: Budget) -> Iterator[RunJob]:
         """Yields the runs in order: the first seed of every cell, then the second."""

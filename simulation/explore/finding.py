@@ -100,6 +100,7 @@ class Finding:
             "cell": self.origin.cell,
             "invariant": self.failure.invariant,
             "class": self.verdict.class_,
+            "title": self.title,
             "message": self.failure.message,
             "signature": self.failure.signature.message,
             "known": {

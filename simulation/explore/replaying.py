@@ -9,6 +9,7 @@ from kubeskew.simulation.explore.exploration import Exploration
 from kubeskew.simulation.explore.finding import Finding
 from kubeskew.simulation.explore.keeping import read_finding
 from kubeskew.simulation.explore.selecting import cells_named, origin_of
+from kubeskew.simulation.faults.plan import PlanError, plan_of
 
 _SHOWN = 12
 
@@ -29,6 +30,10 @@ def finding_to_replay(path: Path) -> tuple[Finding, Cell]:
         raise ScenarioError(
             f"{path}: the scenario of {finding.origin.cell} has changed since: explore it anew"
         )
+    try:
+        plan_of(finding.plan)
+    except PlanError as error:
+        raise ScenarioError(f"{path}: plan: {error}") from error
     return finding, cells[0]
 
 

@@ -16,6 +16,8 @@ _AFTER = 12  # rows of each behind that
 _AROUND = 4  # rows before what was found, where that comes later
 _FIELDS = 3  # changes shown of a write
 
+_ABOUT_THE_PLAN = (f"{FAULT}set", f"{FAULT}cleared")  # which stands beside the lines, and changes nothing
+
 PARTED, FAULTY, FOUND = "parted", "fault", "found"
 
 
@@ -91,6 +93,8 @@ def _rows(log: Sequence[Logged], found: int) -> list[Row]:
     for entry in log:
         seconds = (datetime.fromisoformat(entry.time) - began).total_seconds()
         if isinstance(entry, ComponentChange):
+            if entry.what in _ABOUT_THE_PLAN:
+                continue
             mark = FAULTY if entry.what.startswith(FAULT) else ""
             what = " ".join(filter(None, (entry.what, entry.detail)))
             rows.append(Row(entry.revision, seconds, entry.component, what, mark))

@@ -1,0 +1,150 @@
+"""Runs cells in simulations with the faults that a seed draws, and makes findings smaller."""
+
+import gc
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kubeskew.apimachinery.clock import deadline
+from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.explore.classes import ASSERTION, EXCEPTION
+from kubeskew.simulation.explore.finding import Failure, Finding
+from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
+from kubeskew.simulation.explore.minimizing import Budget, fewest, shortest
+from kubeskew.simulation.explore.systematic import plans
+from kubeskew.simulation.explore.timelines import side_by_side
+from kubeskew.simulation.faults.drawing import describe, draw
+from kubeskew.simulation.faults.plan import Fault, Kind, Plan, fault_of, plan_of
+from kubeskew.simulation.faults.played import Played
+from kubeskew.simulation.running import Simulated, simulate
+
+_CALLING = ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller")
+_NEVER = {"verb": "delete", "resource": "pods", "name": "of-no-name", "answer": 500}
+
+
+class Simulations:
+    """Simulations of these cells, with faults of these kinds."""
+
+    def __init__(self, cells: Sequence[Cell], kinds: Sequence[Kind]) -> None:
+        self._cells = cells
+        self._kinds = kinds
+
+    def run(self, job: RunJob) -> Ran:
+        """Runs a cell once.
+
+        The seed 0 has no faults; of the others the even ones draw theirs, and the odd ones go through the
+        systematic plans.
+        """
+        cell = _beginning(self._cells[job.cell], job.steps)
+        if job.plan is not None:
+            plan = plan_of(job.plan)
+        elif job.seed == 0 or not self._kinds:
+            return _without_faults(cell, job.seed)
+        else:
+            plan = self._plan(cell, job)
+        return _ran(_simulated(cell, job.seed, plan), plan)
+
+    def _plan(self, cell: Cell, job: RunJob) -> Plan:
+        calls = job.calls if job.calls is not None else _without_faults(cell, 0).calls or {}
+        turn, odd = divmod(job.seed, 2)
+        if odd and turn < len(systematic := plans(calls, self._kinds)):
+            return replace(systematic[turn], seed=job.seed)
+        return draw(job.seed, replace(describe(cell), calls=calls), self._kinds)
+
+    # -- findings
+
+    def finish(self, job: FinishJob) -> Finding:
+        """Returns the finding with as few faults and steps as it takes, and with both time lines."""
+        cell, finding = self._cells[job.cell], job.finding
+        if job.seconds and not finding.minimized:
+            finding = _minimized(cell, finding, Budget(deadline(job.seconds)))
+        shorter = _beginning(cell, finding.steps)
+        with_faults = _simulated(shorter, finding.seed, plan_of(finding.plan))
+        without = _simulated(shorter, finding.seed, Plan(finding.seed))
+        failure = _same(finding, with_faults) or finding.failure
+        events = side_by_side(_played(with_faults).log, _played(without).log, failure.revision)
+        return replace(finding, failure=failure, log_hash=with_faults.log_hash, events=tuple(events))
+
+
+def _minimized(cell: Cell, finding: Finding, budget: Budget) -> Finding:
+    plan = plan_of(finding.plan)
+
+    def fails(faults: Sequence[Fault], steps: int | None = None) -> bool:
+        ran = _simulated(_beginning(cell, steps), finding.seed, plan.with_faults(faults))
+        return _same(finding, ran) is not None
+
+    smallest = fewest(plan.faults, fails, budget)
+    count = len(cell.steps())
+    steps = shortest(count, lambda number: fails(smallest.items, number), budget)
+    smaller = plan.with_faults(smallest.items)
+    return replace(
+        finding,
+        plan=smaller.as_json(),
+        faults=tuple(map(str, smaller.faults)),
+        steps=steps if steps < count else None,
+        minimized=True,
+        trials=budget.trials,
+    )
+
+
+def _same(finding: Finding, ran: Simulated) -> Failure | None:
+    """Returns what was wrong in the run in the same way; None if nothing was."""
+    wanted = finding.failure.signature
+    return next((failure for failure in _failures(ran) if failure.signature == wanted), None)
+
+
+def _beginning(cell: Cell, steps: int | None) -> Cell:
+    """Returns the cell with its first steps only."""
+    if steps is None:
+        return cell
+    return replace(cell, scenario=replace(cell.scenario, parts=tuple(cell.steps()[:steps])))
+
+
+def _simulated(cell: Cell, seed: int, plan: Plan) -> Simulated:
+    try:
+        return simulate(cell, seed, lambda _: None, plan=plan)
+    finally:
+        gc.collect()  # what is left of this run must not be collected, and complain, in the next one
+
+
+def _without_faults(cell: Cell, seed: int) -> Ran:
+    """Runs a cell with faults that never fire: only who has one counts his calls."""
+    probes = [
+        fault_of({"id": f"probe-{component}", "component": component, **_NEVER})
+        for component in describe(cell).of(*_CALLING)
+    ]
+    return _ran(_simulated(cell, seed, Plan(seed, tuple(probes))), Plan(seed))
+
+
+def _ran(ran: Simulated, plan: Plan) -> Ran:
+    played = _played(ran)
+    kinds = {fault.name: fault.kind.value for fault in plan.faults}
+    return Ran(
+        *(ran.seed, ran.log_hash, ran.virtual_seconds, plan.as_json(), tuple(map(str, plan.faults))),
+        calls=None if plan.faults else played.calls,
+        drawn=Counter(kinds.values()),
+        fired=Counter(kinds[name] for name, count in played.fired.items() if count and name in kinds),
+        points=played.points,
+        versions=sorted({Version.parse(each.version) for each in ran.result.components if each.version}),
+        failures=[*_failures(ran)],
+    )
+
+
+def _played(ran: Simulated) -> Played:
+    if ran.played is None:
+        raise ValueError("the simulation was run without a plan")
+    return ran.played
+
+
+def _failures(ran: Simulated) -> Iterator[Failure]:
+    """Yields what was wrong in a run: invariants, then steps of the scenario, then exceptions."""
+    for violation in _played(ran).violations:
+        yield Failure(violation.code, violation.message, violation.revision)
+    if ran.result.error:
+        yield Failure(ASSERTION, ran.result.error)
+    for step, verdict in ran.result.verdicts():
+        if verdict.red and not step.not_run:
+            yield Failure(ASSERTION, verdict.why, step.revisions[1], step.name)
+    for message in ran.failures:
+        yield Failure(EXCEPTION, message)

@@ -1,0 +1,54 @@
+"""Planted defects: explorations of a scenario that was not written for them find them."""
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+PLANTED: dict[str, Mapping[str, Any]] = {
+    defect["name"]: defect
+    for defect in yaml.safe_load((ROOT / "tests" / "data" / "planted.yaml").read_text())
+}
+EACH_TIME = ("device-twice", "lease-twice")  # found within few seeds; `make planted` has all
+
+
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Loads the tool that plants them, hack/planted.py."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    spec = importlib.util.spec_from_file_location("planted", ROOT / "hack" / "planted.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_defect_fits_the_sources(name: str):
+    """The text to replace stands once in its file, and what stands in its place can be compiled."""
+    defect = PLANTED[name]
+    text = (ROOT / defect["file"]).read_text()
+    assert text.count(defect["old"]) == 1
+    compile(text.replace(defect["old"], defect["new"]), defect["file"], "exec")
+
+
+def test_the_first_seed_that_shows_it_counts(monkeypatch: pytest.MonkeyPatch):
+    """Of the findings that match, the one of the lowest seed is taken; others do not show the defect."""
+    tool = script(monkeypatch)
+    findings = [{"seed": seed, "title": title} for seed, title in ((5, "[x] I01: a"), (3, "[x] I01: a"))]
+    assert tool.matching({"found": "I01"}, {"findings": findings})["seed"] == 3
+    assert tool.matching({"found": "I02"}, {"findings": findings}) is None
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", EACH_TIME)
+def test_an_exploration_finds_a_planted_defect(name: str, monkeypatch: pytest.MonkeyPatch):
+    """On a copy of the package with the defect, a finding matches within few seeds."""
+    right, line = script(monkeypatch).judge({**PLANTED[name], "seeds": 6}, control=False)
+    assert right, line
