@@ -172,6 +172,27 @@ async def test_versions_that_differ_by_name(api: Caller):
     assert lost.body["message"] == f"request to convert CR from an invalid group/version: {GROUP}/v1"
 
 
+async def test_an_object_whose_stored_version_is_gone_cannot_be_read(api: Caller):
+    """A definition that loses the version of stored objects loses these for readers; those in others stay."""
+    await define(api, "foos", version("v1"), version("v2", storage=False))
+    assert (await api.post(path("foos"), thing("old"))).status == 201
+    stored = {"status": {"storedVersions": ["v2"]}}
+    moved = [version("v1", storage=False), version("v2")]
+    assert (await api.patch(f"{DEFINITIONS}/foos.{GROUP}", {"spec": {"versions": moved}})).status == 200
+    assert (await api.post(path("foos", "v2"), thing("new", "v2"))).status == 201
+    assert (await api.patch(f"{DEFINITIONS}/foos.{GROUP}/status", stored)).status == 200
+    cut = {"spec": {"versions": [version("v2")]}}
+    assert (await api.patch(f"{DEFINITIONS}/foos.{GROUP}", cut)).status == 200
+    text = f"request to convert CR from an invalid group/version: {GROUP}/v1"
+
+    assert (await api.get(f"{path('foos', 'v2')}/new")).status == 200
+    for target in (f"{path('foos', 'v2')}/old", path("foos", "v2")):
+        refused = await api.get(target)
+        assert (refused.status, refused.body["message"]) == (500, text)
+    seen = [(kind, obj.get("message")) async for kind, obj in api.watch(f"{path('foos', 'v2')}?watch=1")]
+    assert seen[-1] == ("ERROR", f"Internal error occurred: {text}")
+
+
 def _converted(review: dict[str, Any]) -> dict[str, Any]:
     """v1 has `hostPort`, v2 `host` and `port`."""
     wanted = review["request"]["desiredAPIVersion"]
