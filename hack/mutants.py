@@ -4,7 +4,7 @@
     hack/mutants.py [--only NAME]… [--list]
 
 tests/data/mutants.yaml holds the defects. A defect is found if its cell fails first in the step
-that is noted, with a failure that names the component at fault. Exits 1
+that is noted, and what was found there names the component at fault. Exits 1
 if one is not found. The sources are never changed.
 """
 
@@ -24,7 +24,17 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "data" / "mutants.yaml"
+SCENARIOS = ROOT / "conformance" / "scenarios"
 SECONDS = 400  # for one cell, on a machine that may be busy
+NAMED = {  # how failures name a component
+    "apiserver": "kube-apiserver",
+    "controller-manager": "kube-controller-manager",
+    "scheduler": "scheduler",
+    "kubelet": "kubelet/",
+    "driver": "gpu.example.com",
+    "driver/wrong": "driver/wrong.example.com",
+    "driver-controller": "gpu.example.com-controller",
+}
 
 Mutant = Mapping[str, str]
 
@@ -45,6 +55,13 @@ def plant(mutant: Mutant, directory: Path) -> None:
     (directory / "kubeskew" / mutant["file"]).write_text(text.replace(mutant["old"], mutant["new"]))
 
 
+def scenario_of(cell: str) -> str:
+    """Returns the scenario of a cell, whose name the cell's begins with."""
+    parts = cell.split("/")
+    names = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return next(name for name in names if (SCENARIOS / f"{name}.yaml").exists())
+
+
 def run_cell(cell: str, package: Path) -> Mapping[str, object]:
     """Returns what the report says of a cell, run by the package that lies in a directory."""
     command = [
@@ -53,8 +70,7 @@ def run_cell(cell: str, package: Path) -> Mapping[str, object]:
         "-m",
         "kubeskew",
         "matrix",
-        "--profile",
-        "full",
+        scenario_of(cell),
         "--simulate",
         "--only",
         cell,
@@ -79,8 +95,11 @@ def judge(mutant: Mutant, cell: Mapping[str, object]) -> str:
         return f"{mutant['cell']} is green: {cell['result']}"
     if not failure.startswith(f"{mutant['step']}: "):
         return f"another step fails first: {failure}"
-    if not re.search(mutant["found"], failure):
+    found = re.search(mutant["found"], failure, re.DOTALL)
+    if not found:
         return f"the failure does not match {mutant['found']}: {failure}"
+    if NAMED[mutant["component"]] not in found[0]:
+        return f"what matches does not name {NAMED[mutant['component']]}: {found[0]}"
     return ""
 
 

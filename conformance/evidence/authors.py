@@ -7,7 +7,7 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
-from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.log import KUBELET, Logged, Write
 
 _OWN_CLIENT = "kubeskew"
 _CLAIMS = "resourceclaims.resource.k8s.io"
@@ -19,7 +19,7 @@ _PODS_SHOWN = 2
 
 def written(write: Write) -> str:
     """Says who wrote something, and when; of what the scenario wrote itself, which server took it."""
-    if write.by.partition(" ")[0] == _OWN_CLIENT and write.server:
+    if _component(write) == _OWN_CLIENT and write.server:
         return f"written by the scenario through kube-apiserver {write.server} at revision {write.revision}"
     return f"written by {write.by} at revision {write.revision}"
 
@@ -39,14 +39,29 @@ def _attributed(mismatch: str, history: Sequence[Write]) -> str:
     path, separator, _ = mismatch.partition(": expected ")
     if not history or not separator:
         return mismatch
-    last, before, ever = history[0], None, False
+    changes: list[Write] = []
+    before = None
     for write in history:
         value = _meant(write.value, path)
         if value != before:
-            last, before, ever = write, value, True
-    if ever:
-        return f"{mismatch} ({written(last)})"
+            changes.append(write)
+            before = value
+    if changes:
+        return f"{mismatch} ({written(changes[-1])}{_earlier(changes)})"
     return f"{mismatch} (the object was last {written(history[-1])})"
+
+
+def _earlier(changes: Sequence[Write]) -> str:
+    """Says which other component changed the value last before: it may be the one that should have again."""
+    own = {_OWN_CLIENT, _component(changes[-1])}
+    for write in reversed(changes):
+        if _component(write) not in own:
+            return f", before by {write.by} at revision {write.revision}"
+    return ""
+
+
+def _component(write: Write) -> str:
+    return write.by.partition(" ")[0]
 
 
 def last_written(obj: ObjectView, log: Sequence[Logged]) -> str:
@@ -158,6 +173,17 @@ def placing(log: Sequence[Logged], uid: str) -> str:
                 f"its claim {name} {reserved}given {devices} by {first.by} at revision {first.revision}"
             )
     return ", ".join(told)
+
+
+def running(log: Sequence[Logged], namespace: str, name: str) -> str:
+    """Says who placed a pod, gave its claims their devices and runs it; empty if the log does not tell."""
+    writes = [entry for entry in log if isinstance(entry, Write) and entry.resource == "pods"]
+    pod = [write for write in writes if (write.namespace, write.name) == (namespace, name)]
+    if not pod:
+        return ""
+    told = [write for write in pod if _uid(write) == _uid(pod[-1]) and _component(write).startswith(KUBELET)]
+    ran = [f"run by {told[-1].by}"] if told else []
+    return ", ".join(filter(None, [placing(log, _uid(pod[-1])), *ran]))
 
 
 def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: str) -> list[str]:

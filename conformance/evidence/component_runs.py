@@ -34,3 +34,9 @@ def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
             running[entry.component] = ComponentRun(entry.component, entry.version, entry.gates, entry.time)
             found.append(running[entry.component])
     return found
+
+
+def with_version(log: Iterable[Logged], component: str) -> str:
+    """Returns a component's name with the version that it last ran at, as far as the log tells."""
+    versions = [run.version for run in component_runs(log) if run.component == component]
+    return f"{component} {versions[-1]}" if versions else component

@@ -36,4 +36,6 @@ class ComponentChange:
 
 FAULT = "fault-"  # prefix of entries about faults, during which the component keeps running
 
+KUBELET = "kubelet/"  # begins the names of kubelets, before that of the node
+
 Logged = Write | ComponentChange

@@ -12,6 +12,7 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.evidence.authors import running
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.operations.waiting import POLL_SECONDS
 from kubeskew.conformance.scenario import Operation
@@ -36,16 +37,24 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
     while True:
         text, failure = await _read(ctx, body)
         if not failure and "lacks" in body and (found := _line(body["lacks"], text)):
-            raise StepError(f"no line of {body['name']}'s log to match {body['lacks']}", found)
+            raise StepError(
+                f"no line of {body['name']}'s log to match {body['lacks']}", await _told(ctx, body, found)
+            )
         if not failure and ("matches" not in body or _line(body["matches"], text)):
             bind_outputs(ctx, operation, text)
             return
         if ctx.clock.monotonic() > deadline:
+            found = failure or text or "an empty log"
             raise StepError(
-                f"{body['name']}'s log with {body.get('matches', 'anything')}",
-                failure or text or "an empty log",
+                f"{body['name']}'s log with {body.get('matches', 'anything')}", await _told(ctx, body, found)
             )
         await ctx.clock.sleep(POLL_SECONDS)
+
+
+async def _told(ctx: CellContext, body: Mapping[str, Any], found: str) -> str:
+    """What was found, and on a line of its own who placed the pod and who runs it."""
+    who = running(await ctx.control.log(), body.get("namespace", ctx.namespace), body["name"])
+    return "\n".join(filter(None, [found.rstrip("\n"), who]))
 
 
 async def _read(ctx: CellContext, body: dict[str, str]) -> tuple[str, str]:

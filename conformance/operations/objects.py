@@ -13,6 +13,7 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.evidence.authors import last_written
 from kubeskew.conformance.operations.waiting import Selection, find, until
 from kubeskew.conformance.operations.writing import write
 from kubeskew.conformance.scenario import Operation
@@ -119,11 +120,23 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
                 raise StepError(f"delete of {describe(obj)} to succeed", error.message) from error
     uids = {obj["metadata"]["uid"] for obj in doomed}
 
+    remaining: list[Object] = []
+
     def left(found: list[Object]) -> str:
-        return ", ".join(describe(obj) for obj in found if obj["metadata"]["uid"] in uids)
+        nonlocal remaining
+        remaining = [obj for obj in found if obj["metadata"]["uid"] in uids]
+        return ", ".join(map(describe, remaining))
 
     if names := await until(ctx, selection, left, _timeout(ctx, operation, "delete")):
-        raise StepError(f"{target['kind']} to be gone", f"still there: {names}")
+        log = await ctx.control.log()
+        held = ", ".join(f"{describe(obj)}{_held(obj)}{last_written(obj, log)}" for obj in remaining)
+        raise StepError(f"{target['kind']} to be gone", f"still there: {held or names}")
+
+
+def _held(obj: Object) -> str:
+    """Says which finalizers keep an object that is being deleted."""
+    finalizers = obj["metadata"].get("finalizers") or ()
+    return f" held by {', '.join(finalizers)}" if finalizers else ""
 
 
 def describe(obj: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.aspects import claim_names
+from kubeskew.conformance.evidence.component_runs import with_version
+from kubeskew.conformance.evidence.log import KUBELET, Logged
 from kubeskew.conformance.evidence.nodes import PreparedClaim
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.operations.waiting import POLL_SECONDS, Selection, find
@@ -46,7 +48,7 @@ async def prepared(ctx: CellContext, operation: Operation) -> None:
             bind_outputs(ctx, operation, [_as_json(claim) for claim in held])
             return
         if ctx.clock.monotonic() > deadline:
-            raise StepError(_wanted(body), lacking)
+            raise StepError(_wanted(body, await ctx.control.log()), lacking)
         await ctx.clock.sleep(POLL_SECONDS)
 
 
@@ -106,14 +108,14 @@ def _lacking(held: Sequence[PreparedClaim], body: Mapping[str, Any], names: set[
     return ""
 
 
-def _wanted(body: Mapping[str, Any]) -> str:
+def _wanted(body: Mapping[str, Any], log: Sequence[Logged]) -> str:
     chosen = [f"{key} {_text(body[key])}" for key in _CHOOSING if key in body and key != "node"]
     if "count" in body:
         text = f"{body['count']} claims prepared"
     else:
         text = "no claim prepared" if body.get("absent") else "claims prepared"
     if "node" in body:
-        text += f" on {body['node']}"
+        text += f" by {with_version(log, KUBELET + body['node'])}"
     details = [f"{key} {_text(body[key])}" for key in ("devices", "cdiDeviceIDs") if key in body]
     return text + (f" ({', '.join(chosen)})" if chosen else "") + "".join(f" with {each}" for each in details)
 

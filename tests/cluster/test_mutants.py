@@ -1,6 +1,7 @@
 """Planted defects: each known one turns its cell red, with a failure that names the component at fault."""
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,13 @@ MUTANTS: dict[str, Mapping[str, str]] = {
     mutant["name"]: mutant
     for mutant in yaml.safe_load((ROOT / "tests" / "data" / "mutants.yaml").read_text())
 }
-COMPONENTS = {"apiserver", "controller-manager", "scheduler", "kubelet", "driver"}
+PARTS = {
+    "apiserver": 4,  # the least number of each
+    "controller-manager": 3,
+    "scheduler": 8,
+    "kubelet": 4,
+    "driver": 3,
+}
 
 
 def script() -> ModuleType:
@@ -30,9 +37,10 @@ def script() -> ModuleType:
 
 
 def test_there_is_a_mutant_of_every_part():
-    """Ten defects at least, in every component."""
-    assert len(MUTANTS) >= 10
-    assert {mutant["component"] for mutant in MUTANTS.values()} == COMPONENTS
+    """Twenty defects at least, several in every component; a driver's controller is one, too."""
+    parts = [re.split("/|(?<=driver)-", mutant["component"])[0] for mutant in MUTANTS.values()]
+    assert len(parts) >= 20
+    assert [part for part, least in PARTS.items() if parts.count(part) < least] == []
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -61,14 +69,21 @@ def test_a_text_that_is_not_there_is_told(tmp_path: Path):
         ({"result": "failed", "failure": "t: written by x"}, "another step fails first: t: written by x"),
         (
             {"result": "failed", "failure": "s: written by y"},
-            "the failure does not match by x: s: written by y",
+            "the failure does not match 5.* by \\S+: s: written by y",
         ),
-        ({"result": "failed", "failure": "s: written by x"}, ""),
+        (
+            {"result": "failed", "failure": "s: 5 written by y (kubelet/x)"},
+            "what matches does not name kubelet/: 5 written by y",
+        ),
+        ({"result": "failed", "failure": "s: 5 written by kubelet/x"}, ""),
     ],
 )
 def test_only_the_right_failure_shows_a_defect(cell: dict[str, Any], why: str):
     """The noted step has to fail first, and its failure to name the component."""
-    assert script().judge({"cell": "c", "step": "s", "found": "by x"}, cell) == why
+    assert (
+        script().judge({"cell": "c", "step": "s", "found": r"5.* by \S+", "component": "kubelet"}, cell)
+        == why
+    )
 
 
 @pytest.mark.timeout(300)

@@ -72,7 +72,7 @@ def test_paths_lead_to_values(path: str, value: Any):
 
 
 def test_the_write_that_brought_a_value_is_named():
-    """The last change of the value counts; an expression is of what it stands behind."""
+    """The last change counts, and that of another component; an expression is of what it stands behind."""
     log = [
         write(1, "kubeskew 0.1", POD, "create"),
         write(2, "kubelet/n 1.35", pod(phase="Running", reason="x")),
@@ -98,9 +98,9 @@ def test_the_write_that_brought_a_value_is_named():
         text.partition(" (")[2] if " (" in text else text
         for text in attributed(log[3].value, mismatches, log)
     ] == [
-        "written by kube-controller-manager 1.35 at revision 3)",
+        "written by kube-controller-manager 1.35 at revision 3, before by kubelet/n 1.35 at revision 2)",
         "written by kubelet/n 1.35 at revision 2)",
-        "written by kubelet/n 1.36 at revision 5)",
+        "written by kubelet/n 1.36 at revision 5, before by kube-scheduler 1.35 at revision 4)",
         "written by kube-scheduler 1.35 at revision 4)",
         "written by kube-scheduler 1.35 at revision 4)",
         "written by the scenario through kube-apiserver 1.36 at revision 1)",

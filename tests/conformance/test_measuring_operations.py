@@ -3,6 +3,8 @@
 import pytest
 from cell_in_memory import POD, Control, run
 
+from kubeskew.conformance.evidence.log import Write
+
 pytestmark = pytest.mark.looptime
 
 
@@ -18,7 +20,7 @@ async def one(operation: str, control: Control) -> str:
     [
         ("matches: ^B=2$", ""),
         ("lacks: C=", ""),
-        ("matches: ^C=", "podLogs: expected a's log with ^C=; found A=1\nB=2\n"),
+        ("matches: ^C=", "podLogs: expected a's log with ^C=; found A=1\nB=2"),
         ("lacks: ^B", "podLogs: expected no line of a's log to match ^B; found B=2"),
     ],
 )
@@ -28,6 +30,25 @@ async def test_logs_are_searched_by_line(body: str, failure: str):
     control.server.logs = "A=1\nB=2\n"
 
     assert await one(f"podLogs: {{name: a, {body}}}", control) == failure
+
+
+@pytest.mark.parametrize("body", ["matches: ^C=", "lacks: ^B"])
+async def test_a_log_that_is_not_as_it_should_be_tells_who_ran_the_container(body: str):
+    """A line of its own says who bound the pod, and which kubelet wrote of its containers last."""
+    control = Control()
+    control.server.logs = "A=1\nB=2\n"
+    metadata = {"name": "a", "namespace": "kubeskew", "uid": "1"}
+    bound = {"kind": "Pod", "metadata": {**metadata}, "spec": {"nodeName": "n"}}
+    place = ("update", "pods", "kubeskew", "a")
+    control.written = [
+        Write(revision, "", *place, by, bound)
+        for revision, by in ((7, "kube-scheduler 1.36"), (8, "kubelet/n 1.35"))
+    ]
+    failure = await one(f"podLogs: {{name: a, namespace: kubeskew, {body}}}", control)
+
+    assert failure.splitlines()[-1] == (
+        "Pod a bound to n by kube-scheduler 1.36 at revision 7, run by kubelet/n 1.35"
+    )
 
 
 @pytest.mark.parametrize(("since", "asked"), [("step", True), ("start", False)])

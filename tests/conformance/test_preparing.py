@@ -3,6 +3,7 @@
 import pytest
 from cell_in_memory import POD, Control, run
 
+from kubeskew.conformance.evidence.log import ComponentChange
 from kubeskew.conformance.evidence.nodes import PreparedClaim
 
 pytestmark = pytest.mark.looptime
@@ -24,6 +25,7 @@ async def outcome(body: str) -> str:
     """The failure of an operation in a cell with a pod `a` that uses claim `c`."""
     control = Control()
     control.held = HELD
+    control.written = [ComponentChange(1, "", "kubelet/n", "started", "1.36", "")]
     operations = f"[{{apply: {{resource: {WITH_CLAIM}}}}}, {{prepared: {{{body}}}}}]"
     result = await run(f"\n  - name: one\n    try: {operations}\n", control)
     return result.error or result.failure.removeprefix("one: prepared: ")
@@ -56,7 +58,7 @@ async def test_claims_that_are_prepared_as_wanted_hold(body: str):
     [
         (
             "node: n, count: 1",
-            f"expected 1 claims prepared on n; found {', '.join(map(str, HELD['n']))}",
+            f"expected 1 claims prepared by kubelet/n 1.36; found {', '.join(map(str, HELD['n']))}",
         ),
         ("claim: z", "expected claims prepared (claim z); found none"),
         (
@@ -73,13 +75,13 @@ async def test_claims_that_are_prepared_as_wanted_hold(body: str):
         ),
         (
             "claim: c, node: m, absent: true",
-            "expected no claim prepared on m (claim c); found t/c by d on m with gpu-7",
+            "expected no claim prepared by kubelet/m (claim c); found t/c by d on m with gpu-7",
         ),
         ("pod: gone", "expected claims prepared (pod gone); found no pod gone"),
     ],
 )
 async def test_claims_that_are_prepared_otherwise_fail(body: str, failure: str):
-    """The failure tells what is wanted and what is prepared instead."""
+    """The failure tells what is wanted, of which kubelet, and what is prepared instead."""
     assert await outcome(body) == failure
 
 

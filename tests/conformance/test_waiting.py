@@ -10,6 +10,7 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.errors import UnservedKindError
+from kubeskew.conformance.evidence.log import Write
 from kubeskew.conformance.kinds import Kinds
 
 pytestmark = pytest.mark.looptime
@@ -113,3 +114,21 @@ async def test_a_kind_may_be_defined_while_it_is_awaited(monkeypatch, unserved: 
 
     assert ("the server to serve v1" in result.failure) == failure
     assert result.passed != failure
+
+
+async def test_what_a_deletion_leaves_tells_who_keeps_it():
+    """The finalizers that are left, and who wrote the object last, say who should have let it go."""
+    control = Control()
+    made = await control.client().create(
+        PODS, {**POD, "metadata": {**POD["metadata"], "finalizers": ["example.com/kept"]}}, "t"
+    )
+    place = ("update", "pods", "t", "a")
+    control.written = [Write(7, "", *place, "kube-controller-manager 1.36", made)]
+    result = await run(
+        "\n  - name: one\n    try: [{delete: {ref: {apiVersion: v1, kind: Pod, name: a}}}]\n", control
+    )
+
+    assert result.failure == (
+        "one: delete: expected Pod to be gone; found still there: Pod t/a held by example.com/kept "
+        "(last written by kube-controller-manager 1.36 at revision 7)"
+    )
