@@ -37,7 +37,7 @@ def simulate_cells(
 def _results(
     cells: Sequence[Cell], seed: int, announce: Announce, jobs: int, stack: ExitStack
 ) -> Iterator[CellResult]:
-    if min(jobs, len(cells)) == 1:
+    if min(jobs, len(cells)) < 2:
         for cell in cells:
             yield _simulate(cell, seed, announce)
         return

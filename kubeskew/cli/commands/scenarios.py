@@ -16,6 +16,7 @@ from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeco
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
+from kubeskew.cli.commands.scenario_results import show, write_review
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
@@ -29,10 +30,9 @@ from kubeskew.conformance.controls import KubeconfigControl, LocalControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import failing_sets
 from kubeskew.conformance.matrix import Selection
-from kubeskew.conformance.report import Run, as_json, remarks, write
-from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult
+from kubeskew.conformance.report import Run, write
+from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.resuming import REPORT, taken_over
-from kubeskew.conformance.running import OUTCOMES
 from kubeskew.conformance.scenario import Cell
 
 F = Callable[..., Any]
@@ -152,7 +152,7 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
         if asked.listing:
             return _list(cells, asked)
         finished = _run(selection, cells, asked, kubeconfig, processes)
-    return _show(finished, asked, None)
+    return show(finished, asked.output, asked.report, None)
 
 
 @click.command()
@@ -172,10 +172,17 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     show_default="conformance/outcomes.json",
     help="The file of recorded outcomes.",
 )
+@click.option(
+    "--prr",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write Markdown for a production-readiness review here: what the run shows of rollouts and gates.",
+)
 @run_options
 def matrix(
     scenarios: tuple[str, ...],
     profile: str | None,
+    prr: Path | None,
     compare: bool,
     record: bool,
     recorded: Path,
@@ -191,6 +198,8 @@ def matrix(
     kubeskew matrix mine.yaml other.yaml --jobs 4
     kubeskew matrix --profile mine-profile.yaml --list -o json
     kubeskew matrix --profile full --compare
+    kubeskew matrix kep-5004/pairs kep-5004/on-off-on --simulate --prr evidence.md
+    kubeskew matrix --profile full --report report --resume --prr evidence.md
     """
     if scenarios and profile:
         raise UserError("name scenarios or a profile, not both: a profile in a file can list scenarios")
@@ -199,6 +208,8 @@ def matrix(
     asked = _asked(flags)
     if asked.bugs and (compare or record):
         raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
+    if prr and not prr.parent.is_dir():
+        raise UserError(f"--prr {prr}: there is no directory {prr.parent}")
     if asked.simulate and record:
         raise UserError("--record: the record is of processes; leave out --simulate")
     with _component_processes(asked, None) as processes:
@@ -210,15 +221,28 @@ def matrix(
             return _list(cells, asked)
         before = _checked(lambda: outcomes.read(recorded)) if compare or record else {}
         finished = _run(selection, cells, asked, None, processes)
+    if prr:
+        write_review(finished, prr, selection, _repeating(scenarios, profile, asked), asked.bugs)
     whole = profile == "full" and not asked.only and not asked.shard
     known = [cell.name for cell in cells] if whole else None
     if record:
         left_out = outcomes.record(recorded, finished.cells, known)
         for name in left_out:
             echo(f"kubeskew: {name} failed: its recorded outcome stays as it is", err=True)
-    return _show(
-        finished, asked, list(outcomes.differences(before, finished.cells, known)) if compare else None
+    return show(
+        finished,
+        asked.output,
+        asked.report,
+        list(outcomes.differences(before, finished.cells, known)) if compare else None,
     )
+
+
+def _repeating(scenarios: Sequence[str], profile: str | None, asked: RunFlags) -> list[str]:
+    """Returns the words of the command that runs the same cells again."""
+    words = ["kubeskew", "matrix", *scenarios, *(["--profile", profile] if profile else [])]
+    words += [word for pattern in asked.only for word in ("--only", pattern)]
+    words += ["--shard", "/".join(map(str, asked.shard))] if asked.shard else []
+    return words + (["--simulate", "--seed", str(asked.seed or 0)] if asked.simulate else [])
 
 
 def _asked(flags: dict[str, Any]) -> RunFlags:
@@ -367,46 +391,3 @@ def _finish(selection: Selection, started: datetime, results: Sequence[CellResul
         except OSError as error:
             raise ClusterError(f"cannot write the report to {asked.report}: {error.strerror}") from error
     return finished
-
-
-def _show(run: Run, asked: RunFlags, differences: Sequence[str] | None) -> int:
-    """Prints the results; returns 1 if a cell failed or an outcome differs from the recorded one."""
-    if asked.output == "json":
-        compared = {} if differences is None else {"differences": list(differences)}
-        print_json({**as_json(run), **compared})
-    else:
-        _print_results(run, asked.report)
-        for line in differences or ():
-            echo(f"differs from the record: {line}")
-        if differences is not None:
-            echo(f"{len(differences)} outcomes differ from the record")
-    return 1 if run.count(FAILED) or differences else 0
-
-
-def _print_results(run: Run, report: Path | None) -> None:
-    rows = [
-        {
-            "cell": cell.name,
-            "result": OUTCOMES[cell.outcome],
-            "steps": f"{cell.steps_run} of {len(cell.steps)}" if cell.steps_not_run else cell.steps_run,
-            "seconds": f"{cell.seconds:.1f}",
-        }
-        for cell in run.cells
-    ]
-    print_table(["CELL", "RESULT", "STEPS", "SECONDS"], rows)
-    for cell in run.cells:
-        lines = [f"failed: {cell.failure}"] if not cell.passed else []
-        lines += remarks(cell)
-        if lines:
-            echo("\n  ".join([f"\n{cell.name}", *lines]))
-    for sets in run.failing_sets:
-        without = ", ".join("{" + ", ".join(members) + "}" for members in sets.without)
-        echo(f"\n{sets.cells}: {sets.step}: fails without {without}")
-    known = f"{run.count('expected')} fail as upstream, " if run.count("expected") else ""
-    left = f"{run.count(NOT_RUN)} not run, " if run.count(NOT_RUN) else ""
-    counts = f"{run.count('passed')} passed, {known}{left}{run.count(FAILED)} failed"
-    echo(f"\n{counts}; the cells took {run.seconds:.1f} s")
-    steps = sum(len(cell.steps) for cell in run.cells)
-    echo(f"Steps: {steps - run.count_steps(NOT_RUN)} run, {run.count_steps(NOT_RUN)} not run")
-    if report:
-        echo(f"Report: {report / 'index.html'}")

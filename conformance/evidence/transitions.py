@@ -1,0 +1,93 @@
+"""Tells which versions and gates the components of a cell went through, and what changes these were."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar
+
+from kubeskew.apimachinery.component_names import DRIVERS, kind_of
+from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.skew import upgrade_order
+from kubeskew.conformance.evidence.component_runs import ComponentRun
+
+T = TypeVar("T")
+Sides = Sequence[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentPath:
+    """The versions that a component ran at, and of each gate whether it was on; repetitions are left out."""
+
+    component: str
+    versions: tuple[str, ...]
+    gates: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """The kinds of changes that the components of a cell went through, each true if one of them did."""
+
+    upgraded: bool = False
+    downgraded: bool = False
+    upgraded_again: bool = False  # up, down, and up
+    enabled: bool = False  # a gate, by hand or by a release that has it on by default
+    disabled: bool = False
+    reenabled: bool = False  # on, off, and on
+
+
+def component_paths(runs: Iterable[ComponentRun]) -> list[ComponentPath]:
+    """Returns the way of each component in the order of upgrades, without drivers, which have no version.
+
+    Gates are those that were set by hand in any of the runs; where one was not set, its default counts.
+    """
+    by_component: dict[str, list[ComponentRun]] = {}
+    for run in runs:
+        if kind_of(run.component) not in DRIVERS:
+            by_component.setdefault(run.component, []).append(run)
+    overrides = {
+        id(run): parse_overrides(run.gates) for its_runs in by_component.values() for run in its_runs
+    }
+    names = sorted({name for gates in overrides.values() for name in gates})
+    paths = []
+    for component in upgrade_order(sorted(by_component)):
+        its_runs = by_component[component]
+        gates = [FeatureGates(Version.parse(run.version), overrides[id(run)]) for run in its_runs]
+        sides = {name: _without_repetitions(gate.enabled(name) for gate in gates) for name in names}
+        versions = _without_repetitions(run.version for run in its_runs)
+        paths.append(ComponentPath(component, versions, sides))
+    return paths
+
+
+def transitions(paths: Sequence[ComponentPath]) -> Transitions:
+    """Returns the kinds of changes on these ways."""
+    ways = [[*_directions(path.versions)] for path in paths]
+    gates = [sides for path in paths for sides in path.gates.values()]
+    return Transitions(
+        upgraded=any(True in way for way in ways),
+        downgraded=any(False in way for way in ways),
+        upgraded_again=any(_has(way, (True, False, True)) for way in ways),
+        enabled=any(_has(sides, (False, True)) for sides in gates),
+        disabled=any(_has(sides, (True, False)) for sides in gates),
+        reenabled=any(_has(sides, (True, False, True)) for sides in gates),
+    )
+
+
+def _directions(versions: Sequence[str]) -> Iterator[bool]:
+    """Yields of each change of the version whether it is an upgrade."""
+    for before, after in pairwise(map(Version.parse, versions)):
+        yield before < after
+
+
+def _has(sides: Sides, wanted: Sides) -> bool:
+    """Returns whether the wanted sides come in this order, whatever is between them."""
+    rest = iter(sides)
+    return all(side in rest for side in wanted)
+
+
+def _without_repetitions(values: Iterable[T]) -> tuple[T, ...]:
+    kept: list[T] = []
+    for value in values:
+        if not kept or kept[-1] != value:
+            kept.append(value)
+    return tuple(kept)
