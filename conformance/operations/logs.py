@@ -52,7 +52,7 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _told(ctx: CellContext, body: Mapping[str, Any], found: str) -> str:
-    """What was found, and on a line of its own who placed the pod and who runs it."""
+    """Returns what was found, and on a line of its own who placed the pod and who runs it."""
     who = running(await ctx.control.log(), body.get("namespace", ctx.namespace), body["name"])
     return "\n".join(filter(None, [found.rstrip("\n"), who]))
 
