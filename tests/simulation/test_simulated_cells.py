@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from kubeskew.cli.commands.scenarios import run as run_command
 from kubeskew.conformance import matrix
+from kubeskew.conformance.loading import load
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.running import Simulated, simulate
 
@@ -44,6 +45,31 @@ def hash_in_another_process(name: str, hash_seed: str) -> str:
         check=True,
     )
     return found.stdout.strip()
+
+
+LOGGED = """
+apiVersion: kubeskew.io/v1alpha1
+kind: Scenario
+spec: {cluster: {nodes: []}}
+---
+apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: logged}
+spec:
+  steps:
+  - name: the scheduler starts anew
+    try:
+    - restart: {component: scheduler}
+    - logs: {component: scheduler, match: successfully acquired lease, count: 1}
+"""
+
+
+def test_a_step_finds_what_was_logged_since_it_began(tmp_path: Path):
+    """The logs of simulated processes have times: a step sees its own lines, and none from before."""
+    (tmp_path / "logged.yaml").write_text(LOGGED)
+    (found,) = load(tmp_path / "logged.yaml").cells()
+
+    assert simulate(found, 0, lambda _: None).result.failure == ""
 
 
 @pytest.mark.timeout(600)  # an interpreter of its own imports everything again
