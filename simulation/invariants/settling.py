@@ -20,7 +20,11 @@ _WRITES = 200
 
 
 class ControllersSettle:
-    """I15: with no new input from outside every controller reaches a fixed point."""
+    """I15: with no new input from outside every controller reaches a fixed point.
+
+    An object that tallies others (a quota, a Deployment that is rolled) comes back to a state as these come
+    and go: only a state that comes back while nothing is made or deleted counts.
+    """
 
     code = "I15"
     name = "controllers-settle"
@@ -28,6 +32,8 @@ class ControllersSettle:
     def __init__(self) -> None:
         self._writes: defaultdict[tuple[str, Place], int] = defaultdict(int)
         self._states: defaultdict[tuple[str, Place], dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+        self._changes = 0  # objects that were made or deleted
+        self._seen_at: dict[tuple[str, Place], int] = {}  # of these, when an object was last written
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write = change.write
@@ -38,7 +44,11 @@ class ControllersSettle:
             self._writes.clear()
             self._states.clear()
             return
+        self._changes += write.verb != "update"
         self._writes[key] += 1
+        if self._seen_at.get(key) != self._changes:
+            self._seen_at[key] = self._changes
+            self._states.pop(key, None)
         state = sha256(orjson.dumps(_settled(write.value), option=orjson.OPT_SORT_KEYS)).digest()
         self._states[key][state] += 1
         if self._states[key][state] == _RETURNS + 1 and len(self._states[key]) > 1:

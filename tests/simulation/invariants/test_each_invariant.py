@@ -350,6 +350,17 @@ def test_controllers_come_to_rest():
         assert bool(log.broken()) == bool(broken)
 
 
+def test_what_tallies_others_may_return_as_they_come_and_go():
+    """I15 tells nothing of a quota that goes up and down with the pods that it counts."""
+    log = History()
+    for number in range(12):
+        log.write("pods", f"p{number}", by=MANAGER)
+        log.write("resourcequotas", "q", status={"used": {"pods": "1"}}, by=MANAGER)
+        log.delete("pods", f"p{number}", by=MANAGER)
+        log.write("resourcequotas", "q", status={"used": {"pods": "0"}}, by=MANAGER)
+    assert [text for text in log.broken() if text.startswith("I15")] == []
+
+
 def test_the_collector_spares_what_has_an_owner():
     """I16 tells of an object that the garbage collector deletes although its owner is there."""
     log = History().write("replicasets.apps", "r", spec={"replicas": 1})
