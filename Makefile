@@ -7,7 +7,7 @@ STATE ?= .kubeskew
 EXPLORED ?= report/explore
 .DEFAULT_GOAL := run
 
-.PHONY: help run matrix explore planted outcomes test test-slow test-random mutants coverage check up down kubectl node bench clean
+.PHONY: help run matrix explore planted outcomes test test-slow test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -42,6 +42,10 @@ test-random: $(STAMP)  ## The tests that draw their cases, with other ones each 
 # One alone: make mutants MUTANTS_FLAGS="--only scheduler".
 mutants: $(STAMP)  ## Plant defects, one at a time, and see the matrix find each
 	$(BIN)/python hack/mutants.py $(MUTANTS_FLAGS)
+
+# Some alone: make twice TWICE_FLAGS="--only 'dra/*'".
+twice: $(STAMP)  ## Every simulated cell twice, with faults and without: the first step that differs
+	$(BIN)/python hack/twice.py $(TWICE_FLAGS)
 
 # Without the tests that start processes: what runs in those is not counted.
 coverage: $(STAMP)  ## Which lines and branches the tests reach; report/coverage/index.html

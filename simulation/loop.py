@@ -7,6 +7,7 @@ Tasks hash by their numbers, so that sets of them have one order.
 import asyncio
 import contextvars
 import functools
+import gc
 import heapq
 import itertools
 import time
@@ -24,6 +25,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _FINISH_SECONDS = 60.0  # virtual time for the remaining tasks to end
+_COLLECT_CALLBACKS = 50_000  # after which garbage is collected
 _TURN_SECONDS = (
     1e-6  # virtual time of one loop iteration, so that a task that yields until time passes goes on
 )
@@ -82,6 +84,8 @@ class SimulatedLoop(Connections):
         self._skipped: list[Any] = []  # callbacks of dead processes
         self.measures = False  # whether processes' seconds are counted
         self.reorder: Callable[[list[Any]], list[Any]] | None = None  # what is ready, in another order
+        self._left = _COLLECT_CALLBACKS
+        self.observe: Callable[[Any], None] | None = None  # hears of each callback before it runs
         self.failures: list[str] = []  # what no task has heard of
         self.set_task_factory(self._task)
         self.set_exception_handler(self._note)
@@ -191,6 +195,12 @@ class SimulatedLoop(Connections):
         if process is not None and not process.alive and not self._finishing:
             self._skipped.append(handle)
             return
+        self._left -= 1
+        if not self._left:
+            self._left = _COLLECT_CALLBACKS
+            gc.collect(1)
+        if self.observe is not None:
+            self.observe(handle)
         if not self.measures:
             handle._run()
             return

@@ -1,6 +1,7 @@
 """Runs a cell of a scenario in a simulation."""
 
 import asyncio
+import gc
 import hashlib
 import logging
 import os
@@ -21,12 +22,13 @@ from kubeskew.simulation.faults.control import FaultyControl
 from kubeskew.simulation.faults.performing import under_faults
 from kubeskew.simulation.faults.plan import Kind, Plan
 from kubeskew.simulation.faults.played import Played
-from kubeskew.simulation.loop import SimulatedLoop
+from kubeskew.simulation.loop import SimulatedLoop, process_of
 from kubeskew.simulation.machine import Site
 from kubeskew.simulation.ports import CountedPorts, write_repeatable_credentials
 from kubeskew.simulation.probing import ProbeTransport
 from kubeskew.simulation.processes import ProcessLogs
 from kubeskew.simulation.supervision import Supervisor
+from kubeskew.simulation.tracing import Trace
 
 _STATE, _SOCKETS = Path("state"), Path("run")
 _MEMORY = Path("/dev/shm")  # noqa: S108 - files of a simulation need no disk
@@ -53,15 +55,18 @@ def simulate(
     *,
     plan: Plan | None = None,
     measures: bool = False,
+    trace: Trace | None = None,
 ) -> Simulated:
     """Runs a cell on a cluster of its own, and returns when it has ended.
 
     With a plan, be it an empty one, its faults are played and healed, and the run is judged by the
-    invariants.
+    invariants. `trace` hears of all that is done.
     """
     loop = SimulatedLoop()
     loop.measures = measures
-    with _own_directory(), _process_logs():
+    if trace is not None:
+        loop.observe = lambda handle: trace.note(loop.time(), process_of(handle), handle)
+    with _own_directory(), _process_logs(), _collecting_in_turns():
         asyncio.set_event_loop(loop)
         try:
             supervisor = Supervisor(_times_down(plan)) if plan is not None else None
@@ -128,6 +133,22 @@ def _own_directory() -> Iterator[None]:
     finally:
         os.chdir(before)
         shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _collecting_in_turns() -> Iterator[None]:
+    """Leaves the collection of garbage to the loop, which does it after so many callbacks.
+
+    An asynchronous generator that is collected is closed by a task. So when garbage is collected decides what
+    runs when, and it must not depend on what else the interpreter has done.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -10,10 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from kubeskew.cli.commands.scenarios import run as run_command
+from kubeskew.cluster.failures import UserError
 from kubeskew.conformance import matrix
 from kubeskew.conformance.loading import load
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.running import Simulated, simulate
+from kubeskew.simulation.tracing import Trace
 
 CELL = "kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35"
 
@@ -96,6 +98,64 @@ def test_a_cell_has_the_verdict_that_it_has_with_processes(name: str, outcome: s
     """Logs of pods, crashes by faults, restarts and drivers' controllers work as with processes."""
     result = run(name).result
     assert (result.outcome, result.error) == (outcome, "")
+
+
+PLAN = {
+    "seed": 3,
+    "faults": [
+        {"id": "order", "order": "processes"},
+        {"id": "latency", "latency": {"usual": "3ms", "rare": "90ms", "share": 0.05}},
+        {"id": "crash", "component": "scheduler", "verb": "update", "nth": 2, "crash": "after", "back": "1s"},
+    ],
+}
+
+
+@pytest.mark.timeout(600)  # an interpreter of its own imports everything again
+def test_a_plan_is_played_from_a_file(tmp_path: Path):
+    """The command plays the plan, the same here and where strings hash otherwise, and tells what fired."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(PLAN))
+    arguments = ["dra/kubelet/1.36", "--simulate", "--seed", "7", "--faults", str(path), "-o", "json"]
+    here = CliRunner().invoke(run_command, arguments)
+    command = [sys.executable, "-m", "kubeskew", "run", *arguments]
+    environment = {**os.environ, "PYTHONHASHSEED": "2"}
+    there = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    found = json.loads(here.stdout)
+    assert found == json.loads(there.stdout)
+    assert [each["fault"] for each in found["faults"] if each["fired"]] == ["order", "latency", "crash"]
+    assert any(point.startswith("crash: scheduler after update ") for point in found["points"])
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "line"),
+    [
+        ('{"faults": [{"id": "a", "meteor": 1}]}', ["--simulate"], "plan.json: fault a: expected one of "),
+        ('{"faults": []}', [], "--faults is of simulations: add --simulate"),
+        ('{"faults": []}', ["--simulate", "--keep"], "--keep: cannot stand beside --faults"),
+    ],
+)
+def test_a_plan_that_cannot_be_played_is_wrong_usage(
+    tmp_path: Path, content: str, arguments: list[str], line: str
+):
+    """One line says why."""
+    path = tmp_path / "plan.json"
+    path.write_text(content)
+    result = CliRunner().invoke(
+        run_command, ["dra/kubelet/1.36", *arguments, "--faults", str(path)], standalone_mode=False
+    )
+    assert isinstance(result.exception, UserError)
+    assert line in str(result.exception)
+
+
+def test_a_trace_names_the_first_step_that_differs():
+    """Runs of one seed do the same step by step; those of two seeds part, and the step is told."""
+    first = Trace()
+    simulate(cell("dra/kubelet/1.36"), 1, lambda _: None, trace=first)
+    same, other = Trace(first), Trace(first)
+    simulate(cell("dra/kubelet/1.36"), 1, lambda _: None, trace=same)
+    simulate(cell("dra/kubelet/1.36"), 2, lambda _: None, trace=other)
+    assert (same.difference, len(same.steps)) == ("", len(first.steps))
+    assert other.difference.startswith("step ")
 
 
 def test_the_report_carries_seed_and_hash(tmp_path: Path):

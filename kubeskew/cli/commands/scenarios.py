@@ -16,6 +16,7 @@ from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeco
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
+from kubeskew.cli.commands.replaying import faults_option, replay
 from kubeskew.cli.commands.scenario_results import show, write_review
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
@@ -122,8 +123,9 @@ def run_options(command: F) -> F:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Run on this cluster instead of one of our own.",
 )
+@faults_option
 @run_options
-def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> int:
+def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None, **flags: Any) -> int:
     """Run scenarios, by name or by file, each cell on a fresh cluster.
 
     \b
@@ -131,8 +133,11 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, **flags: Any) -> in
     kubeskew run my-scenario.yaml --report report
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     kubeskew run kep-5004/upgrade-downgrade --simulate --seed 7
+    kubeskew run kep-5004/quota/1.35 --simulate --seed 7 --faults plan.json
     kubeskew run known-bugs/k8s-134773 --simulate --bugs k8s-134773=off
     """
+    if faults:
+        return replay(scenarios, flags["only"], faults, {**flags, "kubeconfig": kubeconfig})
     asked = _asked(flags)
     if kubeconfig and asked.bugs:
         raise UserError("--bugs: the cluster of --kubeconfig has the bugs that it has; leave out one")
