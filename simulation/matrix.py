@@ -37,13 +37,13 @@ def simulate_cells(
 def _results(
     cells: Sequence[Cell], seed: int, announce: Announce, jobs: int, stack: ExitStack
 ) -> Iterator[CellResult]:
+    gc.collect()
+    gc.freeze()  # what has been imported is the same in all of them
+    stack.callback(gc.unfreeze)
     if min(jobs, len(cells)) < 2:
         for cell in cells:
             yield _simulate(cell, seed, announce)
         return
-    gc.collect()
-    gc.freeze()  # what has been imported is the same in all of them
-    stack.callback(gc.unfreeze)
     fork = multiprocessing.get_context("fork")
     pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(cells)), fork))
     stack.callback(pool.shutdown, cancel_futures=True)

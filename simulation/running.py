@@ -143,6 +143,7 @@ def _collecting_in_turns() -> Iterator[None]:
     runs when, and it must not depend on what else the interpreter has done.
     """
     enabled = gc.isenabled()
+    gc.collect()  # what the simulation before has left
     gc.disable()
     try:
         yield
