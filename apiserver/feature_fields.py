@@ -41,6 +41,11 @@ def gate(*names: str) -> Any:
     return decided(lambda gates: all(gates.enabled(name) for name in names))
 
 
+def known_bug(id_: str) -> Any:
+    """Makes a field that is true where the server has that known bug."""
+    return decided(lambda gates: gates.bugs.present(id_))
+
+
 def preview(name: str) -> Any:
     """Makes a field that is true in the preview release of that design, which is of a minor of its own."""
     return decided(lambda gates: gates.version.preview == name)

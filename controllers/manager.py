@@ -192,6 +192,7 @@ class Manager:
             authority=self._options.authority,
             account_key=self._options.account_key,
             workers=dict(self._options.workers),
+            panic=self._ctx.panic,
         )
         accounts = self._accounts()
         controllers = [

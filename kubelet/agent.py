@@ -122,7 +122,7 @@ class NodeAgent:
         )
         field_selector = f"spec.nodeName={config.name}"
         informer = Informer(client, PODS, clock, "", field_selector, entropy=environment.entropy)
-        self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
+        self._pods = PodManager(informer, self._services, lambda: self._reporter.node, self._refresh_node)
         self._sockets = NodeSockets(
             self._layout, self._features, clock, metrics, self._plugins, self._pods, self._dra.claim
         )
@@ -132,6 +132,9 @@ class NodeAgent:
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
         self._started_at = clock.now()
+
+    async def _refresh_node(self) -> None:
+        await self._reporter.refresh()
 
     def _device_plugins(self, metrics: KubeletMetrics) -> DevicePluginManager:
         surroundings = ManagerDependencies(

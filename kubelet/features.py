@@ -77,6 +77,8 @@ class KubeletFeatures:
     dynamic_resources: bool
     extended_resources: bool
     delegated_to_dra: DelegatedToDRA  # on admission
+    readmits_ended: bool  # a restarted kubelet admits pods that have ended, and fails those without room
+    admits_by_cached_node: bool  # affinity is judged by the node as it was, without another look
     workload_resource_claims: bool
     optional_node_operations: bool
     tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578), and in KEP-3063 as drafted
@@ -134,6 +136,8 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=extended,
         delegated_to_dra=_since(_DELEGATED_TO_DRA, minor) if extended else DelegatedToDRA.NOTHING,
+        readmits_ended=gates.bugs.present("k8s-126343"),
+        admits_by_cached_node=gates.bugs.present("k8s-134445"),
         workload_resource_claims=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
         tells_failed_preparation=minor >= 28 or drafted,

@@ -101,7 +101,9 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
 
     host = ctx.identity.partition("_")[0]
     try:
-        service = SchedulerService(ctx.environment, ctx.client, ctx.health.registry, host, settings)
+        service = SchedulerService(
+            ctx.environment, ctx.client, ctx.health.registry, host, settings, panic=ctx.panic
+        )
     except ProfileError as error:
         raise click.UsageError(f"--config: {error}") from error
     ctx.health.more_metrics[PATH] = resource_registry(service.pods)

@@ -8,6 +8,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.pod_info import PodInfo, pod_requests
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -59,12 +60,25 @@ def _is_over(pod: Object) -> bool:
     return _status(pod).get("phase") in ("Succeeded", "Failed")
 
 
+def _has_pod_affinity(pod: PodInfo) -> bool:
+    """Returns whether other pods decide by affinity where the pod may run."""
+    affinity = pod.spec.get("affinity") or {}
+    return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity"))
+
+
 class ClusterInformers:
     """Connects the informers of pods and nodes."""
 
-    def __init__(self, cache: Cache, queue: SchedulingQueue, scheduler_names: Collection[str]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        scheduler_names: Collection[str],
+        features: SchedulerFeatures,
+    ) -> None:
         self._cache = cache
         self._queue = queue
+        self._features = features
         self._scheduler_names = frozenset(scheduler_names)
 
     def connect(self, factory: InformerFactory) -> None:
@@ -79,7 +93,8 @@ class ClusterInformers:
         if new is None:
             if old is not None:
                 self._cache.remove_node(old["metadata"]["name"])
-                self._queue.move_all_to_active_or_backoff_queue(_NODE_DELETED, old, None)
+                if not self._features.node_deletions_unheard:
+                    self._queue.move_all_to_active_or_backoff_queue(_NODE_DELETED, old, None)
             return
         self._cache.set_node(new)
         if old is None:
@@ -132,7 +147,8 @@ class ClusterInformers:
             return
         if not is_assigned(old):
             self._cache.add_pod(PodInfo(new))
-            self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, old, new)
+            wakes = _has_pod_affinity if self._features.spread_sleeps else None
+            self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, old, new, wakes)
             return
         if old is not None:
             self._changed(old, new)

@@ -1,6 +1,7 @@
 """A whole scheduler over one API client: informers, cache, queue, plugins and the loop."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.panics import Panic, raised
 from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.configuration.settings import SchedulerSettings
@@ -46,9 +48,11 @@ class SchedulerService:
         settings: SchedulerSettings | None = None,
         *,
         queues: bool = True,
+        panic: Callable[[Panic], None] = raised,
     ) -> None:
         """Raises ProfileError for invalid settings. Without `queues` pending pods are left alone."""
         settings = settings or SchedulerSettings()
+        self._panic = panic
         self._features = SchedulerFeatures.of(environment.version, environment.gates)
         self.metrics = Metrics(registry, self._features)
         self._informers = InformerFactory(client, environment.clock, environment.entropy, trimmed=True)
@@ -84,7 +88,7 @@ class SchedulerService:
             double_full_stop=self._features.double_full_stop,
         )
         taken = self.scheduler.profiles if queues else ()
-        ClusterInformers(self.cache, self.queue, taken).connect(self._informers)
+        ClusterInformers(self.cache, self.queue, taken, self._features).connect(self._informers)
         volumes.connect(self._informers, self.queue)
         if self._features.dynamic_resources:
             dynamic.connect(self._informers, self.queue)
@@ -176,7 +180,9 @@ class SchedulerService:
             self.leading = False
             ending.cancel()
             running.cancel()
-            await asyncio.gather(running, ending, return_exceptions=True)
+            ended_by, _ = await asyncio.gather(running, ending, return_exceptions=True)
+        if isinstance(ended_by, Panic):
+            self._panic(ended_by)
 
     async def _run(self) -> None:
         await self.synced()

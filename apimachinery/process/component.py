@@ -22,6 +22,7 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
+from kubeskew.apimachinery.panics import Panic, end_by
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.process.running import call_all, stop_on_signals, until_stopped
@@ -70,6 +71,10 @@ class ComponentContext:
     reloads: list[Callable[[], None]] = field(default_factory=list)  # called on SIGHUP
     process_faults: "ProcessFaults | None" = None
     faults: "ComponentFaults | None" = None  # of the component that the process is
+
+    def panic(self, panic: Panic) -> None:
+        """Ends the process, as a Go panic in any goroutine does."""
+        end_by(panic, self.options.machine.exit)
 
     async def announce(self, component: str, what: str, client: "APIClient | None" = None) -> None:
         """Writes a component's start or stop to the server's log; a server that does not answer misses it.

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from kubeskew.apimachinery.client.refs import ENDPOINTS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.panics import Panic
 from kubeskew.controllers.endpoints.backends import Backend, Port, backends, is_headless, selector_of
 from kubeskew.controllers.endpoints.base import ServiceController
 from kubeskew.controllers.endpoints.features import EndpointsFeatures
@@ -30,7 +31,7 @@ class EndpointsController(ServiceController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = EndpointsFeatures.of(context.environment.version)
+        self._features = EndpointsFeatures.of(context.environment.version, context.environment.gates)
         self._endpoints = context.informer(ENDPOINTS)
         self._endpoints.add_handler(deleted=self.enqueue)
 
@@ -44,6 +45,8 @@ class EndpointsController(ServiceController):
             return
         if not selector_of(service) or service["metadata"].get("deletionTimestamp"):
             return
+        if self._features.panics_without_families and not service["spec"].get("ipFamilies"):
+            raise Panic("runtime error: index out of range [0] with length 0")
         selected = self.selected(service)
         time = self.triggers.of(key, service, selected)
         found = _published(service, selected)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 
 _MANAGED_SINCE = 33
@@ -13,8 +14,11 @@ class EndpointsFeatures:
 
     managed_by_label: bool  # names the controller, so that mirroring and clean-up tell its objects
 
+    panics_without_families: bool  # at services that servers before 1.20 stored, without spec.ipFamilies
+
     @classmethod
-    def of(cls, version: Version) -> "EndpointsFeatures":
+    def of(cls, version: Version, gates: FeatureGates) -> "EndpointsFeatures":
         return cls(
             managed_by_label=version.minor >= _MANAGED_SINCE,
+            panics_without_families=gates.bugs.present("k8s-139236"),
         )

@@ -6,7 +6,7 @@ A controller reads from informers, whose objects it must not change, and writes 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,6 +21,7 @@ from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.panics import Panic, raised
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class ControllerContext:
     authority: tuple[bytes, bytes] | None = None  # certificate and key that sign certificates, PEM
     account_key: bytes = b""  # that signs tokens in secrets, PEM
     workers: dict[str, int] = field(default_factory=dict)  # by controller name
+    panic: Callable[[Panic], None] = raised
 
     def informer(self, ref: Ref, namespace: str = "", field_selector: str = "") -> Informer:
         """Returns a shared informer; the controller waits for its first list."""
@@ -89,6 +91,7 @@ class Controller(ABC):
         meter = QueueMeter(context.queues, queue) if context.queues is not None else None
         self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS, meter=meter)
         self.recorder = context.recorder(self.component)
+        self._panic = context.panic
         self._workers = context.workers.get(self.name, self.default_workers)
         self._informers = context.used
         self._tasks: list[asyncio.Task[None]] = []
@@ -141,6 +144,8 @@ class Controller(ABC):
             level = logging.DEBUG if is_reason(error, "Conflict") else logging.INFO
             log.log(level, "%s: error syncing %s: %s", self.name, key, error)
             self.queue.add_rate_limited(key)
+        except Panic as panic:
+            self._panic(panic)
         except Exception:
             log.exception("%s: error syncing %s", self.name, key)
             self.queue.add_rate_limited(key)

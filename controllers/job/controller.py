@@ -9,6 +9,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.panics import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
@@ -161,6 +162,8 @@ class JobController(PodOwnerController):
             return active - deleted, failure
         ending = state.terminating if failures.replaces_failed_only(state.job) else 0
         missing = min(wanted - ending - active, MOST_PODS)
+        if missing < 0 and active < wanted and self._features.panics_at_many_ending:
+            raise Panic("runtime error: makeslice: len out of range")
         if missing <= 0:
             return active, None
         made, failure = await self._create(key, state, missing)

@@ -20,6 +20,7 @@ class JobFeatures:
     shows_ready: bool
     shows_terminating: bool
     managed_by: bool
+    panics_at_many_ending: bool  # with podReplacementPolicy Failed
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
     @classmethod
@@ -31,5 +32,6 @@ class JobFeatures:
             shows_ready=gates.enabled("JobReadyPods"),
             shows_terminating=gates.enabled("JobPodReplacementPolicy"),
             managed_by=gates.enabled("JobManagedBy"),
+            panics_at_many_ending=gates.bugs.present("k8s-121147"),
             counts_marked=version.minor <= _MARKED_UNTIL,
         )

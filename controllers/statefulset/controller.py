@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.panics import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import history, owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key
@@ -82,6 +83,8 @@ class StatefulSetController(PodOwnerController):
             max_unavailable_gate=self._features.max_unavailable,
             reports_recreation=self._features.reports_recreation,
         )
+        if self._features.panics_in_parallel and rollout.labels_claims_at_once:
+            raise Panic("concurrent map writes")
         try:
             await rollout.run()
         finally:

@@ -19,6 +19,7 @@ class StatefulSetFeatures:
     auto_delete_claims: bool  # spec.persistentVolumeClaimRetentionPolicy counts
     writes_empty_times: bool  # revisions up to 1.33 have the template's creationTimestamp, as null
     compares_revision_bytes: bool  # and so take those of 1.33 for others
+    panics_in_parallel: bool  # claims with labels, made for several pods at once
     reports_recreation: bool  # by an event when it replaces an ended pod
 
     @classmethod
@@ -29,5 +30,6 @@ class StatefulSetFeatures:
             auto_delete_claims=gates.enabled("StatefulSetAutoDeletePVC"),
             writes_empty_times=version.minor <= _LAST_WITH_EMPTY_TIMES,
             compares_revision_bytes=gates.bugs.present("k8s-134773"),
+            panics_in_parallel=gates.bugs.present("k8s-121142"),
             reports_recreation=version.minor <= _LAST_TO_REPORT,
         )

@@ -18,6 +18,8 @@ from kubeskew.controllers.statefulset import identity
 from kubeskew.controllers.statefulset.claims import StatefulPods
 from kubeskew.controllers.statefulset.identity import is_created, ordinal, revision_of
 
+_FIRST_BATCHES = 2  # pods that a slow start makes before it makes two at once
+
 Step = Callable[[Object], Awaitable[bool]]  # True: this reconciliation ends here
 
 
@@ -56,6 +58,14 @@ class Rollout:
         )
         missing = [pod for pod in [*self.replicas, *reversed(self.condemned)] if self._is_unavailable(pod)]
         self._first_unavailable = missing[0] if missing else None
+
+    @property
+    def labels_claims_at_once(self) -> bool:
+        """Returns whether claims with labels are to be made for several pods side by side."""
+        templates = self._set["spec"].get("volumeClaimTemplates") or ()
+        labelled = any((template.get("metadata") or {}).get("labels") for template in templates)
+        missing = sum(not is_created(pod) for pod in self.replicas)
+        return labelled and not self._monotonic and missing > _FIRST_BATCHES
 
     # -- the plan
 

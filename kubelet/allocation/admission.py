@@ -12,6 +12,8 @@ from kubeskew.apimachinery.selectors.taints import tolerates
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.features import DelegatedToDRA
 
+NODE_AFFINITY = "NodeAffinity"  # the reason of a pod that asks for another node
+
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -117,7 +119,7 @@ def _node_name(pod: Object, node: Object) -> Rejection | None:
 def _node_affinity(pod: Object, node: Object) -> Rejection | None:
     if affinity_matches(pod, node):
         return None
-    return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    return _failed(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 
 
 def _taints(pod: Object, node: Object) -> Rejection | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra import grpc_versions, texts
 from kubeskew.kubelet.dra.checkpoint import ClassicCodec, Codec, ModernCodec, NoCodec
@@ -37,14 +38,14 @@ class ClassicFeatures:
         )
 
 
-def rules_for(version: Version) -> ServiceFeatures:
+def rules_for(version: Version, gates: FeatureGates) -> ServiceFeatures:
     """Returns the row of the table."""
-    minor = version.minor
+    minor, follows = version.minor, not gates.bugs.present("k8s-132058")
     if minor >= 34:
         text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
         taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
         return ServiceFeatures(
-            grpc_versions.first_known, text, text, taken, several=True, follows_connections=True
+            grpc_versions.first_known, text, text, taken, several=True, follows_connections=follows
         )
     choose: Callable[[Sequence[str]], str] = (
         grpc_versions.newest_or_alpha if minor >= 32 else grpc_versions.alpha
@@ -57,7 +58,7 @@ def rules_for(version: Version) -> ServiceFeatures:
         "version check of plugin {name} failed: {error}",
         "endpoint {endpoint} already registered for plugin {name}",
         several=minor >= 33,
-        follows_connections=False,
+        follows_connections=follows,
     )
 
 

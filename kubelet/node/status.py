@@ -154,11 +154,15 @@ class NodeStatusReporter:
         name, body = self._config.name, {"status": patch}
         return await self._client.patch(NODES, name, "", body, STRATEGIC_PATCH, subresource="status")
 
+    async def refresh(self) -> None:
+        """Reads the node as it is now."""
+        self._node = await self._client.get(NODES, self._config.name)
+
     async def _report(self) -> None:
         self._woken.clear()
         if self._reported_at is not None:
             # Others write it, too: the node lifecycle controller, when there were no heartbeats.
-            self._node = await self._client.get(NODES, self._config.name)
+            await self.refresh()
             self._tell_schedulable()
         present = self._node.get("status") or {}
         status = self._status()

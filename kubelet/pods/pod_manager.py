@@ -3,12 +3,14 @@ ones."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.allocation.admission import Rejection, admit
+from kubeskew.kubelet.allocation.admission import NODE_AFFINITY, Rejection, admit
 from kubeskew.kubelet.allocation.resizing import FitCheck
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.device_managers import DeviceError
@@ -24,8 +26,15 @@ class PodManager:
     `start` it once the informer has synced; `stop` leaves all containers running.
     """
 
-    def __init__(self, informer: Informer, services: NodeServices, node: Callable[[], Object]) -> None:
+    def __init__(
+        self,
+        informer: Informer,
+        services: NodeServices,
+        node: Callable[[], Object],
+        refresh_node: Callable[[], Awaitable[None]],
+    ) -> None:
         self._informer = informer
+        self._refresh_node = refresh_node
         self._services = services
         self._node = node
         self._workers: dict[str, PodWorker] = {}
@@ -122,7 +131,8 @@ class PodManager:
             lambda wanted: self._verdict(wanted, alone=True),
         )
         self._workers[uid] = worker
-        if worker.active and not pod_spec.is_deleted(pod):
+        admits = worker.active or self._services.features.readmits_ended
+        if admits and not pod_spec.is_deleted(pod):
             self._waiting.add(uid)
             self._arrivals.put_nowait(worker)
         else:
@@ -152,7 +162,7 @@ class PodManager:
     async def _admit(self, worker: PodWorker) -> None:
         if worker.gone or pod_spec.is_deleted(worker.pod):
             return  # nothing of the pod has begun
-        rejection = await self._without_devices(worker.pod) or self._verdict(worker.pod, alone=False)
+        rejection = await self._without_devices(worker.pod) or await self._fresh_verdict(worker.pod)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
             worker.reject(rejection.reason, rejection.message)
@@ -166,6 +176,18 @@ class PodManager:
                 "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
             )
         return None
+
+    async def _fresh_verdict(self, pod: Object) -> Rejection | None:
+        """Returns why the node refuses a pod; its affinity is judged by the node as it is now."""
+        rejection = self._verdict(pod, alone=False)
+        cached = self._services.features.admits_by_cached_node
+        if rejection is None or rejection.reason != NODE_AFFINITY or cached:
+            return rejection
+        try:
+            await self._refresh_node()
+        except (StatusError, *CONNECTION_ERRORS):
+            return rejection
+        return self._verdict(pod, alone=False)
 
     def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
         """Returns why the node refuses a pod, beside the others on it or if it were alone."""

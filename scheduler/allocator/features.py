@@ -73,6 +73,7 @@ class AllocatorFeatures:
     # 1.35+: completeness and validity are judged over all slices of a pool, also those for other nodes;
     # an incomplete pool is not used at all; an invalid one is an error if nothing else fits.
     whole_pools: bool
+    overlooks_other_slices: bool  # of a pool, those for other nodes: the pool looks incomplete
     duplicate_devices_invalid: bool  # 1.32+
     invalid_pools_fail: bool  # up to 1.34: a search that comes to an invalid pool ends there
     empty_all_fails: bool  # 1.33+: a request for all devices fails if there are none
@@ -80,9 +81,10 @@ class AllocatorFeatures:
     # if one of them cannot be had. Repaired by kubernetes 131660.
     all_devices_kept: bool
     all_devices_or_none: bool
-    admin_once_per_claim: bool  # 1.33+: with admin access a claim does not get the same device twice
+    all_counted_panics: bool  # a request for all devices that comes to one with counters; not the stable one
+    admin_once_per_claim: bool  # with admin access a claim does not get the same device twice
     every_taint_prevents: bool  # up to 1.34, whatever its effect
-    tolerations_in_results: bool  # 1.35+ (kubernetes 134479)
+    tolerations_in_results: bool
     # 1.36+: the slices of a pool are searched by name; the stable one takes them as they come, except in
     # recordings with no gate on. Before, and for pools, there is no order (here: that of their names).
     sorted_slices: bool
@@ -93,12 +95,12 @@ class AllocatorFeatures:
     combinations: bool  # 1.36+, not the stable one: within a request only later devices are tried
     pool_counters: bool  # 1.35+: counters belong to the pool, before to the slice
     counters_need_gate: bool  # not in 1.34: without the gate slices with counters are as if not there
-    counters_taken_once: bool  # 1.35+ (kubernetes 134103): shares of one device take its counters once
+    counters_taken_once: bool  # shares of one device take its counters once
     counters_everywhere: bool  # 1.35 and 1.36: slices with counters count for nodes that they are not for
     counters_by_pool_name: bool  # 1.35 and 1.36: pools of the same name and other drivers share counters
     running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
     leaves_behind: bool  # 1.34 to 1.36: what a refused device has taken so far is not given back
-    shared_devices_use_counters: bool  # 1.36.2+, not the stable one: shared devices of earlier cycles count
+    shared_devices_use_counters: bool  # not in the stable one: shared devices of earlier cycles count
     # The implementation knows consumable capacity and binding conditions: it refuses capacity requests if the
     # gate is off; distinctAttribute, `device.allowMultipleAllocations` and bindsToNode it has in any case.
     knows_sharing: bool
@@ -128,26 +130,28 @@ class AllocatorFeatures:
             knows_partitions=minor >= 33,
             knows_binding=minor >= 34,
             whole_pools=minor >= 35,
+            overlooks_other_slices=gates.bugs.present("k8s-134466"),
             duplicate_devices_invalid=minor >= 32,
             invalid_pools_fail=minor <= 34,
             empty_all_fails=minor >= 33,
             all_devices_kept=minor <= 33,
             all_devices_or_none=minor <= 32,
-            admin_once_per_claim=minor >= 33,
+            all_counted_panics=newer and gates.bugs.present("k8s-138885"),
+            admin_once_per_claim=not gates.bugs.present("k8s-131299"),
             every_taint_prevents=minor <= 34,
-            tolerations_in_results=minor >= 35,
+            tolerations_in_results=not gates.bugs.present("k8s-134479"),
             alternatives_mixed=33 <= minor <= 35,
             sorted_slices=minor >= 36 and (newer or allocator_gates.none),
             binding_pools_last=newer if minor >= 36 else newest,
             combinations=minor >= 36 and newer,
             pool_counters=minor >= 35,
             counters_need_gate=minor != 34,
-            counters_taken_once=minor >= 35,
+            counters_taken_once=not gates.bugs.present("k8s-134103"),
             counters_everywhere=35 <= minor <= 36,
             counters_by_pool_name=35 <= minor <= 36,
             running_counters=minor >= 34,
             leaves_behind=34 <= minor <= 36,
-            shared_devices_use_counters=minor >= 36 and newer,
+            shared_devices_use_counters=newer and not gates.bugs.present("k8s-139211"),
             knows_sharing=newer if minor >= 36 else newest,
             distinct_by_value=minor >= 35,
             distinct_remembers_all=minor >= 37,

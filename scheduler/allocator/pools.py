@@ -85,7 +85,7 @@ def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -
     wanted = mine[0].pool_size
     others: list[Slice] = []
     missing = len(mine) != wanted
-    if missing and features.whole_pools:
+    if missing and not features.overlooks_other_slices:
         if any(slice_.generation > newest for slice_ in slices):
             return Pool(mine[0].pool, obsolete=True)
         everything = [slice_ for slice_ in slices if slice_.generation == newest]

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
+from kubeskew.apimachinery.panics import Panic
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.candidates import Option, Preparation, PreparedClaim
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterUsage
@@ -26,7 +27,7 @@ from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.pruning import Pruning
 from kubeskew.scheduler.allocator.relaxing import Relaxation
-from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
+from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, RequestPlan
 from kubeskew.scheduler.allocator.search_state import SearchState, Undo
 from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import ClaimSolution, Solution
@@ -170,6 +171,8 @@ class Search:
             raise TooManyResults
         if fixed is None:
             return self._try_candidates(claim, index, option, number, start)
+        if self._features.all_counted_panics and fixed[number].counters:
+            raise Panic("runtime error: invalid memory address or nil pointer dereference")
         # All devices: each must be available, without a choice.
         undo = self._state.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
         if undo is None:
@@ -199,7 +202,7 @@ class Search:
             undo = state.take(claim, self._claims[claim], plan, device, must=False)
             if undo is None:
                 continue
-            if self._go_on(undo, claim, index, option, number, self._next_start(position)):
+            if self._go_on(undo, claim, index, option, number, self._next_start(position, plan)):
                 return True
             if self._is_hopeless():
                 raise Unsolvable
@@ -212,12 +215,14 @@ class Search:
             raise AllocationError(f"pool {pool.id.pool} is invalid: {pool.invalid}")
         return False
 
-    def _next_start(self, position: int) -> int:
+    def _next_start(self, position: int, plan: RequestPlan) -> int:
         """Returns the first candidate for the next device of a request.
 
         The order of devices within a request makes no difference, so only later ones are tried. Upstream does
         so since 1.36; before, it is done here where it has no side effects.
         """
+        if plan.admin_access and not self._features.admin_once_per_claim:
+            return 0
         if self._features.combinations or not (self._state.leaks or self._may_leak):
             return position + 1
         return 0

@@ -30,6 +30,11 @@ class SchedulerFeatures:
     queueing_hints: bool  # else every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
     pops_from_backoff: bool  # without active pods, others are tried before their backoff ends
+    cordon_ignores_tolerations: bool  # a change of a rejected pod's tolerations does not wake it (with hints)
+    node_deletions_unheard: bool  # no pod is woken when a node goes
+    # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
+    spread_sleeps: bool
+    victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
     preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
     preemptor_in_event: bool  # 1.27+ (from memory)
@@ -69,6 +74,10 @@ class SchedulerFeatures:
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
+            cordon_ignores_tolerations=gates.bugs.present("k8s-127427"),
+            node_deletions_unheard=gates.bugs.present("k8s-127464"),
+            spread_sleeps=gates.bugs.present("k8s-122627"),
+            victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
             preemptor_in_condition=version.minor <= 26,
             preemptor_in_event=version.minor >= 27,

@@ -22,11 +22,16 @@ _REJECTED = unresolvable(REASON).of(NAME)
 class NodeUnschedulable:
     name = NAME
 
+    def __init__(self, *, ignores_tolerations: bool = False) -> None:
+        """`ignores_tolerations`: a rejected pod that gets a toleration is not tried again."""
+        self._ignores_tolerations = ignores_tolerations
+
     def events_to_register(self) -> Sequence[EventHint]:
-        return (
-            EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _may_run),
-            EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_same_pod),
-        )
+        nodes = EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _may_run)
+        if self._ignores_tolerations:
+            return (nodes,)
+        own = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION)
+        return nodes, EventHint(own, is_same_pod)
 
     def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
         return orjson.dumps(pod.spec.get("tolerations"))

@@ -52,7 +52,9 @@ class PluginContext:
 REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "SchedulingGates": lambda _, __: SchedulingGates(),
     "PrioritySort": lambda _, __: PrioritySort(),
-    "NodeUnschedulable": lambda _, __: NodeUnschedulable(),
+    "NodeUnschedulable": lambda context, __: NodeUnschedulable(
+        ignores_tolerations=context.features.cordon_ignores_tolerations
+    ),
     "NodeName": lambda _, __: NodeName(),
     "TaintToleration": lambda ctx, _: TaintToleration(ctx.features),
     "NodeAffinity": lambda _, args: NodeAffinity(args.get("addedAffinity")),

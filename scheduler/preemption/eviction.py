@@ -138,7 +138,11 @@ class Evictor:
             return None
         since = old.get("lastTransitionTime") if old.get("status") == "True" else None
         condition["lastTransitionTime"] = since or timestamp(self._handle.clock.now())
-        return {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        patch: Object = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        theirs, own = (_qos_class(pod) for pod in (preemptor, victim))
+        if self._features.victims_get_other_status and theirs != own:
+            patch["status"]["qosClass"] = theirs
+        return patch
 
     # -- promises
 
@@ -155,6 +159,10 @@ class Evictor:
                 log.warning("cannot clear the nominated node of pod %s: %s", pod.key, error)
                 all_written = False
         return all_written
+
+
+def _qos_class(pod: PodInfo) -> str:
+    return str((pod.pod.get("status") or {}).get("qosClass") or "")
 
 
 async def clear_nomination(handle: Handle, pod: PodInfo) -> None:

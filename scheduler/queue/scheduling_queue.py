@@ -8,7 +8,7 @@ import asyncio
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -147,15 +147,21 @@ class SchedulingQueue:
     # -- events
 
     def move_all_to_active_or_backoff_queue(
-        self, event: ClusterEvent, old: Object | None, new: Object | None
+        self,
+        event: ClusterEvent,
+        old: Object | None,
+        new: Object | None,
+        wakes: Callable[[PodInfo], bool] | None = None,
     ) -> None:
-        """Requeues the pods that a change may help."""
+        """Requeues the pods that a change may help, of those that it `wakes`."""
         if not self._hints.anybody(event):
             return
         happened = InFlightEvent(event, old, new)
         if self._in_flight:
             self._happened.append(happened)
         for queued in self._waiting.helped_by(happened):
+            if wakes is not None and not wakes(queued.info):
+                continue
             self._waiting.pop(queued.uid)
             if self._hints.ends_wait(queued, happened):
                 queued.tried = _LONG_AGO

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.features import health_rules_for, rules_for
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
@@ -48,7 +49,7 @@ class Fixture:
         self.client, self.slices = client, dra_refs(Version(minor)).slices
         self.registry = PluginRegistry("DRA driver {driver} is not registered")
         self.wiper = SliceWiper(client, clock, self.slices, "node-1", delay)
-        rules = rules_for(Version(minor))
+        rules = rules_for(Version(minor), FeatureGates(Version(minor)))
         self.handler = DRAPluginHandler(self.registry, self.wiper, rules, FakeSocketPlugin, None)
 
     async def register(self, endpoint="/a.sock", versions=("v1.DRAPlugin", "v1beta1.DRAPlugin")):

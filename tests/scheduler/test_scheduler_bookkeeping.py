@@ -4,8 +4,11 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.event_handlers import ClusterInformers
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.plugins.default_binder import DefaultBinder
@@ -15,6 +18,8 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+
+FEATURES = SchedulerFeatures.of(Version(36), FeatureGates(Version(36)))
 
 pytestmark = pytest.mark.looptime
 
@@ -47,7 +52,7 @@ async def test_a_pod_that_goes_before_it_is_seen_on_its_node_leaves_nothing_ther
     """A list after an outage may lack a pod that was bound and deleted in between."""
     cache, informers = Cache(), _Handlers()
     queue = SchedulingQueue(SystemClock(), [Profile([PrioritySort(), DefaultBinder(None)])])
-    ClusterInformers(cache, queue, ["default-scheduler"]).connect(informers)
+    ClusterInformers(cache, queue, ["default-scheduler"], FEATURES).connect(informers)
     informers.of[NODES][0]({"metadata": {"name": "n"}, "status": {}})
     informers.of[PODS][0](POD)
     queued = await queue.pop()

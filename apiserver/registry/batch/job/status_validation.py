@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.batch.job.indexes import IndexesError, intervals, overlap
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 
@@ -32,12 +33,9 @@ class _Job:
         return self.status.get(name)
 
 
-def status_errors(new: Object, old: Object, *, strict: bool, interim: bool) -> Iterator[FieldError]:
-    """Checks a status; `strict`: all that holds once others may manage jobs (gate JobManagedBy).
-
-    `interim`: a job gets an interim condition before its final one (1.31 and later; from memory).
-    """
-    job, before = _Job(new), _Job(old)
+def status_errors(new: Object, old: Object, rules: WorkloadFeatures) -> Iterator[FieldError]:
+    """Checks a status: all of it once others may manage jobs (gate JobManagedBy)."""
+    job, before, strict = _Job(new), _Job(old), rules.job_managed_by
     for name in _COUNTS:
         number = job.status.get(name) or 0
         if number < 0:
@@ -47,13 +45,13 @@ def status_errors(new: Object, old: Object, *, strict: bool, interim: bool) -> I
         changed = {name for name in {*job.status, *before.status} if job[name] != before[name]}
         turned = job.true ^ before.true
         ended = job.finished != before.finished
-        yield from _ending(job, changed, turned, ended=ended, interim=interim)
+        yield from _ending(job, changed, turned, rules, ended=ended)
         yield from _indexes(job, changed)
         if {"ready", "active"} & changed and (job.status.get("ready") or 0) > (job.status.get("active") or 0):
             yield invalid("status.ready", job["ready"], "cannot set more ready pods than active")
     yield from _success(job)
     if strict:
-        yield from _backwards(job, before)
+        yield from _backwards(job, before, rules)
     if "SuccessCriteriaMet" in before.true - job.true:
         yield _condition("cannot disable the SuccessCriteriaMet=True condition")
     if "Complete" in before.true and "SuccessCriteriaMet" in job.true - before.true:
@@ -89,21 +87,21 @@ def _interim(job: _Job, turned: set[str]) -> Iterator[FieldError]:
 
 
 def _ending(
-    job: _Job, changed: set[str], turned: set[str], *, ended: bool, interim: bool
+    job: _Job, changed: set[str], turned: set[str], rules: WorkloadFeatures, *, ended: bool
 ) -> Iterator[FieldError]:
     complete = "Complete" in job.true
     for other in ("Failed", "FailureTarget"):
         if complete and other in job.true and {"Complete", other} & turned:
             yield _condition(f"cannot set Complete=True and {other}=true conditions")
     yield from _completion_time(job, changed, complete=complete, turned="Complete" in turned)
-    if interim:
+    if rules.interim_conditions:
         yield from _interim(job, turned)
     if not job.finished:
         return
     active, terminating = job.status.get("active") or 0, job.status.get("terminating") or 0
     if active > 0 and (ended or "active" in changed):
         yield invalid("status.active", active, "active>0 is invalid for finished job")
-    empty = job.spec.get("suspend") and job.spec.get("completions") == 0
+    empty = job.spec.get("suspend") and job.spec.get("completions") == 0 and not rules.empty_needs_start
     if job["startTime"] is None and (ended or "startTime" in changed) and not empty:
         yield required("status.startTime", "startTime is required for finished job")
     uncounted = job.status.get("uncountedTerminatedPods") or {}
@@ -172,7 +170,7 @@ def _success(job: _Job) -> Iterator[FieldError]:
         yield _condition("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
 
 
-def _backwards(job: _Job, before: _Job) -> Iterator[FieldError]:
+def _backwards(job: _Job, before: _Job, rules: WorkloadFeatures) -> Iterator[FieldError]:
     """Yields errors for changes of the status that go back."""
     for kind in ("Failed", "Complete", "FailureTarget"):
         if kind in before.true - job.true:
@@ -186,5 +184,7 @@ def _backwards(job: _Job, before: _Job) -> Iterator[FieldError]:
     time, start = job["completionTime"], before["startTime"]
     if time is not None and before["completionTime"] is not None and time != before["completionTime"]:
         yield invalid("status.completionTime", time, "completionTime cannot be mutated")
-    if start is not None and start != job["startTime"] and not spec.get("suspend"):
+    # Resuming starts a job anew (pull request 134769).
+    resumed = "Suspended" in before.true and job["startTime"] is not None and not rules.resumed_keeps_start
+    if start is not None and start != job["startTime"] and not spec.get("suspend") and not resumed:
         yield required("status.startTime", "startTime cannot be removed for unsuspended job")

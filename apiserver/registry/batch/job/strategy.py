@@ -44,8 +44,7 @@ _PREFIX = "batch.kubernetes.io/"
 class JobStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         workloads = ctx.features.workloads
-        strict, interim = workloads.job_managed_by, workloads.interim_conditions
-        return list(status_validation.status_errors(new, old, strict=strict, interim=interim))
+        return list(status_validation.status_errors(new, old, workloads))
 
 
 class JobStrategy(WithGeneration):
@@ -119,6 +118,7 @@ def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
     )
     placing = suspended and status.get("startTime") is None
     if ctx.features.workloads.suspended_placing:
+        placing = placing and not ctx.features.workloads.placing_needs_condition
         placing = placing or (suspended and at_rest)
     resources = suspended and ctx.features.workloads.suspended_resources
     return update_validation.JobChanges(
