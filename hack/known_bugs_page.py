@@ -18,7 +18,7 @@ release that has one of the bugs of the first table behaves so; `--bugs ID=off` 
 says how to add one.
 
 "Red at" and "green at" are the cells of the bug's scenario, `kubeskew run known-bugs/ID`: the red one
-carries an expected failure that says what is found.
+carries an expected failure that says what is found. A bug that no client can provoke is shown by a test.
 """
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.endpoints.controller import EndpointsController
 from kubeskew.controllers.endpoints.triggers import ANNOTATION
 from kubeskew.controllers.endpointslice.controller import EndpointSliceController
@@ -47,6 +48,19 @@ async def endpoints(cluster):
 
 async def slices(cluster):
     return (await cluster.client.list(ENDPOINT_SLICES, "ns"))["items"]
+
+
+@pytest.mark.parametrize(("version", "panics"), [("1.33.12", True), ("1.33.13", False), ("1.32", False)])
+async def test_a_service_that_old_servers_stored_ends_some_controllers(make_cluster, version, panics):
+    """A selector without IP families, as before 1.20, is an index out of range for them (139236)."""
+    cluster = make_cluster(Version.parse(version))
+    (controller,) = await cluster.start(EndpointsController)
+    ended = []
+    controller._panic = ended.append
+    await cluster.client.create(SERVICES, service())
+    await cluster.quiet(1)
+
+    assert list(map(str, ended)) == ["runtime error: index out of range [0] with length 0"] * panics
 
 
 async def test_ready_and_other_pods_are_told_apart(serving):
