@@ -1,4 +1,4 @@
-"""Panics: failures by which known bugs end the process of a component, as Go does."""
+"""Ends the process of a component by a panic, a failure that known bugs cause, as Go does."""
 
 import logging
 from collections.abc import Callable
