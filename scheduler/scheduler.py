@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.process.panics import Panic, raised
+from kubeskew.apimachinery.process.go_panic import Panic, raised
 from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.configuration.settings import SchedulerSettings

@@ -22,9 +22,9 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
+from kubeskew.apimachinery.process.go_panic import Panic, end_by
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
-from kubeskew.apimachinery.process.panics import Panic, end_by
 from kubeskew.apimachinery.process.running import call_all, stop_on_signals, until_stopped
 from kubeskew.apimachinery.process.verbosity import level_of, name_levels
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version

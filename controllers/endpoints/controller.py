@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from kubeskew.apimachinery.client.refs import ENDPOINTS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.panics import Panic
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.controllers.endpoints.backends import Backend, Port, backends, is_headless, selector_of
 from kubeskew.controllers.endpoints.base import ServiceController
 from kubeskew.controllers.endpoints.features import EndpointsFeatures

@@ -21,7 +21,7 @@ from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.panics import Panic, raised
+from kubeskew.apimachinery.process.go_panic import Panic, raised
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.panics import Panic
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import history, owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key

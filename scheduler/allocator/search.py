@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
-from kubeskew.apimachinery.process.panics import Panic
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.candidates import Option, Preparation, PreparedClaim
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterUsage
