@@ -38,9 +38,9 @@ class ClassicFeatures:
         )
 
 
-def rules_for(version: Version, gates: FeatureGates) -> ServiceFeatures:
+def rules_for(gates: FeatureGates) -> ServiceFeatures:
     """Returns the row of the table."""
-    minor, follows = version.minor, not gates.bugs.present("k8s-132058")
+    minor, follows = gates.version.minor, not gates.bugs.present("k8s-132058")
     if minor >= 34:
         text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
         taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"

@@ -82,7 +82,7 @@ class NodeDRA:
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
-            rules_for(environment.version, environment.gates),
+            rules_for(environment.gates),
             self._connect,
             HealthMonitor(health, environment.clock, asks, self._tell_health) if asks else None,
             self._resources,

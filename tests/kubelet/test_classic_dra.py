@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
@@ -53,7 +54,7 @@ class Node:
         self.grpc = calling.new_server()
         self.services.serve(self.grpc, services_of(Version(library or minor), apis))
         self.grpc.listen(directory / "d.sock")
-        service = rules_for(version).choose(["1.0.0"])
+        service = rules_for(FeatureGates(version)).choose(["1.0.0"])
         metrics = KubeletMetrics(CollectorRegistry())
         self.plugin = ClassicSocketPlugin(DRIVER, str(directory / "d.sock"), service, clock, metrics)
 

@@ -49,7 +49,7 @@ class Fixture:
         self.client, self.slices = client, dra_refs(Version(minor)).slices
         self.registry = PluginRegistry("DRA driver {driver} is not registered")
         self.wiper = SliceWiper(client, clock, self.slices, "node-1", delay)
-        rules = rules_for(Version(minor), FeatureGates(Version(minor)))
+        rules = rules_for(FeatureGates(Version(minor)))
         self.handler = DRAPluginHandler(self.registry, self.wiper, rules, FakeSocketPlugin, None)
 
     async def register(self, endpoint="/a.sock", versions=("v1.DRAPlugin", "v1beta1.DRAPlugin")):
@@ -94,7 +94,7 @@ async def make(client, clock):
 )
 async def test_the_service_depends_on_the_release(minor, versions, chosen):
     """Since 1.34 the plugin's order counts; before, the kubelet's, and what names none is alpha."""
-    assert rules_for(Version(minor)).choose(versions) == chosen
+    assert rules_for(FeatureGates(Version(minor))).choose(versions) == chosen
 
 
 @pytest.mark.parametrize(
