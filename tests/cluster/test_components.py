@@ -308,7 +308,7 @@ def test_components_outlive_their_server(local: Local):
     """With the API server killed, others can be restarted; they wait for it, and all is told afterwards."""
     local.run("kill", "apiserver")
     assert local.states()["apiserver"] == "Killed"
-    assert "waits for the API server" in local.run("restart", "kubelet/node-1").stderr
+    assert "waits for apiserver, which does not run" in local.run("restart", "kubelet/node-1").stderr
     local.run("restart", "apiserver")
     assert local.timeline()[-5:].count(("kubelet/node-1", "stopped")) == 1
 
