@@ -25,6 +25,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _FINISH_SECONDS = 60.0  # virtual time for the remaining tasks to end
+_FINISH_ROUNDS = 5
 _COLLECT_CALLBACKS = 50_000  # after which garbage is collected
 _TURN_SECONDS = (
     1e-6  # virtual time of one loop iteration, so that a task that yields until time passes goes on
@@ -124,12 +125,14 @@ class SimulatedLoop(Connections):
 
     async def _cancel_all(self) -> None:
         own = asyncio.current_task()
-        left = [task for task in self._tasks.values() if task is not own and not task.done()]
-        for task in left:
-            task.cancel()
         self._ready.extend(self._skipped)  # what would have woken tasks that are dead
         self._skipped.clear()
-        if left:
+        for _ in range(_FINISH_ROUNDS):  # the last lines of a task may wait again
+            left = [task for task in self._tasks.values() if task is not own and not task.done()]
+            if not left:
+                break
+            for task in left:
+                task.cancel()
             await asyncio.wait(left, timeout=_FINISH_SECONDS)
         await self.shutdown_asyncgens()
 

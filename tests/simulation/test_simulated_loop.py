@@ -53,6 +53,26 @@ def test_a_wait_that_nothing_can_end_is_an_error(loop: SimulatedLoop):
         loop.run_until_complete(loop.create_future())
 
 
+def test_a_task_that_waits_in_its_last_lines_ends_with_the_loop():
+    """A cancelled task that waits again, for what never comes, does not stay for the collector of garbage."""
+    loop = SimulatedLoop()
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(1e9)
+        finally:
+            await asyncio.sleep(1e9)
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(1)
+        return task
+
+    task = loop.run_until_complete(begin())
+    loop.finish()
+    assert task.cancelled()
+
+
 def test_nothing_of_a_process_runs_after_its_end(loop: SimulatedLoop):
     """Neither its timers, nor what waits in it for others, nor its `finally` blocks."""
     seen: list[str] = []
