@@ -43,6 +43,10 @@ class LogReader:
         """Returns the objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
 
+    async def resources(self) -> Sequence[str]:
+        """Returns the names of all resources that the log has events of."""
+        return await self._database.read(lambda session: [name for (name,) in session.all("resources")])
+
     async def replay(self) -> Replay:
         """Returns the whole log replayed and compared with the projection, on one snapshot."""
         mark = high_water.read(self._database.path)  # before the snapshot, which may be newer

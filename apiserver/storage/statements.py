@@ -209,6 +209,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "after": _events_after(filtered=False),
     "after_of": _events_after(filtered=True),
     "history": _history(),
+    "resources": sa.select(events.c.resource).distinct().order_by(events.c.resource),
     "entries": sa.select(objects),
     "at": _entries_at(namespaced=False),
     "at_in": _entries_at(namespaced=True),

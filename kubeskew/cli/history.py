@@ -4,14 +4,20 @@ from collections.abc import AsyncGenerator
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.cli.resource_arguments import resource_of
 from kubeskew.conformance.evidence.reading import Row, rows
 
 
 async def events_since(
     url: str, since: int, resource: str | None = None, *, follow: Clock | None = None
 ) -> AsyncGenerator[Row, None]:
-    """Yields who wrote what at which version, after a revision; with a clock to `follow`, it does not end."""
+    """Yields who wrote what at which version, after a revision; with a clock to `follow`, it does not end.
+
+    `resource` is named as `resource_of` takes it. Raises UserError for one that is unknown or ambiguous.
+    """
     async with await LogReader.open(url) as reader:
+        if resource is not None:
+            resource = resource_of(resource, await reader.resources())
         moments = reader.events(since, resource) if follow is None else reader.follow(follow, since, resource)
         async for row in rows(moments):
             yield row

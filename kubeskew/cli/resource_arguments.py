@@ -27,6 +27,8 @@ def resource_of(text: str, logged: Collection[str]) -> str:
     there = [name for name in found if name in logged]
     if len(there) == 1:
         return there[0]
+    if wanted in found:  # of the core group, which kubectl prefers
+        return wanted
     if len(found) == 1:
         return found[0]
     if found:

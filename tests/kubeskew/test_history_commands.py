@@ -112,12 +112,20 @@ def test_a_story_is_told(directory, capsys):
     assert json.loads(capsys.readouterr().out)[0]["text"] == "kubectl 1.36 as kubernetes-admin created Pod p."
 
 
+@pytest.mark.parametrize(("name", "revisions"), [("po", [2, 4, 6]), ("Pod", [2, 4, 6]), ("widgets", [3, 5])])
+def test_events_of_one_resource_are_listed(directory, capsys, name, revisions):
+    """`events` takes a resource as kubectl does: by short name, kind, or a custom resource's plural."""
+    run(directory, "events", name, "-o", "json")
+    assert [row["revision"] for row in json.loads(capsys.readouterr().out) if row["object"]] == revisions
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["history", "pods", "q"], "the log has no pods default/q"),
         (["history", "podz", "p"], "there is no resource podz; did you mean pod?"),
-        (["history", "events", "p"], "events is ambiguous: say events or events.events.k8s.io"),
+        (["history", "events", "p"], "the log has no events default/p"),
+        (["events", "podz"], "there is no resource podz; did you mean pod?"),
         (["diff", "2", "7"], "revision 7 has not been written yet: the newest is 6"),
         (["why", "nobody"], "the log has no pod and no resourceclaim default/nobody"),
         (["why", "pod", "nobody"], "the log has no pods default/nobody"),

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from kubeskew.apimachinery.catalogue.data import store_of
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apiserver.storage.failures import CompactedError, StorageError
 from kubeskew.cli.commands.options import (
@@ -41,12 +40,13 @@ def events(
 ) -> None:
     """List the log: what was written, by which component at which version, and when components came and went.
 
-    RESOURCE limits it to one, as plural or plural.group. The fields of a row are those that `-o json` shows.
+    RESOURCE limits it to one, named as kubectl takes it: plural, singular, short name or kind, with the group
+    behind a dot where that is needed. The fields of a row are those that `-o json` shows.
 
     \b
     kubeskew events
     kubeskew events --since 100 pods
-    kubeskew events --follow resourceclaims.resource.k8s.io -o json
+    kubeskew events --follow resourceclaims -o json
     kubeskew events --where 'verb == "update" && by.startsWith("kube-scheduler ")'
     """
     chosen = RowFilter(where) if where is not None else None
@@ -54,7 +54,7 @@ def events(
     found = _rows(
         directory,
         since,
-        store_of(resource) if resource else None,
+        resource,
         chosen,
         SystemClock() if follow else None,
     )
