@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -32,13 +32,15 @@ class Failure:
 class Origin:
     """Says what a run was made of: whoever has the same gets the same log.
 
-    `build` is the digest of kubeskew's own files, `digest` that of these and the scenario.
+    `build` is the digest of kubeskew's own files, `digest` that of these and the scenario; `bugs` are the
+    known bugs that the command line switched.
     """
 
     cell: str
     source: str  # the scenario's name, or its file
     build: str
     digest: str
+    bugs: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Finding:
     def command(self) -> str:
         """Returns what runs it again, and minimizes it again."""
         seed = f"{self.seed}@{self.origin.build[:_BUILD_SHOWN]}"
-        return shlex.join(["kubeskew", "explore", self.origin.cell, "--seed", seed])
+        bugs = ",".join(f"{name}={'on' if there else 'off'}" for name, there in self.origin.bugs.items())
+        switched = ["--bugs", bugs] if bugs else []
+        return shlex.join(["kubeskew", "explore", self.origin.cell, "--seed", seed, *switched])
 
     @property
     def title(self) -> str:
@@ -120,6 +124,7 @@ class Finding:
             "scenario": self.origin.source,
             "build": self.origin.build,
             "digest": self.origin.digest,
+            "bugs": dict(self.origin.bugs),
             "command": self.command,
             "events": [
                 {"with": one.as_json() if one else None, "without": two.as_json() if two else None}

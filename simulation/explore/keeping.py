@@ -1,6 +1,7 @@
 """Keeps what an exploration has found in a directory, as it comes, so that it can be gone on with.
 
-exploration.json     what is explored: cells with the digests of what they are made of, kinds of faults
+exploration.json     what is explored: cells with the digests of what they are made of, kinds of faults, known
+                     bugs that are switched
 runs.jsonl           a line per run that has ended
 findings/ID.json     the findings, each with its plan; `kubeskew explore FILE` runs one again
 report.json          written at the end: what `-o json` prints
@@ -31,6 +32,7 @@ class Header:
     build: str
     cells: Mapping[str, str]  # name → digest
     kinds: Sequence[str]
+    bugs: Mapping[str, bool]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -38,6 +40,7 @@ class Header:
             "build": self.build,
             "cells": dict(self.cells),
             "kinds": list(self.kinds),
+            "bugs": dict(self.bugs),
         }
 
 
@@ -65,7 +68,7 @@ class Kept:
         path = self._directory / HEADER
         try:
             found = json.loads(path.read_text())
-            known = Header(found["build"], found["cells"], found["kinds"])
+            known = Header(found["build"], found["cells"], found["kinds"], found["bugs"])
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -84,8 +87,8 @@ class Kept:
         for name, digest in self._header.cells.items():
             if known.cells.get(name, digest) != digest:
                 raise ScenarioError(f"{path}: the scenario of {name} has changed since: {_REMEDY}")
-        if dict(known.cells) != dict(self._header.cells) or [*known.kinds] != [*self._header.kinds]:
-            raise ScenarioError(f"{path}: this is an exploration of other cells or faults: {_REMEDY}")
+        if known.as_json() != self._header.as_json():
+            raise ScenarioError(f"{path}: this is an exploration of other cells, faults or bugs: {_REMEDY}")
 
     def findings(self) -> list[Finding]:
         """Returns the findings of before."""
@@ -134,7 +137,7 @@ def read_finding(path: Path) -> Finding:
 def _finding(value: Mapping[str, Any]) -> Finding:
     known = value["known"]
     return Finding(
-        Origin(value["cell"], value["scenario"], value["build"], value["digest"]),
+        Origin(value["cell"], value["scenario"], value["build"], value["digest"], value["bugs"]),
         int(value["seed"]),
         Failure(value["invariant"], value["message"], value["revision"], value["step"]),
         Verdict(value["class"], known["id"], known["reason"], known["source"]),

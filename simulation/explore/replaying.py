@@ -23,7 +23,8 @@ def finding_to_replay(path: Path) -> tuple[Finding, Cell]:
             f"{path}: recorded at build {known[:_SHOWN]}, this is {build[:_SHOWN]}, where it would be another"
             f" run: check out that commit, or explore {finding.origin.cell} --seed {finding.seed} here"
         )
-    cells = [each for each in cells_named([finding.origin.source]) if each.name == finding.origin.cell]
+    named = cells_named([finding.origin.source], finding.origin.bugs)
+    cells = [each for each in named if each.name == finding.origin.cell]
     if not cells:
         raise ScenarioError(f"{path}: there is no cell {finding.origin.cell} any more")
     if origin_of(cells[0]).digest != finding.origin.digest:

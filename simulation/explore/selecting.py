@@ -1,6 +1,6 @@
 """Chooses the cells to explore: by the names of scenarios or cells, by patterns, by files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -14,15 +14,16 @@ from kubeskew.simulation.explore.finding import Origin
 _PATTERN = frozenset("*?[")
 
 
-def cells_named(names: Sequence[str]) -> list[Cell]:
-    """Returns the cells of scenarios, and those that are named themselves, each once.
+def cells_named(names: Sequence[str], bugs: Mapping[str, bool]) -> list[Cell]:
+    """Returns the cells of scenarios, and those that are named themselves, each once; with known bugs
+    switched.
 
     Raises ScenarioError.
     """
     cells: dict[str, Cell] = {}
     for name in names:
         for cell in _of(name):
-            cells.setdefault(cell.name, replace(cell, scenario=_with_cluster(cell)))
+            cells.setdefault(cell.name, replace(cell, scenario=_with_cluster(cell, bugs)))
     possible = {name: cell for name, cell in cells.items() if not cell.uses("script")}
     if not possible:
         raise ScenarioError(
@@ -32,9 +33,9 @@ def cells_named(names: Sequence[str]) -> list[Cell]:
     return list(possible.values())
 
 
-def _with_cluster(cell: Cell) -> Scenario:
+def _with_cluster(cell: Cell, bugs: Mapping[str, bool]) -> Scenario:
     """Returns the scenario; one that says nothing of its cluster gets the usual one."""
-    return replace(cell.scenario, cluster=cell.scenario.cluster or {})
+    return replace(cell.scenario, cluster=cell.scenario.cluster or {}, bugs=bugs)
 
 
 def _of(name: str) -> list[Cell]:
@@ -62,4 +63,5 @@ def origin_of(cell: Cell) -> Origin:
     """Returns what a run of a cell is made of; of a scenario that comes along its name, else the file."""
     names = {str(path): name for name, path in matrix.bundled().items()}
     source = names.get(cell.scenario.source, cell.scenario.source)
-    return Origin(cell.name, source, digest_of_package().hex(), digest_of(cell.scenario))
+    scenario = cell.scenario
+    return Origin(cell.name, source, digest_of_package().hex(), digest_of(scenario), scenario.bugs)

@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 from kubeskew.cli.main import main
+from kubeskew.conformance.resuming import digest_of_package
+from kubeskew.simulation.explore.classes import Verdict
+from kubeskew.simulation.explore.finding import Failure, Finding
+from kubeskew.simulation.explore.replaying import finding_to_replay
+from kubeskew.simulation.explore.selecting import cells_named, origin_of
 
 CELL = "kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35"
 
@@ -36,6 +41,11 @@ def explore(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["kep-9*"], "no cell has a name like kep-9*"),
         (["none.json"], "cannot read none.json: No such file or directory"),
         (["none.json", CELL], "name one finding's file, and nothing beside it"),
+        ([CELL, "--bugs", "k8s-1=off"], "--bugs"),
+        (
+            ["none.json", "--bugs", "k8s-132334=off"],
+            "--bugs: a finding's file says what is run; leave it out",
+        ),
         (["none.json", "--seed", "1"], "--seed: a finding's file says what is run; leave it out"),
         ([CELL, "--known", "none.yaml"], "cannot read none.yaml: No such file or directory"),
     ],
@@ -51,12 +61,7 @@ def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str], arguments: 
 
 def finding(tmp_path: Path, **changes: Any) -> Path:
     """Writes the file of a finding, with changes."""
-    from kubeskew.conformance.resuming import digest_of_package
-    from kubeskew.simulation.explore.classes import Verdict
-    from kubeskew.simulation.explore.finding import Failure, Finding
-    from kubeskew.simulation.explore.selecting import cells_named, origin_of
-
-    (cell,) = cells_named([CELL])
+    (cell,) = cells_named([CELL], {})
     known = Finding(
         *(origin_of(cell), 3, Failure("I09", "found"), Verdict("unknown")),
         *({"seed": 3, "faults": []}, (), "hash"),
@@ -66,6 +71,21 @@ def finding(tmp_path: Path, **changes: Any) -> Path:
     assert known.origin.build == digest_of_package().hex()
     path.write_text(json.dumps({**known.as_json(), **changes}))
     return path
+
+
+def test_switched_bugs_are_of_the_cluster_and_of_the_command_that_repeats_a_finding(tmp_path: Path):
+    """A cell explored with a known bug switched has it so in its cluster, and so does who runs it again."""
+    (cell,) = cells_named([CELL], {"k8s-132334": False})
+    known = Finding(
+        *(origin_of(cell), 3, Failure("I09", "found"), Verdict("unknown")),
+        *({"seed": 3, "faults": []}, (), "hash"),
+    )
+    path = tmp_path / "finding.json"
+    path.write_text(json.dumps(known.as_json()))
+    _, again = finding_to_replay(path)
+
+    assert known.command.endswith("--bugs k8s-132334=off")
+    assert [each.cluster()["bugs"] for each in (cell, again)] == [{"k8s-132334": False}] * 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli.commands.options import output_option, print_json, show_progress
 from kubeskew.cli.terminal import echo
@@ -40,6 +41,7 @@ _KINDS = tuple(kind.value for kind in Kind)
 @click.option(
     "--faults", metavar="KIND,...", help=f"Draw faults of these kinds only: {', '.join(_KINDS)}; or none."
 )
+@bugs_option
 @click.option(
     "--until", metavar="REGEXP", help="End with the first finding whose `[class] invariant: message` has it."
 )
@@ -76,6 +78,7 @@ def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) 
     kubeskew explore kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35 --seconds 60
     kubeskew explore 'kep-4815/*' --faults crash,lost-answer --report report/explore
     kubeskew explore kep-5004/quota/1.35 --seed 17
+    kubeskew explore dra/churn/1.33 --bugs k8s-132334=off
     kubeskew explore report/explore/findings/I09-1a2b3c4d.json
     kubeskew explore my-scenario.yaml --seeds 50 -o json
     """
@@ -85,7 +88,7 @@ def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) 
         if findings:
             _check_alone(scenarios, flags)
             return _show(_replay(Path(scenarios[0]), entries), output)
-        kinds, cells = _kinds(flags["faults"]), selecting.cells_named(scenarios)
+        kinds, cells = _kinds(flags["faults"]), selecting.cells_named(scenarios, flags["bugs"])
         budget = _budget(flags, len(cells))
         exploration = _explore(cells, kinds, entries, budget, flags, ", ".join(scenarios))
         return _show(exploration, output)
@@ -108,7 +111,7 @@ def _explore(
     kept = None
     if flags["report"] is not None:
         digests = {origin.cell: origin.digest for origin in origins}
-        kept = Kept(flags["report"], Header(digest_of_package().hex(), digests, kinds))
+        kept = Kept(flags["report"], Header(digest_of_package().hex(), digests, kinds, flags["bugs"]))
     exploration = Exploration(origins, Simulations(cells, kinds), entries, SystemClock(), show_progress, kept)
     try:
         exploration.explore(flags["jobs"], budget)
@@ -135,8 +138,8 @@ def _check_alone(scenarios: Sequence[str], flags: dict[str, Any]) -> None:
     """Raises UserError for what cannot stand beside a finding, whose file says it all."""
     if len(scenarios) > 1:
         raise UserError("name one finding's file, and nothing beside it")
-    for flag in ("seeds", "seconds", "seed", "faults", "until", "report"):
-        if flags[flag] is not None:
+    for flag in ("seeds", "seconds", "seed", "faults", "bugs", "until", "report"):
+        if flags[flag] not in (None, {}):
             raise UserError(f"--{flag}: a finding's file says what is run; leave it out")
 
 

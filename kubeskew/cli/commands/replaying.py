@@ -18,7 +18,7 @@ faults_option = click.option(
     metavar="PLAN.json",
     help="Play these faults in a simulated cell, and judge it by the invariants (docs/simulation.md).",
 )
-_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "bugs")
+_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep")
 
 
 def replay(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping[str, Any]) -> int:
@@ -33,7 +33,7 @@ def replay(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping
         flag = "list" if wrong[0] == "listing" else wrong[0]
         raise UserError(f"--{flag}: cannot stand beside --faults; leave one of them out")
     try:
-        plan, cells = load(path), cells_named(names)
+        plan, cells = load(path), cells_named(names, flags["bugs"])
     except (PlanError, ScenarioError) as error:
         raise UserError(str(error)) from error
     cells = [cell for cell in cells if not only or any(fnmatchcase(cell.name, each) for each in only)]

@@ -18,7 +18,7 @@ from kubeskew.simulation.explore.keeping import Header, Kept, read_finding
 
 CELLS = ("a/one", "b/two")
 ORIGINS = [Origin(name, name.partition("/")[0], "build", f"digest of {name}") for name in CELLS]
-HEADER = Header("build", {origin.cell: origin.digest for origin in ORIGINS}, ["crash"])
+HEADER = Header("build", {origin.cell: origin.digest for origin in ORIGINS}, ["crash"], {})
 
 
 class Fixed:
@@ -154,8 +154,12 @@ def test_an_interrupted_one_is_gone_on_with(tmp_path: Path):
     [
         (replace(HEADER, build="other"), "explored by another build of kubeskew"),
         (replace(HEADER, cells={**HEADER.cells, "a/one": "x"}), "the scenario of a/one has changed since"),
-        (replace(HEADER, cells={"a/one": "digest of a/one"}), "an exploration of other cells or faults"),
-        (replace(HEADER, kinds=["kill"]), "an exploration of other cells or faults"),
+        (
+            replace(HEADER, cells={"a/one": "digest of a/one"}),
+            "an exploration of other cells, faults or bugs",
+        ),
+        (replace(HEADER, bugs={"k8s-132334": False}), "an exploration of other cells, faults or bugs"),
+        (replace(HEADER, kinds=["kill"]), "an exploration of other cells, faults or bugs"),
     ],
 )
 def test_another_exploration_is_not_gone_on_with(tmp_path: Path, header: Header, said: str):
