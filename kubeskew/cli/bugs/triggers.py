@@ -21,15 +21,16 @@ def meets(bug: KnownBug, objects: Iterable[Mapping[str, Any]]) -> bool:
 def with_made(obj: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Returns the object, the items of a list, and what its templates make."""
     yield obj
-    spec = obj.get("spec") if isinstance(obj.get("spec"), Mapping) else {}
+    found = obj.get("spec")
+    spec: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     for item in obj.get("items") or () if str(obj.get("kind", "")).endswith("List") else ():
         yield from with_made(item)
-    if isinstance(spec.get("template"), Mapping):  # type: ignore[union-attr]
-        yield {**spec["template"], "kind": "Pod"}  # type: ignore[index]
-    if isinstance(spec.get("jobTemplate"), Mapping):  # type: ignore[union-attr]
-        yield from with_made({**spec["jobTemplate"], "kind": "Job"})  # type: ignore[index]
+    if isinstance(spec.get("template"), Mapping):
+        yield {**spec["template"], "kind": "Pod"}
+    if isinstance(spec.get("jobTemplate"), Mapping):
+        yield from with_made({**spec["jobTemplate"], "kind": "Job"})
     if obj.get("kind") == "ResourceClaimTemplate":
-        yield {**spec, "kind": "ResourceClaim"}  # type: ignore[dict-item]
+        yield {**spec, "kind": "ResourceClaim"}
 
 
 def _matches(alternative: Mapping[str, Any], obj: Mapping[str, Any]) -> bool:
