@@ -157,12 +157,15 @@ class ExpectedFailure:
     at: str = ""  # the expression of that release
 
     def applies(self, bindings: Mapping[str, Any], bugs: Mapping[str, bool]) -> bool:
-        """Returns whether a cell fails so; `bugs` are the known bugs switched in it."""
+        """Returns whether a cell fails so; `bugs` are the known bugs switched in it. Raises ScenarioError."""
         if not evaluate(self.when, bindings):
             return False
         if not self.bug:
             return True
-        version = Version.parse(str(evaluate(self.at, bindings)))
+        try:
+            version = Version.parse(str(evaluate(self.at, bindings)))
+        except ValueError as error:
+            raise ScenarioError(f"expectedFailures: at: {self.at}: {error}") from error
         return KnownBugs(version, bugs).present(self.bug)
 
     def matched(self, found: str) -> str:
