@@ -13,7 +13,7 @@ T = TypeVar("T")
 Trial = Callable[[Sequence[T]], bool]
 
 
-class OutOfTime(Exception):  # noqa: N818 - it is no error
+class OutOfTimeError(Exception):
     """The time for minimizing has passed."""
 
 
@@ -25,9 +25,9 @@ class Budget:
     trials: int = 0
 
     def spend(self) -> None:
-        """Counts a trial that begins. Raises OutOfTime if there is no time left for it."""
+        """Counts a trial that begins. Raises OutOfTimeError if there is no time left for it."""
         if self.over():
-            raise OutOfTime
+            raise OutOfTimeError
         self.trials += 1
 
 
@@ -58,7 +58,7 @@ def fewest(items: Sequence[T], fails: Trial[T], budget: Budget) -> Smallest[T]:
                 break
             else:
                 pieces *= 2
-    except OutOfTime:
+    except OutOfTimeError:
         return Smallest(left, complete=False)
     return Smallest(left, complete=True)
 
@@ -91,6 +91,6 @@ def shortest(count: int, fails: Callable[[int], bool], budget: Budget) -> int:
                 high = middle
             else:
                 low = middle
-    except OutOfTime:
+    except OutOfTimeError:
         pass
     return high

@@ -1,7 +1,7 @@
 """The server counts its requests, as a scraper reads it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 from server_in_process import MAPS, Caller, close_server, open_server
@@ -149,8 +149,8 @@ async def test_logs_are_counted_while_they_are_followed():
         request.info = parse(request.method, request.path, request.query)
         response = await with_audit(follow, metrics, SystemClock())(request)
         body = response.body
-        assert isinstance(body, AsyncIterator)
+        assert isinstance(body, AsyncGenerator)
         await anext(body)
         assert {key: count for key, count in long_running(metrics).items() if count} == expected
-        await body.aclose()  # type: ignore[attr-defined]
+        await body.aclose()
     assert long_running(metrics) == {("CONNECT", "log", "resource"): 0}

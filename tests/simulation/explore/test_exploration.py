@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ def test_an_interrupted_one_is_gone_on_with(tmp_path: Path):
     """All that was found until the interruption is kept; seeds that were run are not run again."""
 
     class Interrupting(Exploration):
-        def _note(self, job, answer):  # type: ignore[no-untyped-def]
+        def _note(self, job: Any, answer: Any) -> None:
             super()._note(job, answer)
             if len(self.log_hashes) == 10:
                 raise KeyboardInterrupt
