@@ -7,7 +7,7 @@ STATE ?= .kubeskew
 EXPLORED ?= report/explore
 .DEFAULT_GOAL := run
 
-.PHONY: help run matrix explore planted outcomes test test-slow test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix explore planted explored-bugs outcomes test tests test-slow test-people test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,11 +26,21 @@ explore: $(STAMP)  ## Every cell in simulations with faults, for ten minutes; ag
 planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find each
 	$(BIN)/python hack/planted.py $(PLANTED_FLAGS)
 
+# One alone: make explored-bugs BUGS_FLAGS="--only k8s-134445".
+explored-bugs: $(STAMP)  ## Have explorations come upon known bugs, and see that fixed releases do not have them
+	$(BIN)/python hack/explored_bugs.py $(BUGS_FLAGS)
+
 outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
 	$(BIN)/kubeskew matrix --profile full --record --report report
 
-test: check kubectl node  ## Static checks and the whole test suite
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow"
+test: kubectl node  ## Static checks and the whole test suite
+	+$(MAKE) --no-print-directory -j 2 check tests
+
+tests: $(STAMP)
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not people"
+
+test-people: $(STAMP)  ## Clicks in a headless Chromium (Debian's): the report and `kubeskew ui`
+	$(BIN)/pytest -q -m people
 
 test-slow: $(STAMP) kubectl  ## The long tests
 	$(BIN)/pytest -q -m slow --timeout 900
@@ -49,7 +59,7 @@ twice: $(STAMP)  ## Every simulated cell twice, with faults and without: the fir
 
 # Without the tests that start processes: what runs in those is not counted.
 coverage: $(STAMP)  ## Which lines and branches the tests reach; report/coverage/index.html
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not cluster and not kubectl" \
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not cluster and not kubectl and not people" \
 		--cov --cov-report=term:skip-covered --cov-report=html:report/coverage
 
 check: $(STAMP)  ## Formatting, lint, types, layers

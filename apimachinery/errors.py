@@ -160,14 +160,11 @@ def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message, {})
 
 
-def too_large_resource_version(asked: int, current: int) -> StatusError:
+def too_large_resource_version(asked: int, current: int, retry_after_seconds: int = 1) -> StatusError:
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return StatusError(
-        504,
-        "Timeout",
-        f"Timeout: Too large resource version: {asked}, current: {current}",
-        {"causes": [cause], "retryAfterSeconds": 1},
-    )
+    error = timeout(f"Too large resource version: {asked}, current: {current}", retry_after_seconds)
+    error.details = {"causes": [cause], **(error.details or {})}
+    return error
 
 
 def timeout(why: str, retry_after_seconds: int = 0) -> StatusError:

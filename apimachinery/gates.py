@@ -87,6 +87,11 @@ def known_gate(name: str) -> bool:
     return name in _table()["gates"]
 
 
+def all_gates() -> list[str]:
+    """Returns the gates of all releases."""
+    return [*_table()["gates"]]
+
+
 def _parse_bool(name: str, text: str) -> bool:
     if text in _TRUE:
         return True
@@ -114,7 +119,7 @@ class FeatureGates:
     `bugs` are the known bugs that it has: with version and gates they decide every feature.
     """
 
-    __slots__ = ("_enabled", "_hash", "_overrides", "_version", "bugs")
+    __slots__ = ("_enabled", "_hash", "_overrides", "_specs", "_version", "bugs")
 
     def __init__(
         self,
@@ -127,8 +132,8 @@ class FeatureGates:
         self.bugs = KnownBugs(version, bugs)
         self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
         self._hash = hash((version, tuple(self._overrides.items()), self.bugs))
-        specs = _specs(version)
-        enabled = {name: spec.default for name, spec in specs.items()}
+        self._specs = _specs(version)
+        enabled = {name: spec.default for name, spec in self._specs.items()}
         for special, stage in _SPECIAL.items():
             if special in self._overrides:
                 enabled.update(dict.fromkeys(_of_stage(version, stage), self._overrides[special]))
@@ -161,7 +166,7 @@ class FeatureGates:
 
     def spec(self, name: str) -> GateSpec | None:
         """Returns the gate's spec at this version; None if it does not act here (PreAlpha)."""
-        return _specs(self._version).get(name)
+        return self._specs.get(name)
 
     def knows(self, name: str) -> bool:
         """Returns whether the flag of this version takes the name."""

@@ -59,6 +59,7 @@ class KnownBug:
     trigger: tuple[Mapping[str, Any], ...]  # objects that may meet it (known_bug_triggers.py)
     switch: str  # `MODULE:CLASS.FIELD` of the component's features; empty if it is not built
     missing: str  # what kubeskew lacks to behave so; empty if it does
+    note: str  # where its releases are from, if not from a release note; what is uncertain
 
     def affects(self, version: Version) -> bool:
         """Returns whether that release has the bug; previews of drafts were never released."""
@@ -112,6 +113,7 @@ def _bug(id_: str, row: Mapping[str, Any]) -> KnownBug:
         trigger=tuple(row.get("trigger", ())),
         switch=row.get("switch", ""),
         missing=row.get("missing", ""),
+        note=row.get("note", ""),
     )
 
 

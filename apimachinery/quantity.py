@@ -51,7 +51,7 @@ class Format(StrEnum):
 class Quantity:
     """The number `unscaled * 10**exponent`, immutable; `wide` tells the big representation."""
 
-    __slots__ = ("_text", "exponent", "format", "unscaled", "wide")
+    __slots__ = ("_text", "exponent", "format", "remembered", "unscaled", "wide")
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class Quantity:
         self.format = fmt
         self.wide = wide
         self._text = text
+        self.remembered = text  # the text that upstream's Quantity keeps; empty if it has to be written anew
 
     @classmethod
     def parse(cls, text: str) -> "Quantity":

@@ -69,6 +69,8 @@ class Version:
         return f"v1.{self.minor}.{self.level}" + (f"+{self.preview}" if self.preview else "")
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return self._key() == other._key() if isinstance(other, Version) else NotImplemented
 
     def __lt__(self, other: "Version") -> bool:

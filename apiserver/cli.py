@@ -15,7 +15,6 @@ from kubeskew.apimachinery.process.component import (
     faults_option,
     gates_option,
     parse_gates,
-    set_up_logging,
     verbosity_option,
     version_option,
 )
@@ -179,7 +178,6 @@ def apiserver(
     _trust_nobody()
     from kubeskew.apimachinery.catalogue import parse_runtime_config
 
-    set_up_logging(given["verbosity"])
     feature_gates = parse_gates(emulated_version, gates, bugs)
     check_own_bugs(feature_gates, "apiserver")
     if conflict := gate_conflict(feature_gates):
@@ -193,6 +191,7 @@ def apiserver(
     from kubeskew.apiserver.machine import SystemServerMachine
 
     machine: ServerMachine = machine_given(SystemServerMachine)
+    machine.log(given["verbosity"])
     environment = Environment(emulated_version, feature_gates, machine.clock, machine.entropy())
     machine.run(_main(options, environment, machine))
 

@@ -321,6 +321,7 @@ class RequestFeatures:
     watch_list: bool = gate("WatchList")
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
     list_snapshots: bool = gate("ListFromCacheSnapshot")
+    tells_future_lists: bool = since(34)  # 504, of exact lists that no cache answers (132374); 500 before
     unreadable_options_are_bad: bool = since(35)  # 400 instead of 500: the client's fault (133358)
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     fairness: bool = unless_off("APIPriorityAndFairness")
@@ -328,6 +329,7 @@ class RequestFeatures:
     # Versions of the aggregated discovery document, best first; may be empty.
     aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
     exempt_levels: bool = since(28)  # exempt priority levels have shares
+    ended_migrations_run_not: bool = until(35)  # of storage versions, as their conditions say
 
 
 def _aggregated_versions(gates: FeatureGates) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class RequestMetrics:
         self._connect_verb = connect_verb
         self.registry = CollectorRegistry()
         self._series: dict[RequestKind, _Series] = {}
+        self._gauges: dict[RequestKind, Gauge] = {}
         self.registry.register(self)
         self._long_running = Gauge(
             "apiserver_longrunning_requests",
@@ -66,7 +67,7 @@ class RequestMetrics:
 
     def observe(self, info: RequestInfo, code: int, seconds: float) -> None:
         """Count one answer."""
-        key = (info.verb, info.group, info.version, info.resource, info.subresource, _scope(info))
+        key = _kind(info)
         series = self._series.get(key)
         if series is None:
             if info is not _UNKNOWN and not self._is_known(info):
@@ -86,7 +87,11 @@ class RequestMetrics:
         if not self._is_known(info):
             yield
             return
-        with self._long_running.labels(*self.labels(info)).track_inprogress():
+        key = _kind(info)
+        gauge = self._gauges.get(key)
+        if gauge is None:
+            gauge = self._gauges[key] = self._long_running.labels(*self.labels(info))
+        with gauge.track_inprogress():
             yield
 
     def collect(self) -> Iterator[Metric]:
@@ -156,6 +161,10 @@ class FlowMetrics:
 
 
 _UNKNOWN = RequestInfo(False, "", "other")
+
+
+def _kind(info: RequestInfo) -> RequestKind:
+    return info.verb, info.group, info.version, info.resource, info.subresource, _scope(info)
 
 
 def _scope(info: RequestInfo) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import uvloop
 
-from benchmarks import apiserver, autoscaling, cells, clusters, mixed, scheduling, stalls
+from benchmarks import apiserver, autoscaling, cells, clusters, mixed, scheduling, simulated, stalls
 from benchmarks.row import Row
 from benchmarks.server import running_server
 
@@ -39,6 +39,11 @@ async def _mixed(options: argparse.Namespace) -> AsyncIterator[Row]:
         yield row
 
 
+async def _simulated(options: argparse.Namespace) -> AsyncIterator[Row]:
+    async for row in simulated.rows(options.seeds):
+        yield row
+
+
 async def _autoscaling(options: argparse.Namespace) -> AsyncIterator[Row]:
     yield await autoscaling.scale_up_row(2 * options.nodes, 2 * options.pods)
 
@@ -61,9 +66,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "scheduler": (_load(scheduling.CLAIMS), _load(scheduling.EXTENDED)),
     "cell": (_cell,),
     "mixed": (_mixed,),
+    "simulated": (_simulated,),
     "autoscaling": (_autoscaling,),
 }
-_ALL = ("apiserver", "stalls", "up", "scheduler", "cell", "mixed", "autoscaling")
+_ALL = ("apiserver", "stalls", "up", "scheduler", "cell", "simulated", "mixed", "autoscaling")
 
 
 def _options() -> argparse.Namespace:
@@ -81,6 +87,7 @@ def _options() -> argparse.Namespace:
         default=5000,
         help="of the scheduler's rows, half of them measured; a fifth for `mixed`, twice for `autoscaling`",
     )
+    parser.add_argument("--seeds", type=int, default=1000, help="of the exploration in `simulated`")
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

@@ -10,7 +10,17 @@ from typing import Any
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.scenario import NAMESPACE, Cell, Operation, Repeat, Scenario, Step
+from kubeskew.conformance.scenario import (
+    BRANCH,
+    NAMESPACE,
+    Cell,
+    Fork,
+    Operation,
+    Part,
+    Repeat,
+    Scenario,
+    Step,
+)
 
 
 def check_names(scenario: Scenario) -> None:
@@ -26,10 +36,16 @@ def check_names(scenario: Scenario) -> None:
         _check_cell(cell)
 
 
-def _check_parts(parts: Sequence[Step | Repeat], known: list[str], source: str) -> None:
+def _check_parts(parts: Sequence[Part], known: list[str], source: str) -> None:
     """Follows the names in the order in which steps are run; `known` grows by what they bind."""
     for part in parts:
-        if isinstance(part, Repeat):
+        if isinstance(part, Fork):
+            for branch in part.branches:
+                for name, value in branch.bindings.items():
+                    _check(value, known, f"{part.where}: the bindings of the branch {branch.name!r}: {name}")
+            known += [BRANCH, *part.branches[0].bindings]
+            _check_parts([*part.steps()], known, source)
+        elif isinstance(part, Repeat):
             _check(f"({part.items})", known, f"{part.where}.forEach")
             known.append(part.name)
             _check_parts(part.members, known, source)

@@ -13,10 +13,11 @@ from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import check_gates, initial_target
 from kubeskew.conformance.bindings import bind, names_in
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.grammar import OPERATIONS
+from kubeskew.conformance.grammar import OPERATIONS, check_keys
 from kubeskew.conformance.operations import faults
 from kubeskew.conformance.scenario import Cell, Operation, Scenario
 from kubeskew.kubelet.drivers import switches
+from kubeskew.kubelet.node import settings as node_settings
 
 _KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
 _EXPECTED = {"simulate": "answer"}  # what an operation compares with what it finds, bound when it does
@@ -70,15 +71,18 @@ def _check_operation(
     if operation.kind in {"upgrade", "downgrade", "move"}:
         for key in [key for key in ("from", "to") if key in body]:
             _check_version(body[key], f"{where}.{key}")
-    if operation.kind == "gates":
-        _check_gates(body["set"], f"{where}.set")
+    if operation.kind in {"gates", "kubelet"} and body.get("set") is not None:
+        _SETTINGS[operation.kind](body["set"], f"{where}.set")
     if body.get("components") is not None:
         components = body["components"]
         if not isinstance(components, list):
             raise ScenarioError(f"{where}.components: expected a list of components, found {components!r}")
         for name in components:
             _check_known(
-                str(name), [*spec.components, *_KINDS, *controllers], f"{where}.components", "component"
+                str(name),
+                [*spec.components, *_KINDS, *devices, *controllers],
+                f"{where}.components",
+                "component",
             )
     if "component" in body:
         named = body["component"]  # one, or a list of them where an operation takes several
@@ -119,6 +123,17 @@ def _check_gates(chosen: Any, where: str) -> None:
             raise ScenarioError(f"{where}: no release has a gate {name}{did_you_mean(str(name), gates)}")
         if on is not None and not isinstance(on, bool):
             raise ScenarioError(f"{where}.{name}: expected true or false, found {on!r}")
+
+
+def _check_kubelet(settings: Any, where: str) -> None:
+    check_keys(settings, node_settings.KEYS, where)
+    try:
+        node_settings.parse(settings, where)
+    except node_settings.SettingsError as error:
+        raise ScenarioError(str(error)) from error
+
+
+_SETTINGS = {"gates": _check_gates, "kubelet": _check_kubelet}  # of operations with `set`
 
 
 def _check_switches(body: Mapping[str, Any], where: str) -> None:

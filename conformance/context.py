@@ -14,6 +14,7 @@ from kubeskew.conformance.evidence.aspects import claim_names
 from kubeskew.conformance.evidence.disturbances import PodSnapshot
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.results import StepResult
+from kubeskew.conformance.scenario import Step
 
 DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
 
@@ -36,6 +37,28 @@ class CellContext:
     step: StepResult = field(default_factory=lambda: StepResult(""))  # the one that is being performed
     faults: dict[str, StepResult] = field(default_factory=dict)  # by id: the step that set it
     clients: dict[str, APIClient] = field(default_factory=dict)  # by context, beside the usual one
+    kinds_through: dict[str, Kinds] = field(default_factory=dict)  # by context: servers may differ
+    context: str = ""  # of the kubeconfig, by which `client` asks; empty: the current one
+
+    branches: dict[str, "CellContext"] = field(default_factory=dict)  # of a fork, by name
+    compared: dict[str, list[str]] = field(default_factory=dict)  # by step, how the branches differed
+    done: list[tuple[Step, StepResult]] = field(default_factory=list)  # the steps of the cell so far
+
+    def of_branch(self, name: str, control: ClusterControl) -> "CellContext":
+        """Returns the context of a branch that begins: what was bound and noted so far is its own, too."""
+        client = control.client()
+        return CellContext(
+            *(control, client, Kinds(client), self.clock, self.namespace, dict(self.bindings)),
+            *(self.timeouts, dict(self.noted), set(self.present)),
+            branches=self.branches,
+            compared=self.compared,
+            done=self.done,
+        )
+
+    async def close(self) -> None:
+        """Closes the clients."""
+        for each in (self.client, *self.clients.values()):
+            await each.close()
 
     def timeout(self, operation: str) -> float:
         """Seconds that an operation may take."""
@@ -48,7 +71,9 @@ class CellContext:
                 self.clients[context] = self.control.client(context)
             except KubeconfigError as error:
                 raise ScenarioError(f"through {context}: {error}") from error
-        return replace(self, client=self.clients[context])
+        client = self.clients[context]
+        kinds = self.kinds_through.setdefault(context, Kinds(client))
+        return replace(self, client=client, kinds=kinds, context=context)
 
     def as_user(self, user: Mapping[str, Any]) -> "CellContext":
         """The same cell, seen by another user: `{user, extra: {key: value}}`."""

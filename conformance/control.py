@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
@@ -16,6 +17,11 @@ class ClusterControl(Protocol):
 
     @property
     def kubeconfig(self) -> Path: ...
+
+    @property
+    def runtime_config(self) -> Mapping[str, bool]:
+        """The APIs that its API servers serve or not, as they were told."""
+        ...
 
     def client(self, context: str = "") -> APIClient:
         """A new client as the administrator, by a context of the kubeconfig; the caller closes it."""
@@ -39,8 +45,27 @@ class ClusterControl(Protocol):
 
     async def kill(self, component: str) -> None: ...
 
+    async def fork(self, names: Sequence[str]) -> Sequence["ClusterControl"]:
+        """Branch the cluster off, once for each name; the branches run, and this cluster does not any more.
+
+        They end with this one.
+        """
+        ...
+
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         """Change what goes wrong in a driver, on these nodes or on all of its own."""
+        ...
+
+    async def remove_kubelet_files(self, node: str, names: Sequence[str]) -> None:
+        """Remove files of a node's kubelet, by their paths below its root directory. Raises UserError."""
+        ...
+
+    async def configure_kubelet(self, node: str, settings: Mapping[str, Any]) -> None:
+        """Change settings of a node's kubelet, from its next start on. Raises UserError."""
+        ...
+
+    async def kubelet_file(self, node: str, name: str) -> str | None:
+        """Returns the text of a file of a node's kubelet; None if there is none. Raises UserError."""
         ...
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
@@ -82,8 +107,16 @@ class ClusterControl(Protocol):
         """The newest revision of the cluster's store."""
         ...
 
+    async def hashes(self) -> tuple[str, str]:
+        """The SHA-256 of the objects that the log comes to when replayed, and that of those there are."""
+        ...
+
     async def log(self) -> Sequence[Logged]:
         """Everything that was written and every change of a component, oldest first."""
+        ...
+
+    async def entries(self) -> Sequence[Entry]:
+        """Every stored object, as its bytes are."""
         ...
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:

@@ -12,14 +12,16 @@ from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.opening import Reader
-from kubeskew.cluster import config
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.cluster import config, node_changes
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.component_logs import lines_behind
 from kubeskew.cluster.faults import ClusterFaults
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.state import Process, StateDir
+from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.evidence.reading import evidence, rows
@@ -36,11 +38,18 @@ class LocalControl:
         self._cluster = Cluster(self._directory, platform, progress)
         self._faults = ClusterFaults(self._cluster)
         self._keep = keep
+        self._writes: dict[int, Write] = {}  # those of the log that have been read, by revision
+        self._progress = progress
+        self._branches: list[LocalControl] = []
         self._reader: Reader | None = None  # is asked for the revision before and after every step
 
     @property
     def kubeconfig(self) -> Path:
         return self._directory.kubeconfig
+
+    @property
+    def runtime_config(self) -> Mapping[str, bool]:
+        return self._directory.load().runtime_config
 
     def client(self, context: str = "") -> APIClient:
         platform = self._platform
@@ -52,7 +61,13 @@ class LocalControl:
     async def start(self, cluster: Mapping[str, Any]) -> None:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
 
+    async def pick_up(self) -> None:
+        """Starts the cluster that is in the directory."""
+        await self._cluster.up(None)
+
     async def stop(self) -> None:
+        for branch in self._branches:
+            await branch.stop()
         if self._reader is not None:
             await self._reader.close()
         if self._directory.exists():
@@ -75,8 +90,37 @@ class LocalControl:
     async def kill(self, component: str) -> None:
         await self._cluster.kill(component)
 
+    async def fork(self, names: Sequence[str]) -> Sequence["LocalControl"]:
+        revision = await self.revision()
+        for number, name in enumerate(names, 1):
+            directory = self._directory.path.with_name(f"{self._directory.path.name}-branch-{number}")
+            await self._cluster.fork(revision, StateDir(directory))
+            self._branches.append(self._branch(directory, name))
+        await self._cluster.down()
+        for branch in self._branches:
+            await branch.pick_up()
+        return self._branches
+
+    def _branch(self, directory: Path, name: str) -> "LocalControl":
+        def progress(text: str) -> None:
+            self._progress(f"{name}: {text}")
+
+        return LocalControl(directory, self._platform, progress, keep=self._keep)
+
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         await self._cluster.switch(name, nodes, switches)
+
+    async def remove_kubelet_files(self, node: str, names: Sequence[str]) -> None:
+        with self._cluster.changing() as state:
+            node_changes.remove_files(self._directory, state, node, names)
+
+    async def configure_kubelet(self, node: str, settings: Mapping[str, Any]) -> None:
+        with self._cluster.changing() as state:
+            node_changes.configure(self._directory, state, node, settings)
+
+    async def kubelet_file(self, node: str, name: str) -> str | None:
+        path = node_changes.kubelet_file(self._directory, self._directory.load(), node, name)
+        return path.read_text(errors="replace") if path.is_file() else None
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
         (fault,) = await self._faults.set(body)
@@ -141,8 +185,14 @@ class LocalControl:
     async def revision(self) -> int:
         return await (await self._read()).revision()
 
+    async def hashes(self) -> tuple[str, str]:
+        return await (await self._read()).hashes()
+
     async def log(self) -> Sequence[Logged]:
-        return await evidence((await self._read()).events())
+        return await evidence((await self._read()).events(), self._writes)
+
+    async def entries(self) -> Sequence[Entry]:
+        return await (await self._read()).entries()
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         return [row async for row in rows((await self._read()).events(since))]
@@ -157,6 +207,10 @@ class KubeconfigControl:
     @property
     def kubeconfig(self) -> Path:
         return self._kubeconfig
+
+    @property
+    def runtime_config(self) -> Mapping[str, bool]:
+        return {}
 
     def client(self, context: str = "") -> APIClient:
         agent = user_agent("kubeskew", DEFAULT_VERSION)
@@ -183,8 +237,20 @@ class KubeconfigControl:
     async def kill(self, component: str) -> None:
         raise self._refusal("kill")
 
+    async def fork(self, names: Sequence[str]) -> Sequence[ClusterControl]:
+        raise self._refusal("fork")
+
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         raise self._refusal("driver")
+
+    async def remove_kubelet_files(self, node: str, names: Sequence[str]) -> None:
+        raise self._refusal("kubelet")
+
+    async def configure_kubelet(self, node: str, settings: Mapping[str, Any]) -> None:
+        raise self._refusal("kubelet")
+
+    async def kubelet_file(self, node: str, name: str) -> str | None:
+        raise self._refusal("kubelet")
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
         raise self._refusal("fault")
@@ -221,9 +287,16 @@ class KubeconfigControl:
         finally:
             await client.close()
 
+    async def hashes(self) -> tuple[str, str]:
+        """A foreign cluster's log cannot be read."""
+        return "", ""
+
     async def log(self) -> Sequence[Logged]:
         """A foreign cluster's log cannot be read."""
         return []
+
+    async def entries(self) -> Sequence[Entry]:
+        raise self._refusal("audit")
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         """A foreign cluster's log cannot be read."""

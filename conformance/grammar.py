@@ -12,6 +12,8 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.kubelet.drivers.switches import SWITCHES
 
+IGNORES_READ_ERRORS = "ignoreStoreReadErrorWithClusterBreakingPotential"  # metav1.DeleteOptions
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -38,13 +40,16 @@ OPERATIONS: Mapping[str, Shape] = {
     "apply": _shape("", "resource file expect outputs subresource"),
     "create": _shape("", "resource file expect outputs"),
     "patch": _shape("", "resource file expect outputs subresource"),
-    "delete": _shape("ref", "gracePeriodSeconds timeout"),
+    "delete": _shape("ref", f"gracePeriodSeconds wait timeout {IGNORES_READ_ERRORS}"),
     "assert": _shape("resource", "count outputs timeout"),
     "error": _shape("resource", "count outputs timeout"),
     "wait": _shape("apiVersion kind for", "name namespace selector timeout"),
     "podLogs": _shape("name", "namespace container matches lacks since outputs timeout"),
+    "exec": _shape("name command", "namespace container matches exitCode outputs timeout"),
     "observe": _shape("name value", "apiVersion kind object namespace selector node"),
     "script": _shape("content", "env timeout"),
+    "audit": _shape("", "for to gates resources answer outputs", of_cluster=True),
+    "migrate": _shape("", "resources outputs"),
     "simulate": _shape("", "scaleUp scaleDown answer outputs", of_cluster=True),
     "sleep": _shape("duration"),
     "upgrade": _shape("to", "components force", of_cluster=True),
@@ -53,7 +58,10 @@ OPERATIONS: Mapping[str, Shape] = {
     "gates": _shape("set", "components", of_cluster=True),
     "restart": _shape("component", of_cluster=True),
     "kill": _shape("component", of_cluster=True),
+    "fork": _shape("branches", of_cluster=True),
+    "compare": _shape("", "branches resources namespace differences outcomes timeout", of_cluster=True),
     "driver": _shape("name", f"node nodes {' '.join(SWITCHES)}", of_cluster=True),
+    "kubelet": _shape("node", "removeFiles set file matches absent outputs timeout", of_cluster=True),
     "fault": _shape("", " ".join((*FAULT_KEYS, "clear", "await", "expectFired", "timeout")), of_cluster=True),
     "metric": _shape(
         "component name",
@@ -68,7 +76,6 @@ OPERATIONS: Mapping[str, Shape] = {
         of_cluster=True,
     ),
 }
-NOT_YET = ("fork",)
 # What Chainsaw has besides, and what to write here instead.
 CHAINSAW_OPERATIONS: Mapping[str, str] = {
     "command": "write a `script`",
@@ -88,6 +95,10 @@ TEST_KEYS = ("description", "timeouts", "bindings", "steps")
 TIMEOUT_KEYS = ("apply", "assert", "cleanup", "delete", "error", "exec")
 STEP_KEYS = ("name", "description", "needs", "bindings", "try", "catch", "finally", "cleanup")
 REPEAT_KEYS = ("forEach", "steps")
+FORK_STEP_KEYS = ("name", "description", "needs", "try")
+BRANCH_KEYS = ("name", "bindings", "try")
+DIFFERENCE_KEYS = ("object", "path", "values")
+OUTCOME_KEYS = ("step", "values")
 BESIDE_OPERATION = ("description", "continueOnError", "as", "through")
 USER_KEYS = ("user", "extra")
 BINDING_KEYS = ("name", "value")

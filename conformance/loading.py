@@ -13,6 +13,7 @@ from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.checking import check_names
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.forks import check_forks, fork, is_fork
 from kubeskew.conformance.grammar import (
     BESIDE_OPERATION,
     BINDING_KEYS,
@@ -20,7 +21,6 @@ from kubeskew.conformance.grammar import (
     DOCUMENT_KEYS,
     EXPECT_KEYS,
     HEADER_KEYS,
-    NOT_YET,
     OPERATIONS,
     OUTPUT_KEYS,
     REPEAT_KEYS,
@@ -34,7 +34,7 @@ from kubeskew.conformance.grammar import (
 from kubeskew.conformance.marks import check_marks, exemptions, expected_failures
 from kubeskew.conformance.operations import faults
 from kubeskew.conformance.parameters import baseline, parameter
-from kubeskew.conformance.scenario import Operation, Repeat, Scenario, Step
+from kubeskew.conformance.scenario import Fork, Operation, Part, Repeat, Scenario, Step
 from kubeskew.conformance.value_checking import check_values
 
 CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
@@ -91,6 +91,7 @@ def _scenario(header: Mapping[str, Any], test: Mapping[str, Any], source: str) -
         baseline=baseline(header, parameters, source),
         source=source,
     )
+    check_forks(scenario)
     check_marks(scenario, source)
     _check_needs(scenario, source)
     check_names(scenario)
@@ -139,9 +140,12 @@ def _check_needs(scenario: Scenario, source: str) -> None:
         before.append(step.name)
 
 
-def _part(value: Any, index: int, where: str) -> Step | Repeat:
-    """A step, or steps that are repeated."""
+def _part(value: Any, index: int, where: str) -> Part:
+    """A step, steps that are repeated, or a step that forks the cluster."""
     if not isinstance(value, dict) or "forEach" not in value:
+        if isinstance(value, dict) and is_fork(value):
+            blank = _step({**value, "try": []}, index, where)
+            return fork(value, where, _operation, _bindings, blank)
         return _step(value, index, where)
     check_keys(value, REPEAT_KEYS, where)
     loop, steps = value["forEach"], value.get("steps")
@@ -151,8 +155,16 @@ def _part(value: Any, index: int, where: str) -> Step | Repeat:
     text = expression(items)
     if text is None:
         raise ScenarioError(f"{where}.forEach.{name}: expected an expression in parentheses, found {items!r}")
-    members = tuple(_part(step, at, f"{where}.steps[{at}]") for at, step in enumerate(steps))
+    members = tuple(_repeated(step, at, f"{where}.steps[{at}]") for at, step in enumerate(steps))
     return Repeat(name, text, members, where)
+
+
+def _repeated(value: Any, index: int, where: str) -> Step | Repeat:
+    """A part that may be repeated. Raises ScenarioError for a fork, which may not."""
+    part = _part(value, index, where)
+    if isinstance(part, Fork):
+        raise ScenarioError(f"{where}: a `fork` cannot be in a `forEach`")
+    return part
 
 
 def _step(step: Any, index: int, where: str) -> Step:
@@ -192,8 +204,6 @@ def _operation(value: Any, where: str) -> Operation:
     if len(kinds) != 1:
         raise ScenarioError(f"{where}: expected one operation, found {', '.join(kinds) or 'none'}")
     kind = kinds[0]
-    if kind in NOT_YET:
-        raise ScenarioError(f"{where}: the operation {kind} is not supported yet; leave it out")
     if kind in CHAINSAW_OPERATIONS:
         instead = CHAINSAW_OPERATIONS[kind]
         raise ScenarioError(f"{where}: Chainsaw's operation {kind} is not supported here: {instead}")

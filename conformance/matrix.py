@@ -19,7 +19,34 @@ FIRST = "kep-5004/upgrade-downgrade/*/1.35-1.36-1.35"
 # Which of the cells that come along a profile runs, by name.
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "first": (FIRST,),
-    "quick": (FIRST,),
+    # what a change of any part is likely to break, in half a minute if simulated: all groups, all components
+    "quick": (
+        FIRST,
+        *("autoscaling/before-devices/named-resources", "classic/claims/1.30", "classic/moves/1.27-1.28"),
+        *("classic/checkpoint/1.30-1.31", "dra/api-versions/1.36", "dra/binding-conditions-upgrade"),
+        *("dra/claims/1.36", "dra/control-plane/1.36", "dra/devices/1.36", "dra/drivers/1.36"),
+        *("dra/extended-resources/1.36", "dra/kubelet/1.36", "dra/scheduling/1.36"),
+        *(
+            "dra/rollout-prepare/partitions/1.35-1.36-1.35",
+            "kep-3063/acme-gpu/*/node",
+            "kep-3063/upgrade/all",
+        ),
+        *("ha/fields/app-armor-1.30", "storage/past-versions/1.35-1.34-1.33"),
+        *("upgrade/cpu-manager/1.36-1.37-1.36", "workloads/churn/1.36"),
+        *("kep-4381/driver", "kep-4381/introduction/all", "kep-4381/pool/delayed/native"),
+        *("kep-4815/example/1.36/*", "kep-4815/flips/all/1.36", "kep-4815/mig-claim/1.36"),
+        *("kep-4815/invalid-pools/1.36/unknown-counter-set", "kep-4815/mig/1.36", "kep-4815/tpu/1.36"),
+        *("kep-4815/multi-host/1.36", "kep-4815/skew/1.36-with-1.35/*", "kep-4815/upgrade-downgrade/*"),
+        *("kep-5004/basic/*/1.36", "kep-5004/enablement/*/1.36", "kep-5004/mixed-nodes/explicit/1.35"),
+        *("kep-5004/names/1.36", "kep-5004/on-off-on/explicit/1.36", "kep-5004/quota/1.36"),
+        *("kep-5004/pairs/1.35-1.36-1.35-1.36/*/explicit", "kep-5004/persistence/implicit/1.34-1.35-1.34"),
+        *("kep-5004/staged-flips/explicit/none", "kep-5004/staged/explicit/1.35-1.36/all"),
+        *(
+            "kep-5004/version-paths/1.35-1.36-1.37-1.36/*",
+            "known-bugs/k8s-132334/*",
+            "known-bugs/k8s-134773/*",
+        ),
+    ),
     # of each group of scenarios and of several releases; some pass, fail as upstream, or are not run in part
     "sample": (
         *("dra/api-versions/1.36", "dra/binding-conditions-upgrade"),
@@ -39,6 +66,14 @@ class Selection:
     title: str
     scenarios: Sequence[Scenario]
     patterns: Sequence[str] = ("*",)
+
+    def gates(self) -> list[str]:
+        """Returns the gates that the headers of the scenarios set, in any of their cells; sorted."""
+        clusters = [cell.cluster() for scenario in self.scenarios for cell in scenario.cells()]
+        parts = [
+            part for cluster in clusters for part in (cluster, *(cluster.get("components") or {}).values())
+        ]
+        return sorted({name for part in parts for name in part.get("featureGates") or {}})
 
     def cells(self, only: Sequence[str] = ()) -> list[Cell]:
         """The cells whose names match a pattern, and one of `only` if there are any, in the order of files.
@@ -84,10 +119,8 @@ def find(name: str, beside: Path | None = None) -> Scenario:
         if name not in known and path.is_dir():
             raise ScenarioError(f"{path} is a directory: name a scenario's file in it")
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise ScenarioError(
-                f"there is no scenario {name}; there are: {', '.join(known)} (or name a file){hint}"
-            )
+            hint = did_you_mean(name, known) or f"; there are: {', '.join(known)}"
+            raise ScenarioError(f"there is no scenario {name}, and no such file{hint}")
         scenario = load(known[name])
     check_cluster(scenario)
     return scenario
@@ -128,6 +161,26 @@ def cells_of(profile: str, only: str = "*") -> list[Cell]:
     return of_profile(profile).cells([only])
 
 
+def with_same_cluster(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Returns the cells in groups that begin with the same cluster, in the order of their first cells."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(repr(cell.cluster()), []).append(cell)
+    return [*groups.values()]
+
+
 def shard(cells: Sequence[Cell], number: int, count: int) -> list[Cell]:
     """Every COUNT-th cell, beginning with the NUMBER-th: all shards together have each cell once."""
     return list(cells[number - 1 :: count])
+
+
+def shard_of_groups(cells: Sequence[Cell], number: int, count: int) -> list[Cell]:
+    """Returns the NUMBER-th of COUNT shards, which have each cell once and those with one cluster together.
+
+    So simulations can start it once for all of them. The largest groups are dealt first, each to the shard
+    that has the fewest cells.
+    """
+    shards: list[list[Cell]] = [[] for _ in range(count)]
+    for group in sorted(with_same_cluster(cells), key=len, reverse=True):
+        min(shards, key=len).extend(group)
+    return shards[number - 1]

@@ -21,8 +21,11 @@ def missing(ctx: CellContext, step: Step, before: Sequence[tuple[Step, StepResul
 
     Empty if nothing does. Of a step that is repeated, the last time before counts.
     """
+    if (step.branch or step.compares) and not ctx.branches:
+        return "the cluster was not forked"
+    own = [pair for pair in before if pair[0].branch in ("", step.branch)]
     for name in step.needs:
-        needed = next((result for other, result in reversed(before) if other.is_called(name)), None)
+        needed = next((result for other, result in reversed(own) if other.is_called(name)), None)
         if needed is not None and (needed.not_run or needed.failed):
             return f"it needs the step {name!r}, which {'was not run' if needed.not_run else 'failed'}"
     for name in step.required_names():

@@ -5,12 +5,14 @@ import os
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.conformance.failing_sets import FailingSets
+from kubeskew.conformance.reporting import page
+from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import (
     EXPECTED,
     FAILED,
@@ -32,6 +34,7 @@ class Run:
     started: datetime
     cells: Sequence[CellResult]
     failing_sets: Sequence[FailingSets] = ()
+    repeating: Repeating | None = None
 
     def count(self, outcome: str) -> int:
         """Counts the cells that passed, failed, failed as upstream does, or have no step that was run."""
@@ -78,11 +81,12 @@ def as_json(run: Run) -> dict[str, Any]:
         "steps": {outcome: run.count_steps(outcome) for outcome in OUTCOMES},
         "seconds": round(run.seconds, 3),
         "failingSets": [asdict(each) for each in run.failing_sets],
-        "cells": [_cell_json(cell) for cell in run.cells],
+        "command": run.repeating.run() if run.repeating else None,
+        "cells": [_cell_json(cell, run.repeating) for cell in run.cells],
     }
 
 
-def _cell_json(cell: CellResult) -> dict[str, Any]:
+def _cell_json(cell: CellResult, repeating: Repeating | None) -> dict[str, Any]:
     return {
         "name": cell.name,
         "scenario": cell.scenario,
@@ -104,11 +108,15 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         },
         "observations": cell.observations,
         "baseline": cell.baseline,
+        "command": repeating.cell(cell) if repeating else None,
         "began": cell.began,
         "ended": cell.ended,
         "divergence": asdict(cell.divergence) if cell.divergence else None,
         "components": [asdict(each) for each in cell.components],
         "pods": [asdict(each) for each in cell.pods],
+        "objects": [asdict(each) for each in cell.objects],
+        "calls": [asdict(each) for each in cell.calls],
+        "logs": dict(cell.logs),
         "faults": [asdict(moment) for moment in cell.faults],
         "steps": [_step_json(step, verdict) for step, verdict in cell.verdicts()],
     }
@@ -127,6 +135,8 @@ def _step_json(step: StepResult, verdict: StepVerdict) -> dict[str, Any]:
         "operations": [_operation_json(operation) for operation in step.operations],
         "events": step.events,
         "revisions": step.revisions,
+        "since": step.since,
+        "until": step.until,
     }
 
 
@@ -206,19 +216,5 @@ def _evidence(cell: CellResult) -> str:
 
 
 def as_html(run: Run) -> str:
-    """One page without anything from elsewhere."""
-    from jinja2 import Environment, PackageLoader
-
-    environment = Environment(loader=PackageLoader("kubeskew.conformance"), autoescape=True, trim_blocks=True)
-    environment.filters["span"] = span
-    environment.filters["remarks"] = remarks
-    return environment.get_template("report.html").render(run=run, started=timestamp(run.started))
-
-
-def span(cell: CellResult, since: str, until: str) -> tuple[float, float]:
-    """Returns the place of a stretch of time in the cell's whole, in percent: left edge and width."""
-    times = (cell.began, cell.ended, since, until or cell.ended)
-    began, ended, left, right = map(datetime.fromisoformat, times)
-    whole = (ended - began) / timedelta(seconds=1) or 1.0
-    start, width = ((moment / timedelta(seconds=1)) * 100 / whole for moment in (left - began, right - left))
-    return round(start, 2), round(max(width, 0.4), 2)
+    """Returns one page without anything from elsewhere."""
+    return page.as_html(as_json(run))

@@ -8,6 +8,8 @@ from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.divergence import Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import PodLife
+from kubeskew.conformance.evidence.nodes import DriverCall
+from kubeskew.conformance.evidence.object_lives import ObjectLife
 from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure
 
@@ -55,6 +57,8 @@ class StepResult:
     not_run: str = ""  # why it was not run
     stops: bool = False  # a failed operation ends the step
     revisions: tuple[int, int] = (0, 0)  # of the log, at the beginning and end of the step
+    since: str = ""  # the times of the entries with these revisions
+    until: str = ""
 
     @property
     def failures(self) -> Sequence[OperationResult]:
@@ -140,6 +144,9 @@ class CellResult:
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[ComponentRun] = ()
     pods: Sequence[PodLife] = ()
+    objects: Sequence[ObjectLife] = ()  # others than pods
+    calls: Sequence[DriverCall] = ()
+    logs: Mapping[str, str] = field(default_factory=dict)  # by process, the last lines; of a cell that failed
     faults: Sequence[FaultMoment] = ()
     began: str = ""  # the times of the log's first and last entry
     ended: str = ""

@@ -20,6 +20,8 @@ from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.divergence import Difference, Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
+from kubeskew.conformance.evidence.nodes import DriverCall
+from kubeskew.conformance.evidence.object_lives import ObjectLife
 from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Cell, Scenario
@@ -131,10 +133,10 @@ def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
         observations=value["observations"],
         baseline=value["baseline"],
         components=[ComponentRun(**run) for run in value["components"]],
-        pods=[
-            PodLife(**{**life, "events": [LifeEvent(**event) for event in life["events"]]})
-            for life in value["pods"]
-        ],
+        pods=[PodLife(**_life(life)) for life in value["pods"]],
+        objects=[ObjectLife(**_life(life)) for life in value["objects"]],
+        calls=[DriverCall(**call) for call in value["calls"]],
+        logs=value["logs"],
         faults=[FaultMoment(**moment) for moment in value["faults"]],
         began=value["began"],
         ended=value["ended"],
@@ -149,6 +151,10 @@ def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
     )
 
 
+def _life(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {**value, "events": [LifeEvent(**event) for event in value["events"]]}
+
+
 def _step(value: Mapping[str, Any]) -> StepResult:
     first, last = value["revisions"]
     return StepResult(
@@ -157,6 +163,8 @@ def _step(value: Mapping[str, Any]) -> StepResult:
         value["events"],
         not_run=value["why"] if value["result"] == NOT_RUN else "",
         revisions=(first, last),
+        since=value["since"],
+        until=value["until"],
     )
 
 

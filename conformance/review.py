@@ -6,8 +6,7 @@ cell's log, not from the scenario's name.
 """
 
 import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.clock import timestamp
@@ -15,9 +14,11 @@ from kubeskew.conformance.evidence.transitions import (
     ComponentPath,
     Transitions,
     component_paths,
+    gates_by_hand,
     transitions,
 )
 from kubeskew.conformance.report import Run
+from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import (
     EXPECTED,
     FAILED,
@@ -51,6 +52,7 @@ QUESTIONS = (
         {
             "switch a gate on in a running cluster": lambda found: found.enabled,
             "switch a gate off in a running cluster": lambda found: found.disabled,
+            "switch a gate by moving to a release with another default": lambda found: found.by_default,
         },
     ),
     Question(
@@ -96,29 +98,13 @@ class Answer:
     not_run: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeating:
-    """The command that repeats the run; and what that of a cell needs: files of scenarios, and flags."""
-
-    command: Sequence[str]
-    places: Mapping[str, str]
-    flags: Sequence[str] = ()
-
-    def run(self) -> str:
-        return shlex.join([*self.command, *self.flags])
-
-    def cell(self, cell: CellResult) -> str:
-        place = self.places.get(cell.scenario, cell.scenario)
-        words = ["kubeskew", "matrix", place, "--only", cell.name]
-        words += [] if cell.seed is None else ["--simulate", "--seed", str(cell.seed)]
-        return shlex.join([*words, *self.flags])
-
-
-def as_markdown(run: Run, version: str, repeating: Repeating) -> str:
-    """Returns the document."""
+def as_markdown(run: Run, version: str, repeating: Repeating, gates: Iterable[str] = ()) -> str:
+    """Returns the document; of the `gates`, and of those that a cell sets by hand, defaults count, too."""
     from jinja2 import Environment, PackageLoader
 
-    rows = {cell.name: _row(cell, repeating) for cell in run.cells}
+    named = sorted({*gates, *(name for cell in run.cells for name in gates_by_hand(cell.components))})
+    paths = {cell.name: component_paths(cell.components, named) for cell in run.cells}
+    rows = {cell.name: _row(cell, repeating, paths[cell.name]) for cell in run.cells}
     environment = Environment(
         loader=PackageLoader("kubeskew.conformance"),
         autoescape=False,  # noqa: S701 - Markdown, which `_plain` escapes
@@ -132,14 +118,20 @@ def as_markdown(run: Run, version: str, repeating: Repeating) -> str:
         mode=_mode(run.cells),
         counts=_counts,
         command=repeating.run(),
-        answers=[_answer(question, run.cells, rows) for question in QUESTIONS],
+        gates=named,
+        answers=[_answer(question, run.cells, rows, paths) for question in QUESTIONS],
         cells=rows.values(),
     )
     return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"
 
 
-def _answer(question: Question, cells: Sequence[CellResult], rows: Mapping[str, CellRow]) -> Answer:
-    found = {cell.name: transitions(component_paths(cell.components)) for cell in cells}
+def _answer(
+    question: Question,
+    cells: Sequence[CellResult],
+    rows: Mapping[str, CellRow],
+    paths: Mapping[str, Sequence[ComponentPath]],
+) -> Answer:
+    found = {cell.name: transitions(paths[cell.name]) for cell in cells}
     lines: list[str] = []
     chosen: dict[str, CellResult] = {}
     for kind, holds in question.kinds.items():
@@ -183,11 +175,11 @@ def _gaps(cell: CellResult) -> Iterator[str]:
             yield f"`{cell.name}`, {step.name}: not run: {why}"
 
 
-def _row(cell: CellResult, repeating: Repeating) -> CellRow:
+def _row(cell: CellResult, repeating: Repeating, paths: Sequence[ComponentPath]) -> CellRow:
     log = "" if cell.seed is None else f" Log of seed {cell.seed}: {cell.log_hash}."
     return CellRow(
         cell.name,
-        _path(component_paths(cell.components)) or "nothing ran",
+        _path(paths) or "nothing ran",
         _OUTCOMES[cell.outcome],
         cell.steps_run,
         cell.steps_not_run,
@@ -214,7 +206,10 @@ def _path(paths: Sequence[ComponentPath]) -> str:
     """Says what components went through, those together that went the same way."""
     together: dict[str, list[str]] = {}
     for path in paths:
-        gates = [f"{name} {' → '.join(_side(side) for side in sides)}" for name, sides in path.gates.items()]
+        gates = [
+            f"{name} {' → '.join(_side(side) for side in sides)}{' by default' * (name in path.by_default)}"
+            for name, sides in path.gates.items()
+        ]
         together.setdefault(", ".join([" → ".join(path.versions), *gates]), []).append(path.component)
     if len(together) == 1:
         return next(iter(together))

@@ -1,10 +1,11 @@
 """Runs one cell: cluster, namespace, steps in order, and the evidence of how it went."""
 
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.context import CellContext
@@ -13,14 +14,20 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.component_runs import component_runs
 from kubeskew.conformance.evidence.fault_moments import fault_moments
 from kubeskew.conformance.evidence.lives import pod_lives
+from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.object_lives import object_lives
 from kubeskew.conformance.evidence.record import record
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.operations import (
+    auditing,
+    branching,
     checks,
     cluster,
     commands,
     disturbance,
+    executing,
     faults,
+    kubelets,
     logs,
     measuring,
     metrics,
@@ -44,8 +51,11 @@ RUN: Mapping[str, Perform] = {
     "undisturbed": disturbance.undisturbed,
     "prepared": preparing.prepared,
     "observe": measuring.observe,
+    "audit": auditing.audit,
+    "migrate": auditing.migrate,
     "metric": metrics.metric,
     "podLogs": logs.pod_logs,
+    "exec": executing.exec_,
     "logs": logs.logs,
     "simulate": simulating.simulate,
     "script": commands.script,
@@ -56,11 +66,16 @@ RUN: Mapping[str, Perform] = {
     "gates": cluster.gates,
     "restart": cluster.restart,
     "kill": cluster.kill,
+    "fork": branching.fork,
+    "compare": branching.compare,
     "driver": cluster.driver,
+    "kubelet": kubelets.kubelet,
     "fault": faults.fault,
 }
 
 Progress = Callable[[str], None]
+
+_LOG_LINES = 100  # of each process of a cell that failed
 
 
 async def run_cell(
@@ -69,27 +84,29 @@ async def run_cell(
     clock: Clock,
     progress: Progress,
     run: Mapping[str, Perform] = RUN,
+    part: Callable[[Cell], Cell] = lambda cell: cell,
+    is_recorded: Callable[[Cell], bool] = lambda _: True,
 ) -> CellResult:
     """Start the cell's cluster, run its steps, end the cluster. Never raises for what the cell finds.
 
-    `run` performs the operations, by their names.
+    `run` performs the operations, by their names. `part` returns, when the cluster has started, which of the
+    cells with such a cluster is run on it. `is_recorded` says whether the result has a record, which takes
+    time, for its hash or to be compared.
     """
-    result = CellResult(
-        cell.name,
-        cell.scenario.name,
-        cell.parameters,
-        expected_failures=cell.expected_failures(),
-        exemptions=cell.exemptions(),
-        baseline=cell.baseline,
-    )
+    result = _result_of(cell)
     started = clock.monotonic()
+    branches: dict[str, CellContext] = {}
     try:
         if cell.scenario.cluster is not None:
             progress("starting the cluster")
             await _noting_errors(result, _start(cell, control))
+            cell, error = part(cell), result.error
+            result = _result_of(cell)
+            result.error = error
         if not result.error:
-            await _noting_errors(result, _run_steps(cell, control, clock, progress, run, result))
-            await _noting_errors(result, _gather_evidence(control, result))
+            await _noting_errors(result, _run_steps(cell, control, clock, progress, run, result, branches))
+            gather = _gather_evidence(cell, control, result, branches, recorded=is_recorded(cell))
+            await _noting_errors(result, gather)
     finally:
         if cell.scenario.cluster is not None:
             await _stop(control, result)
@@ -97,6 +114,18 @@ async def run_cell(
         result.steps.append(StepResult(step.name, not_run="the cell ended before it"))
     result.seconds = clock.monotonic() - started
     return result
+
+
+def _result_of(cell: Cell) -> CellResult:
+    """Returns the result of a cell of which nothing has been run."""
+    return CellResult(
+        cell.name,
+        cell.scenario.name,
+        cell.parameters,
+        expected_failures=cell.expected_failures(),
+        exemptions=cell.exemptions(),
+        baseline=cell.baseline,
+    )
 
 
 async def _start(cell: Cell, control: ClusterControl) -> None:
@@ -121,15 +150,58 @@ async def _stop(control: ClusterControl, result: CellResult) -> None:
             result.error = f"stopping the cluster: {error}"
 
 
-async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
-    """Gathers what the log says of the whole cell, before its cluster is removed."""
-    log = await control.log()
+async def _gather_evidence(
+    cell: Cell,
+    control: ClusterControl,
+    result: CellResult,
+    branches: Mapping[str, CellContext],
+    *,
+    recorded: bool,
+) -> None:
+    """Gathers what the log says of the whole cell, of a fork that of its first branch, before its cluster is
+    removed. Raises ScenarioError unless every log comes to the objects that there are."""
+    controls = [control, *(branch.control for branch in branches.values())]
+    for each in controls:
+        replayed, stored = await each.hashes()
+        if replayed != stored:
+            raise ScenarioError(
+                f"the log does not replay to the objects: it comes to {replayed}, not {stored}"
+            )
+    first = next(iter(branches), "")
+    log = await (branches[first].control if first else control).log()
     if log:
         result.began, result.ended = log[0].time, log[-1].time
+    _date_steps(log, result.steps)
     result.components = component_runs(log)
     result.pods = pod_lives(log)
+    result.objects = object_lives(log)
+    result.calls = (await control.node_records()).calls
+    if not result.passed:
+        result.logs = await _last_lines(control, result)
     result.faults = fault_moments(log)
-    result.record = record(log, [step.revisions[1] for step in result.steps if not step.not_run])
+    pairs = zip(cell.steps(), result.steps, strict=False)
+    ends = [each.revisions[1] for step, each in pairs if step.branch in ("", first) and not each.not_run]
+    if recorded:
+        result.record = record(log, ends)
+
+
+def _date_steps(log: Sequence[Logged], steps: Sequence[StepResult]) -> None:
+    """Gives each step that was run the times of the log's entries at its beginning and end."""
+    revisions = [entry.revision for entry in log]
+    for step in steps:
+        if log and not step.not_run:
+            step.since, step.until = (
+                log[max(bisect_right(revisions, revision) - 1, 0)].time for revision in step.revisions
+            )
+
+
+async def _last_lines(control: ClusterControl, result: CellResult) -> dict[str, str]:
+    """Returns by process the last lines of the logs of all components."""
+    found = {}
+    for name in dict.fromkeys(run.component for run in result.components):
+        for process, (text, _) in (await control.component_logs(name, {})).items():
+            found[process] = "\n".join(text.splitlines()[-_LOG_LINES:])
+    return found
 
 
 async def _run_steps(
@@ -139,26 +211,26 @@ async def _run_steps(
     progress: Progress,
     run: Mapping[str, Perform],
     result: CellResult,
+    branches: dict[str, CellContext],
 ) -> None:
     """Run every step that can be run; after a failure that is not expected, only what cleans up."""
     client = control.client()
-    others: dict[str, APIClient] = {}
+    bindings = cell.bindings()
+    namespace, timeouts = bindings["namespace"], cell.scenario.timeouts
+    ctx = CellContext(control, client, Kinds(client), clock, namespace, bindings, timeouts)
+    ctx.observations, ctx.branches = result.observations, branches
     try:
-        bindings = cell.bindings()
-        namespace = bindings["namespace"]
-        ctx = CellContext(control, client, Kinds(client), clock, namespace, bindings, cell.scenario.timeouts)
-        ctx.observations, ctx.clients = result.observations, others
         await _create_namespace(ctx)
-        done: list[tuple[Step, StepResult]] = []
         after = ""
         for step in cell.steps():
-            if why := after or missing(ctx, step, done):
-                unbind(ctx, step.operations)
+            own = _context_of(ctx, step)
+            if why := after or missing(own, step, ctx.done):
+                unbind(own, step.operations)
                 outcome = StepResult(step.name, not_run=why)
             else:
                 progress(step.name)
-                outcome = await perform_step(ctx, step, run)
-            done.append((step, outcome))
+                outcome = await perform_step(own, step, run)
+            ctx.done.append((step, outcome))
             result.steps.append(outcome)
             if outcome.stops and result.verdict(outcome).red:
                 after = f"the step {step.name!r} failed"
@@ -166,18 +238,36 @@ async def _run_steps(
             if not after:
                 await _expect_faults(ctx)
         finally:
-            for step, outcome in reversed(done):
+            for step, outcome in reversed(ctx.done):
                 if not outcome.not_run:
-                    await perform_block(ctx, step.cleanup, "cleanup", outcome, run)
+                    await _clean_up(ctx, step, outcome, run)
     finally:
-        for each in (client, *others.values()):
+        result.observations |= ctx.compared
+        for name, branch in branches.items():
+            result.observations |= {f"{name}: {key}": value for key, value in branch.observations.items()}
+        for each in (ctx, *branches.values()):
             await each.close()
+
+
+def _context_of(ctx: CellContext, step: Step) -> CellContext:
+    """Returns where a step is run: in its branch; if it compares them, in the first."""
+    if step.compares:
+        return next(iter(ctx.branches.values()), ctx)
+    return ctx.branches.get(step.branch, ctx)
+
+
+async def _clean_up(ctx: CellContext, step: Step, outcome: StepResult, run: Mapping[str, Perform]) -> None:
+    """Cleans up after a step where it has left something: before a fork, in every branch."""
+    chosen = [ctx.branches[step.branch]] if step.branch else [*ctx.branches.values()] or [ctx]
+    for each in chosen:
+        await perform_block(each, step.cleanup, "cleanup", outcome, run)
 
 
 async def _expect_faults(ctx: CellContext) -> None:
     """Fail the steps whose faults never fired."""
-    for report in await faults.unfired(ctx):
-        ctx.faults[report.fault.id].operations.append(faults.failure(report))
+    for each in (ctx, *ctx.branches.values()):
+        for report in await faults.unfired(each):
+            each.faults[report.fault.id].operations.append(faults.failure(report))
 
 
 async def _create_namespace(ctx: CellContext) -> None:

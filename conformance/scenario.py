@@ -14,6 +14,7 @@ from kubeskew.conformance.grammar import OPERATIONS
 
 RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
+BRANCH = "branch"  # bound in every branch of a fork to its name
 NAMESPACE = "namespace"  # bound in every cell to the namespace of the scenario's objects
 
 
@@ -73,6 +74,12 @@ class Step:
     needs: tuple[str, ...] = ()
     base: str = ""
     loop: Mapping[str, Any] = field(default_factory=dict)  # by name, what it is repeated for this time
+    branch: str = ""  # of a forked cluster, that it is run in
+
+    @property
+    def compares(self) -> bool:
+        """Returns whether it is run once for all branches."""
+        return any(operation.kind == "compare" for operation in self.operations)
 
     def all_operations(self) -> Iterator[Operation]:
         yield from (*self.operations, *self.catch, *self.finally_, *self.cleanup)
@@ -126,6 +133,69 @@ class Repeat:
                 for step in member.repeated({**bindings, self.name: item}):
                     name, loop = f"{label}: {step.name}", {self.name: item, **step.loop}
                     yield replace(step, name=name, base=step.base or step.name, loop=loop)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One future of a forked cluster: what is different in it, and what is done first."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    bindings: Mapping[str, Any]
+
+    def begins(self, bindings: Mapping[str, Any]) -> Step:
+        """Returns its first step. Raises ScenarioError for an expression that has no value."""
+        own = {name: bind(value, bindings) for name, value in self.bindings.items()}
+        name = f"{self.name}: begins"
+        return Step(name, self.operations, base=name, loop={BRANCH: self.name, **own}, branch=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A step that forks the cluster: those behind it are run in every branch, up to each that compares."""
+
+    step: Step
+    branches: tuple[Branch, ...]
+    where: str
+
+    def steps(self) -> Iterator[Step]:
+        """The steps as the file has them."""
+        yield self.step
+        for branch in self.branches:
+            yield Step(f"{branch.name}: begins", branch.operations)
+
+    def repeated(self, bindings: Mapping[str, Any]) -> Iterator[Step]:
+        """The step itself, once."""
+        yield self.step
+
+    def futures(self, parts: Sequence["Part"], bindings: Mapping[str, Any]) -> Iterator[Step]:
+        """The steps of all branches: of one after the other, up to the next step that compares them."""
+        beginnings = [branch.begins(bindings) for branch in self.branches]
+        for at, (segment, comparison) in enumerate(_segments(parts)):
+            for first in beginnings:
+                if at == 0:
+                    yield first
+                for part in segment:
+                    for step in part.repeated({**bindings, **first.loop}):
+                        name, base = f"{first.branch}: {step.name}", step.base or step.name
+                        loop = {**first.loop, **step.loop}
+                        yield replace(step, name=name, base=base, loop=loop, branch=first.branch)
+            yield from comparison
+
+
+Part = Step | Repeat | Fork
+
+
+def _segments(parts: Sequence[Part]) -> Iterator[tuple[Sequence[Part], Sequence[Step]]]:
+    """The parts up to each step that compares, with that step; none comes behind the last."""
+    segment: list[Part] = []
+    for part in parts:
+        if isinstance(part, Step) and part.compares:
+            yield segment, [part]
+            segment = []
+        else:
+            segment.append(part)
+    yield segment, []
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +261,7 @@ class Scenario:
     """A scenario as its file says it, not yet bound to a cell's parameters. `steps` has repetitions, too."""
 
     name: str
-    parts: tuple[Step | Repeat, ...]
+    parts: tuple[Part, ...]
     description: str = ""
     cluster: Any = None  # a mapping, or an expression that gives one; None if the file has none
     parameters: tuple[Parameter, ...] = ()
@@ -263,9 +333,13 @@ class Cell:
         return {**cluster, "bugs": {**(cluster.get("bugs") or {}), **self.scenario.bugs}}
 
     def steps(self) -> list[Step]:
-        """The steps of this cell, those of a `forEach` as often as they are repeated."""
-        bindings = self.bindings()
-        return [step for part in self.scenario.parts for step in part.repeated(bindings)]
+        """The steps of this cell, those of a `forEach` or behind a fork as often as they are repeated."""
+        bindings, parts, found = self.bindings(), self.scenario.parts, list[Step]()
+        for index, part in enumerate(parts):
+            found += part.repeated(bindings)
+            if isinstance(part, Fork):
+                return [*found, *part.futures(parts[index + 1 :], bindings)]
+        return found
 
     def uses(self, operation: str) -> bool:
         """Returns whether a step has an operation of that name."""

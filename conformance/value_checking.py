@@ -14,7 +14,9 @@ from kubeskew.conformance.grammar import check_keys
 
 _OBJECT_OPERATIONS = frozenset({"apply", "create", "patch", "assert", "error"})
 _WRITES = frozenset({"apply", "create", "patch"})
+_MATCHING = frozenset({"podLogs", "exec"})
 _COUNTING = frozenset({"assert", "error", "undisturbed"})
+_ALTERNATIVES = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
 _WAIT_KEYS = ("condition", "deletion")
 _CONDITION_KEYS = ("name", "value")
 _REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
@@ -33,11 +35,11 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
         _check_reference(body["ref"], f"{where}.ref")
     elif kind == "wait":
         _check_wait(body["for"], f"{where}.for")
-    elif kind == "podLogs":
+    elif kind in _MATCHING:
         for key in ("matches", "lacks"):
             _check_pattern(body.get(key), f"{where}.{key}")
-    elif kind == "simulate":
-        _check_question(body, where)
+    elif kind in _ALTERNATIVES:
+        _check_question(body, _ALTERNATIVES[kind], where)
     elif kind == "script":
         for index, entry in enumerate(body.get("env") or []):
             check_keys(entry, _ENVIRONMENT_KEYS, f"{where}.env[{index}]")
@@ -50,9 +52,10 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
         raise ScenarioError(f"{where}.count: expected a number, found {count!r}")
 
 
-def _check_question(body: Mapping[str, Any], where: str) -> None:
-    if ("scaleUp" in body) == ("scaleDown" in body):
-        raise ScenarioError(f"{where}: expected either `scaleUp` or `scaleDown`")
+def _check_question(body: Mapping[str, Any], keys: tuple[str, str], where: str) -> None:
+    one, other = keys
+    if (one in body) == (other in body):
+        raise ScenarioError(f"{where}: expected either `{one}` or `{other}`")
     if "scaleUp" in body:
         check_keys(body["scaleUp"], _SCALE_UP_KEYS, f"{where}.scaleUp")
 

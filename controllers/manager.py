@@ -41,6 +41,7 @@ from kubeskew.controllers.resourcequota.controller import ResourceQuotaControlle
 from kubeskew.controllers.serviceaccount.default_account import RootCAPublisher, ServiceAccountController
 from kubeskew.controllers.serviceaccount.tokens import AccountTokensController
 from kubeskew.controllers.statefulset.controller import StatefulSetController
+from kubeskew.controllers.storageversionmigration.controller import StorageVersionMigrationController
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
 from kubeskew.controllers.volumes.ephemeral import EphemeralVolumeController
 from kubeskew.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
@@ -85,6 +86,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (ApprovingController, ""),
     (SigningController, ""),
     (CleaningController, ""),
+    (StorageVersionMigrationController, "StorageVersionMigrator"),
 )
 
 # Older names that --controllers accepts, from before 1.28 (upstream, cmd/kube-controller-manager/names).
@@ -118,6 +120,7 @@ ALIASES = {
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
     "serviceaccount": "serviceaccount-controller",
     "statefulset": "statefulset-controller",
+    "svm": "storage-version-migrator-controller",
     "ttl": "ttl-controller",
     "ttl-after-finished": "ttl-after-finished-controller",
 }

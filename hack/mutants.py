@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plant known defects, one at a time, in a copy of the package, and run the cell that each turns red.
+"""Plant known defects, one at a time, in what one command imports, and run the cell that each turns red.
 
     hack/mutants.py [--only NAME]… [--list]
 
@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import re
-import shutil
+import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
+
+from kubeskew.cluster.environment import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "data" / "mutants.yaml"
@@ -37,6 +39,20 @@ NAMED = {  # how failures name a component
 }
 
 Mutant = Mapping[str, str]
+# Python imports `sitecustomize` when it starts.
+PLANTING = """
+import importlib.util
+import sys
+
+
+class Planted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            return importlib.util.spec_from_file_location(name, {source!r})
+
+
+sys.meta_path.insert(0, Planted())
+"""
 
 
 class NotPlantedError(Exception):
@@ -44,15 +60,26 @@ class NotPlantedError(Exception):
 
 
 def plant(mutant: Mutant, directory: Path) -> None:
-    """Copies the package below `directory`, with the defect in it. Raises NotPlantedError."""
+    """Writes the module with the defect below `directory`, and what has Python take it for the real one.
+
+    All other modules stay where they are, with the bytecode that there is of them. Raises NotPlantedError.
+    """
     text = (ROOT / mutant["file"]).read_text()
     if text.count(mutant["old"]) != 1:
         raise NotPlantedError(
             f"{mutant['file']} holds the text to replace {text.count(mutant['old'])} times, not once: "
             "bring tests/data/mutants.yaml up to date"
         )
-    shutil.copytree(ROOT / "kubeskew", directory / "kubeskew")  # follows the links to the folders at the top
-    (directory / "kubeskew" / mutant["file"]).write_text(text.replace(mutant["old"], mutant["new"]))
+    source = directory / "defect.py"
+    source.write_text(text.replace(mutant["old"], mutant["new"]))
+    module = ".".join(("kubeskew", *Path(mutant["file"]).with_suffix("").parts))
+    (directory / "sitecustomize.py").write_text(PLANTING.format(module=module, source=str(source)))
+
+
+def environment_for(directory: Path) -> dict[str, str]:
+    """Returns the environment of a command that has the defect in a directory."""
+    path = os.pathsep.join(map(str, (directory, ROOT)))
+    return {**os.environ, **environment(os.environ), "PYTHONPATH": path}
 
 
 def scenario_of(cell: str) -> str:
@@ -62,8 +89,8 @@ def scenario_of(cell: str) -> str:
     return next(name for name in names if (SCENARIOS / f"{name}.yaml").exists())
 
 
-def run_cell(cell: str, package: Path) -> Mapping[str, object]:
-    """Returns what the report says of a cell, run by the package that lies in a directory."""
+def run_cell(cell: str, directory: Path) -> Mapping[str, object]:
+    """Returns what the report says of a cell, run with the defect that lies in a directory."""
     command = [
         sys.executable,
         "-P",
@@ -77,15 +104,26 @@ def run_cell(cell: str, package: Path) -> Mapping[str, object]:
         "-o",
         "json",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(package)}
     done = subprocess.run(
-        command, env=environment, cwd=package, capture_output=True, text=True, timeout=SECONDS, check=False
+        command,
+        env=environment_for(directory),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     try:
         [found] = json.loads(done.stdout)["cells"]
     except ValueError:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}:\n{done.stderr[-2000:]}") from None
     return dict(found)
+
+
+def cpu_of_children() -> float:
+    """Returns the seconds of CPU that processes which have ended took."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def judge(mutant: Mutant, cell: Mapping[str, object]) -> str:
@@ -121,7 +159,7 @@ def main() -> int:
         if arguments.list:
             print(f"{name:22} {mutant['component']:20} {mutant['breaks']}")
             continue
-        started = time.monotonic()
+        started, used = time.monotonic(), cpu_of_children()
         with tempfile.TemporaryDirectory(prefix="kubeskew-mutant-") as directory:
             try:
                 plant(mutant, Path(directory))
@@ -132,7 +170,8 @@ def main() -> int:
                 why = judge(mutant, cell)
         missed += bool(why)
         verdict = f"NOT FOUND: {why}" if why else f"found by {mutant['cell']}: {cell['failure']}"
-        print(f"{name} ({time.monotonic() - started:.0f} s): {verdict}", flush=True)
+        times = f"{time.monotonic() - started:.0f} s, {cpu_of_children() - used:.1f} s of CPU"
+        print(f"{name} ({times}): {verdict}", flush=True)
     return 1 if missed else 0
 
 

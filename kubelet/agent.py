@@ -18,14 +18,18 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.faults.injecting import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.kubelet.allocation.state import PodAllocations
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.dra.node import NodeDRA
 from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.journal.writing import JournalledFiles
 from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node.cached import CachedNode
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.kubelet.node.lease import NodeLease
@@ -36,6 +40,10 @@ from kubeskew.kubelet.pods.backoff import CrashBackoff
 from kubeskew.kubelet.pods.pod_manager import PodManager
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
+from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
+from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
+from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
+from kubeskew.kubelet.resourcemanagers.memory import MemoryManager
 from kubeskew.kubelet.server.access import Access, AccessOptions
 from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
@@ -76,6 +84,7 @@ class NodeAgent:
         registered: Callable[[], Awaitable[None]] | None = None,
         server: ServerSettings | None = None,
         sockets: Path | None = None,
+        injector: Injector | None = None,
     ) -> None:
         """`registered` is awaited once the API server knows the node; without `server` the node has none.
 
@@ -88,23 +97,17 @@ class NodeAgent:
         self._client = client
         self._features = features_of(environment.version, environment.gates)
         self._layout = NodeLayout.under(root, config.name, sockets)
-        self._runtime = FakeRuntime(self._layout.runtime, config.name, clock, environment.entropy)
+        self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
+        self._runtime = FakeRuntime(self._layout.runtime, config.name, clock, environment.entropy, files)
         self._recorder = EventRecorder(client, clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
             client, clock, self._features, config, self._recorder, port=port, plugins=self._plugins
         )
         self._statuses = StatusWriter(client, clock, owned_fields(self._features))
-        self._dra = NodeDRA(
-            config,
-            self._layout,
-            environment,
-            self._features,
-            client,
-            metrics,
-            lambda uids: self._pods.wake(uids),
-            lambda reason, text: self._recorder.event(event_subject(config.name), "Warning", reason, text),
-        )
+        self._dra = self._node_dra(environment, metrics, injector)
+        self._managers = self._resource_managers()
+        self._allocations = PodAllocations(self._layout.kubelet, self._features, files)
         self._services = NodeServices(
             node_name=config.name,
             host_ip=host_ip(config.name),
@@ -116,13 +119,14 @@ class NodeAgent:
             backoff=CrashBackoff(clock, *self._features.backoff_seconds),
             devices=self._dra.devices,
             plugins=self._plugins,
+            managers=self._managers,
+            allocations=self._allocations,
             cdi=self._layout.cdi,
             metrics=metrics,
             contents=PodContents(client, clock, host_ip(config.name)),
         )
-        field_selector = f"spec.nodeName={config.name}"
-        informer = Informer(client, PODS, clock, "", field_selector, entropy=environment.entropy)
-        self._pods = PodManager(informer, self._services, lambda: self._reporter.node, self._refresh_node)
+        self._cached_node = self._node_cache(environment)
+        self._pods = self._pod_manager(environment)
         self._sockets = NodeSockets(
             self._layout, self._features, clock, metrics, self._plugins, self._pods, self._dra.claim
         )
@@ -132,6 +136,35 @@ class NodeAgent:
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
         self._started_at = clock.now()
+
+    def _node_dra(
+        self, environment: Environment, metrics: KubeletMetrics, injector: Injector | None
+    ) -> NodeDRA:
+        subject = event_subject(self.config.name)
+        return NodeDRA(
+            self.config,
+            self._layout,
+            environment,
+            self._features,
+            self._client,
+            metrics,
+            lambda uids: self._pods.wake(uids),
+            lambda reason, text: self._recorder.event(subject, "Warning", reason, text),
+            self._files,
+            injector,
+        )
+
+    def _pod_manager(self, environment: Environment) -> PodManager:
+        selector = f"spec.nodeName={self.config.name}"
+        informer = Informer(self._client, PODS, environment.clock, "", selector, entropy=environment.entropy)
+        return PodManager(informer, self._services, lambda: self._cached_node.node, self._refresh_node)
+
+    def _node_cache(self, environment: Environment) -> CachedNode:
+        watched = self._features.admits_by_cached_node
+        clock, entropy = environment.clock, environment.entropy
+        return CachedNode.of(
+            self.config.name, lambda: self._reporter.node, self._client, clock, entropy, watched=watched
+        )
 
     async def _refresh_node(self) -> None:
         await self._reporter.refresh()
@@ -143,7 +176,17 @@ class NodeAgent:
             health_changed=lambda uids: self._pods.wake(uids),
         )
         directory = self._layout.kubelet / "device-plugins"
-        return DevicePluginManager(directory, self._clock, self._features, metrics, surroundings)
+        return DevicePluginManager(directory, self._clock, self._features, metrics, surroundings, self._files)
+
+    def _resource_managers(self) -> ResourceManagers:
+        directory, features, files = self._layout.kubelet, self._features, self._files
+        amounts = NodeAmounts(self.config.capacity, self.config.kube_reserved)
+        memory = None
+        if features.memory_state is not None:
+            policy = self.config.memory_manager_policy
+            memory = MemoryManager(directory, amounts, policy, features.memory_state, files)
+        cpus = CPUManager(directory, amounts, self.config.cpu_manager_policy, features.cpu_state, files)
+        return ResourceManagers(cpus, memory, self._clock, lambda: self._pods.active_containers())
 
     # -- life
 
@@ -155,6 +198,7 @@ class NodeAgent:
         """Ends in order: containers, devices and the Node object stay as they are."""
         await self._cancel()
         await self._pods.stop()
+        await self._cached_node.stop()
         await self._dra.stop()
         await self._sockets.stop()
         await self._statuses.close()
@@ -165,6 +209,7 @@ class NodeAgent:
         await self._cancel()
         await self._statuses.close()
         await self._pods.stop()
+        await self._cached_node.stop()
         await self._dra.stop()
         await self._sockets.stop()
         await self._recorder.close(timeout=0)
@@ -187,9 +232,12 @@ class NodeAgent:
 
     async def _bring_up(self, starts: StartLimiter) -> None:
         self._layout.make()
+        self._files.reconcile()
         self._runtime.load()
         self._spawn("programs", self._runtime.run_programs())
         self._dra.restore()
+        self._allocations.load()
+        self._managers.start()
         self._plugins.restore(self._runtime.running())
         await self._listen()
         is_new = await self._reporter.register(starts)
@@ -209,7 +257,9 @@ class NodeAgent:
         handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._sockets.device_plugins}
         plugins = PluginManager(self._layout.registry, handlers, self._clock)
         self._spawn("plugins", plugins.run())
+        self._cached_node.start()
         await self._pods.start()
+        self._spawn("resource managers", self._managers.run())
         self._spawn("claims", self._dra.reconcile(self._pods.active_uids))
         self._spawn("status", self._reporter.run())
         self._spawn("pod statuses", self._statuses.run())

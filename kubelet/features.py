@@ -6,6 +6,9 @@ from typing import TypeVar
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUStateFormats
+from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryStateFormats
+from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm
 
 T = TypeVar("T")
 
@@ -77,6 +80,7 @@ class KubeletFeatures:
     dynamic_resources: bool
     extended_resources: bool
     delegated_to_dra: DelegatedToDRA  # on admission
+    forgets_rejected: bool  # pods that it refuses when they are deleted already: their deletion never ends
     readmits_ended: bool  # a restarted kubelet admits pods that have ended, and fails those without room
     admits_by_cached_node: bool  # affinity is judged by the node as it was, without another look
     workload_resource_claims: bool
@@ -91,7 +95,11 @@ class KubeletFeatures:
     semantic_parameters: bool  # KEP-4381 as drafted: what drivers tell has counters and metadata
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
-    dra_unprepares_what_it_knows: bool  # by its cache, not by the pod's spec and gates
+    dra_trusts_names: bool  # takes a new claim for the one of its name that it holds
+    dra_stops_at_prepared: bool  # at a pod's first claim that another has prepared, it leaves out all others
+    dra_unprepares_by_status: bool  # what the pod's status names, not what the kubelet holds for it
+    dra_unprepares_for_strangers: bool  # a claim that the pod never got to use
+    dra_shares_unpreparing: bool  # a claim that is being unprepared gets a new user
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     device_plugins_apart: bool  # distinguishes two plugins for one resource
     zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's
@@ -108,6 +116,10 @@ class KubeletFeatures:
     refuses_by_subresources: bool  # and names all that would have allowed it
     swap_metrics: bool
     stable_resource_metrics: bool  # metrics of /metrics/resource
+    cpu_state: CPUStateFormats
+    memory_state: MemoryStateFormats | None  # None without a memory manager
+    allocation_form: AllocationForm | None  # of the files of in-place resizing; None keeps none
+    restores_missing_as_zero: bool  # an allocation without an amount of CPU or memory is stored with 0
     wiping_delay_seconds: float  # seconds from a driver's leaving to the deletion of its slices
 
 
@@ -136,6 +148,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=extended,
         delegated_to_dra=_since(_DELEGATED_TO_DRA, minor) if extended else DelegatedToDRA.NOTHING,
+        forgets_rejected=gates.bugs.present("k8s-118497"),
         readmits_ended=gates.bugs.present("k8s-126343"),
         admits_by_cached_node=gates.bugs.present("k8s-134445"),
         workload_resource_claims=gate("DRAWorkloadResourceClaims"),
@@ -150,7 +163,11 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         semantic_parameters=semantic,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
-        dra_unprepares_what_it_knows=minor >= 37,
+        dra_trusts_names=gates.bugs.present("k8s-131513"),
+        dra_stops_at_prepared=gates.bugs.present("k8s-135901"),
+        dra_unprepares_by_status=gates.bugs.present("k8s-139772"),
+        dra_unprepares_for_strangers=gates.bugs.present("k8s-140212"),
+        dra_shares_unpreparing=gates.bugs.present("k8s-140527"),
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         device_plugins_apart=minor >= 37,  # pull request 135437
         # Pull request 133784, of 1.35.
@@ -168,5 +185,38 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         refuses_by_subresources=minor >= 32,
         swap_metrics=minor >= 29,
         stable_resource_metrics=minor >= 29,
+        cpu_state=_cpu_state(minor, pod_level=gate("PodLevelResourceManagers")),
+        memory_state=_memory_state(minor, pod_level=gate("PodLevelResourceManagers"))
+        if minor >= 32 or gate("MemoryManager")
+        else None,
+        allocation_form=_allocation_form(minor) if gate("InPlacePodVerticalScaling") else None,
+        restores_missing_as_zero=gates.bugs.present("k8s-117589"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )
+
+
+def _cpu_state(minor: int, *, pod_level: bool) -> CPUStateFormats:
+    """Returns the formats of `cpu_manager_state`."""
+    if minor >= 37:
+        return CPUStateFormats(4, (4, 3, 2), "default CPU set")
+    if minor < 36:
+        return CPUStateFormats(2, (1, 2))
+    return CPUStateFormats(3, (3, 2, 1)) if pod_level else CPUStateFormats(2, (2, 1))
+
+
+def _memory_state(minor: int, *, pod_level: bool) -> MemoryStateFormats:
+    """Returns the formats of `memory_manager_state`."""
+    if minor >= 37:
+        return MemoryStateFormats(3, (3, 2, 1))
+    return MemoryStateFormats(2, (2, 1)) if minor == 36 and pod_level else MemoryStateFormats(1, (1,))
+
+
+def _allocation_form(minor: int) -> AllocationForm:
+    """Returns what the files of in-place resizing are like."""
+    forms = {
+        0: AllocationForm.STRUCTS,
+        32: AllocationForm.TEXT,
+        33: AllocationForm.TWO_FILES,
+        34: AllocationForm.POD_ENTRIES,
+    }
+    return _since(forms, minor)

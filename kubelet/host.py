@@ -168,6 +168,7 @@ class Host:
 
     def _arrive(self, node: NodeConfig) -> None:
         ctx, client = self._ctx, self._ctx.client
+        faults: ComponentFaults | None = None
         if node.kubeconfig is not None:
             agent_name = user_agent("kubelet", ctx.environment.version)
             faults = self._faults_of(node, node.kubeconfig, agent_name)
@@ -193,6 +194,7 @@ class Host:
             registered=registered,
             server=self._server,
             sockets=self._sockets,
+            injector=faults.injector if faults is not None else None,
         )
         self._agents[node.name] = agent
         agent.start(self._starts)

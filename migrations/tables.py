@@ -85,7 +85,7 @@ timeline = Table(
     sqlite_autoincrement=True,
 )
 
-# `compacted`: the revision of the last compaction, and `retained`: how many events it has left at or before
+# `store_id` tells a store from every other, also from those that are branched off. `compacted`: the revision
 # that revision; absent before the first. What only a repair writes: `floor`, the revision that the next one
 # counts on from though the log ends earlier; `lost`, the ranges of revisions that are gone; `damaged`, the
 # revisions of events that cannot be read; `digest_offset`, what the table of objects has more than `digest`.

@@ -6,6 +6,7 @@ and the renewal of the lease go on, and is resumed later.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -19,10 +20,13 @@ TURN_SECONDS = 0.05
 
 
 async def in_turns(clock: Clock, work: Callable[[], T]) -> T:
-    """Returns the result of `work`, which has a stack of its own and may `give_way`."""
-    stack = greenlet(work)
+    """Returns the result of `work`, which has a stack of its own and may `give_way`.
+
+    It sees the context variables that are set here.
+    """
+    stack = greenlet(contextvars.copy_context().run)
     stack.turn_began = clock.monotonic()
-    result: T = stack.switch()
+    result: T = stack.switch(work)
     while not stack.dead:
         await asyncio.sleep(0)
         stack.turn_began = clock.monotonic()

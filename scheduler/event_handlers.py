@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import NODES, PODS
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
@@ -131,6 +131,8 @@ class ClusterInformers:
             return
         if old is None or not self._is_ours(old):
             self._queue.add(info)
+            return
+        if is_resync(old, new):
             return
         events = [
             ClusterEvent(EventResource.UNSCHEDULED_POD, action, label)

@@ -31,8 +31,13 @@ class NodeFinder:
         entropy: Entropy,
         observe: Observe,
         clock: Clock,
+        *,
+        preempts_in_vain: bool = False,
     ) -> None:
-        """`observe` is called with the status of an extension point and its start (monotonic)."""
+        """`observe` is called with the status of an extension point and its start (monotonic).
+
+        `preempts_in_vain`: PostFilter is not told that PreFilter has ruled out every node (issue 119782).
+        """
         self._profile = profile
         self._node_filter = node_filter
         self._cache = cache
@@ -40,6 +45,7 @@ class NodeFinder:
         self._observe = observe
         self._clock = clock
         self._sampler = sampler
+        self._preempts_in_vain = preempts_in_vain
 
     def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
         """Returns a node's name; or what went wrong, or why there is none."""
@@ -70,7 +76,7 @@ class NodeFinder:
         if not result.status.is_success:
             if not result.status.is_rejected:
                 return result.status
-            return self._rejected_by_pre_filter(nodes, result.status)
+            return self._rejected_by_pre_filter(state, nodes, result.status)
         rejected: dict[str, Status] = {}
         candidates = nodes
         if result.nodes is not None:
@@ -103,9 +109,12 @@ class NodeFinder:
             if node.name == name and self._node_filter.run(filters, state, pod, node).is_success
         ]
 
-    @staticmethod
-    def _rejected_by_pre_filter(nodes: Sequence[NodeInfo], status: Status) -> Diagnosis:
-        diagnosis = Diagnosis(len(nodes), {node.name: status for node in nodes}, pre_filter=status.message)
+    def _rejected_by_pre_filter(
+        self, state: CycleState, nodes: Sequence[NodeInfo], status: Status
+    ) -> Diagnosis:
+        state.stopped_at = status.plugin
+        told = Status(Code.UNSCHEDULABLE, status.reasons, status.plugin) if self._preempts_in_vain else status
+        diagnosis = Diagnosis(len(nodes), {node.name: told for node in nodes}, pre_filter=status.message)
         (diagnosis.pending if status.code is Code.PENDING else diagnosis.plugins).add(status.plugin)
         return diagnosis
 

@@ -42,7 +42,7 @@ def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0
         except ConfigurationError as error:
             raise ProfileError(f'{_failed(settings)}: initializing plugin "{name}": {error}') from error
     able = {
-        point: [name for name, plugin in made.items() if isinstance(plugin, kind)]
+        point: [name for name, plugin in made.items() if interfaces.acts(plugin, kind)]
         for point, kind in _PROTOCOLS.items()
     }
     points = merging.points(everywhere, settings.plugins, able)

@@ -64,6 +64,7 @@ class Scheduler:
         metrics: Metrics,
         *,
         double_full_stop: bool = False,
+        preempts_in_vain: bool = False,
     ) -> None:
         """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name)."""
         self.profiles = {profile.name: profile for profile in profiles}
@@ -78,7 +79,14 @@ class Scheduler:
         sampler = NodeSampler()
         self.finders = {
             name: NodeFinder(
-                profile, filters[name], cache, sampler, entropy, partial(self._observe_point, name), clock
+                profile,
+                filters[name],
+                cache,
+                sampler,
+                entropy,
+                partial(self._observe_point, name),
+                clock,
+                preempts_in_vain=preempts_in_vain,
             )
             for name, profile in self.profiles.items()
         }
@@ -213,8 +221,7 @@ class Scheduler:
             pod = self._newest(queued) or queued.info
             result = await profile.run_post_filters(state, pod, diagnosis.rejected, self._cache.nodes())
             self._observe_point(profile.name, "PostFilter", result.status, asked)
-            if result.status.code is Code.ERROR:
-                log.error("%s", result.status.message)
+            _log_post_filter(pod, result.status)
             diagnosis.post_filter = result.status.message
         queued.rejected_by, queued.pending_by = diagnosis.plugins, diagnosis.pending
         message = diagnosis.message(double_full_stop=self._double_full_stop)
@@ -280,10 +287,19 @@ class Scheduler:
         self._metrics.sli_seconds.labels(attempts=attempts).observe(waited)
 
 
+def _log_post_filter(pod: PodInfo, status: Status) -> None:
+    """Logs what PostFilter came to, as upstream's schedulingCycle does."""
+    message = "Status after running PostFilter plugins for pod"
+    if status.code is Code.ERROR:
+        log.error("%s", structured(message, pod=pod.key, status=status.message))
+    else:
+        tell(log, 5, message, pod=pod.key, status=status.message)
+
+
 def _log_failure(pod: PodInfo, status: Status) -> None:
     """Logs why an attempt failed, as upstream's handleSchedulingFailure does."""
     if not status.is_rejected:
-        log.error("%s", structured("Error scheduling pod; retrying", pod=pod.key, err=status.message))
+        log.error("%s", structured("Error scheduling pod; retrying", err=status.message, pod=pod.key))
     elif status.message == NO_NODES:
         tell(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.key)
     else:

@@ -72,6 +72,8 @@ class SchedulerService:
             backoff=settings.backoff,
             with_hints=self._features.queueing_hints,
             pops_from_backoff=self._features.pops_from_backoff,
+            keeps_old_rejections=self._features.keeps_old_rejections,
+            gated_sleep=self._features.gated_sleep,
         )
         handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)
@@ -86,6 +88,7 @@ class SchedulerService:
             environment.entropy,
             self.metrics,
             double_full_stop=self._features.double_full_stop,
+            preempts_in_vain=self._features.preempts_in_vain,
         )
         taken = self.scheduler.profiles if queues else ()
         ClusterInformers(self.cache, self.queue, taken, self._features).connect(self._informers)

@@ -3,6 +3,9 @@
 import asyncio
 import contextvars
 import errno
+import functools
+import os
+import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import Callable, Iterable
@@ -16,13 +19,42 @@ Factory = Callable[[], asyncio.BaseProtocol]
 _FIRST_PORT = 40_000
 
 
+@functools.cache
+def _quiet_file() -> int:
+    return os.eventfd(0)
+
+
+class ConnectedSocket:
+    """The part of a socket that libraries ask a transport for."""
+
+    family = socket.AF_INET
+
+    def __init__(self, here: Address, there: Address, is_open: Callable[[], bool]) -> None:
+        self._here, self._there = here, there
+        self._is_open = is_open
+
+    def fileno(self) -> int:
+        """Returns a file that is never ready to be read, as a silent connection; -1 if it is closed."""
+        return _quiet_file() if self._is_open() else -1
+
+    def getsockname(self) -> Address:
+        return self._here
+
+    def getpeername(self) -> Address:
+        return self._there
+
+    def setsockopt(self, *_: Any) -> None:
+        """Does nothing: there is no kernel to be told."""
+
+
 class MemoryTransport(asyncio.Transport):
     """One end of a connection. What arrives is told in the context of the process that has this end."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, context: contextvars.Context, here: Address, there: Address
     ) -> None:
-        super().__init__({"sockname": here, "peername": there})
+        like_socket = ConnectedSocket(here, there, lambda: not self._closing)
+        super().__init__({"sockname": here, "peername": there, "socket": like_socket})
         self._loop = loop
         self._context = context
         self._protocol: Any = None
@@ -91,6 +123,10 @@ class MemoryTransport(asyncio.Transport):
     def abort(self) -> None:
         self.close()
 
+    def _force_close(self, _error: BaseException) -> None:
+        """Closes (asyncio's TLS calls this method of transports by its name)."""
+        self.close()
+
     def close(self) -> None:
         if self._closing:
             return
@@ -148,6 +184,7 @@ class Connections(asyncio.BaseEventLoop):
         super().__init__()
         self.listeners: dict[Address, Listening] = {}
         self._ports = iter(range(_FIRST_PORT, 1 << 16))
+        self._dialled: dict[int, Address] = {}  # sockets' numbers, and where they are to lead to
 
     async def create_server(self, *arguments: Any, **options: Any) -> Any:
         """Listens: takes a factory of protocols, host, port and `ssl`."""
@@ -159,16 +196,28 @@ class Connections(asyncio.BaseEventLoop):
         return server
 
     async def create_connection(self, *arguments: Any, **options: Any) -> Any:
-        """Connects: takes a factory of protocols, host, port, `ssl` and `server_hostname`."""
-        factory, host, port = arguments
+        """Connects: takes a factory of protocols, host and port or `sock`, `ssl` and `server_hostname`."""
+        factory, host, port = (*arguments, None, None)[:3]
+        if (sock := options.get("sock")) is not None:
+            host, port = self._dialled.pop(sock.fileno())
+            sock.close()
         return await self._connect(factory, host, port, options.get("ssl"), options.get("server_hostname"))
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Notes where a socket is to lead to: `create_connection` makes the connection in its place."""
+        self._listening(*address[:2])
+        self._dialled[sock.fileno()] = address[:2]
+
+    def _listening(self, host: str, port: int) -> "Listening":
+        server = self.listeners.get((host, port))
+        if server is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
+        return server
 
     async def _connect(
         self, factory: Factory, host: str, port: int, tls: ssl.SSLContext | None, name: str | None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        server = self.listeners.get((host, port))
-        if server is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
+        server = self._listening(host, port)
         here: Address = (host, next(self._ports))
         ours = MemoryTransport(self, contextvars.copy_context(), here, server.address)
         theirs = MemoryTransport(self, server.context.copy(), server.address, here)

@@ -18,9 +18,11 @@ from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import MemoryStorage
 from kubeskew.apiserver.storage.records import ComponentEvent
+from kubeskew.cluster.state import StateDir
 from kubeskew.simulation.network import APIListener, HealthListener, Network, dial_in
 from kubeskew.simulation.processes import START, Process, SimulatedProcesses, write_log
 from kubeskew.simulation.supervision import Supervisor
@@ -77,6 +79,11 @@ class Site:
         return SimulatedMachine(self, process, f"{process.name} {self._starts[process.name]}")
 
 
+def home_of(process: Process) -> Path:
+    """Returns the state directory of the cluster that a process is of, in which its log is."""
+    return next(path.parent for path in process.log.parents if path.name == "logs")
+
+
 class SimulatedMachine:
     """`apiserver.machine.ServerMachine` for one process."""
 
@@ -91,6 +98,9 @@ class SimulatedMachine:
 
     def entropy(self) -> Entropy:
         return self._site.streams.entropy(self._stream)
+
+    def log(self, verbosity: int) -> None:
+        self._process.log_at(level_of(verbosity))
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
         self._process.spawn(self._live(main), name=self._process.name)
@@ -130,14 +140,17 @@ class SimulatedMachine:
 
     def _record(self, announcements: Sequence[Object]) -> None:
         """Puts announcements on the time line, if a server is there to hear them."""
-        if not self._site.network.servers:
+        home = home_of(self._process)
+        servers = (listener.process for listener in self._site.network.servers.values())
+        if not any(server is not None and home_of(server) == home for server in servers):
             return
+        records = self._site.storage.records(StateDir(home).storage_url)
         for words in announcements:
             event = ComponentEvent(
                 *(0, words["component"], words["what"], words["version"], words["gates"], self.clock.now()),
                 words.get("detail", ""),
             )
-            self._site.storage.only().record(event)
+            records.record(event)
 
     def listener(self, handler: Handler, clock: Clock) -> "Listener":
-        return APIListener(self._site.network, handler)
+        return APIListener(self._site.network, handler, clock)

@@ -1,16 +1,17 @@
-"""Runs the cells of a matrix in simulations, each in a process forked for it where there are several jobs."""
+"""Runs the cells of a matrix in simulations: those with the same cluster together, which is started once."""
 
 import gc
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 
+from kubeskew.conformance.matrix import with_same_cluster
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.resuming import digest_of
 from kubeskew.conformance.running import compare, note_end
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.running import simulate_alike
 
 Announce = Callable[[str], None]
 
@@ -18,42 +19,47 @@ Announce = Callable[[str], None]
 def simulate_cells(
     cells: Sequence[Cell], seed: int, announce: Announce, jobs: int, done: list[CellResult]
 ) -> list[CellResult]:
-    """Runs cells, at most `jobs` at a time; results in the cells' order. Those that are ready are in `done`,
-    too, if the run is interrupted."""
-    results = []
+    """Runs cells, in at most `jobs` processes at a time; results in the cells' order. Those that are ready
+    are in `done`, too, if the run is interrupted."""
+    by_name = {cell.name: cell for cell in cells}
+    results: dict[str, CellResult] = {}
     with ExitStack() as stack:
-        for cell, result in zip(cells, _results(cells, seed, announce, jobs, stack), strict=True):
+        for result in _results(cells, seed, announce, jobs, stack):
+            cell = by_name[result.name]
 
             def progress(text: str, cell: Cell = cell) -> None:
                 announce(f"{cell.name}: {text}")
 
             note_end(result, digest_of(cell.scenario), progress)
-            results.append(result)
+            results[cell.name] = result
             done.append(result)
-    compare(results)
-    return results
+    ordered = [results[name] for name in by_name]
+    compare(ordered)
+    return ordered
 
 
 def _results(
     cells: Sequence[Cell], seed: int, announce: Announce, jobs: int, stack: ExitStack
 ) -> Iterator[CellResult]:
+    """Yields results as they become ready."""
+    groups = with_same_cluster(cells)
     gc.collect()
     gc.freeze()  # what has been imported is the same in all of them
     stack.callback(gc.unfreeze)
-    if min(jobs, len(cells)) < 2:
-        for cell in cells:
-            yield _simulate(cell, seed, announce)
+    if min(jobs, len(groups)) < 2:
+        for group in groups:
+            yield from _simulate(group, seed, announce)
         return
     fork = multiprocessing.get_context("fork")
-    pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(cells)), fork))
+    pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(groups)), fork, gc.disable))
     stack.callback(pool.shutdown, cancel_futures=True)
-    running = [pool.submit(_simulate, cell, seed, announce) for cell in cells]
-    for future in running:
-        yield future.result()
+    groups.sort(key=len, reverse=True)  # so that no process is left with a large one in the end
+    for future in as_completed([pool.submit(_simulate, group, seed, announce) for group in groups]):
+        yield from future.result()
 
 
-def _simulate(cell: Cell, seed: int, announce: Announce) -> CellResult:
-    def progress(text: str) -> None:
+def _simulate(cells: Sequence[Cell], seed: int, announce: Announce) -> list[CellResult]:
+    def progress(cell: Cell, text: str) -> None:
         announce(f"{cell.name}: {text}")
 
-    return simulate(cell, seed, progress).result
+    return [simulated.result for simulated in simulate_alike(cells, seed, progress)]

@@ -17,10 +17,12 @@ from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.rest import Dial
 from kubeskew.apimachinery.client.transport import Request, Transport, split_lines
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.health import answer, until_ready
 from kubeskew.apimachinery.process.health_checks import WAIT, Health
 from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Handler, Peer, Response, Upgrade
 from kubeskew.apiserver.http.request import Request as ServerRequest
 from kubeskew.simulation.processes import CURRENT, Process
@@ -193,12 +195,17 @@ class NetworkTransport:
 
 
 class APIListener:
-    """`apiserver.machine.Listener` on a port of the network."""
+    """`apiserver.machine.Listener` on a port of the network.
 
-    def __init__(self, network: Network, handler: Handler) -> None:
+    Components' requests are calls. Whoever connects to the port speaks HTTP, over TLS, as with a process:
+    clients that are not kubeskew's, and connections that are upgraded.
+    """
+
+    def __init__(self, network: Network, handler: Handler, clock: Clock) -> None:
         self._network = network
         self._handler = handler
-        self._process = CURRENT.get()
+        self._connections = HTTPServer(handler, clock)
+        self.process = CURRENT.get()
         self._port = 0
         self._closing = False
         self._empty = asyncio.Event()
@@ -210,14 +217,15 @@ class APIListener:
             raise OSError(errno.EADDRINUSE, f"address already in use: {options.secure_port}")
         self._port = options.secure_port
         self._network.servers[self._port] = self
-        if self._process is not None:
-            self._process.ended[self._end] = None
+        await self._connections.listen(options)
+        if self.process is not None:
+            self.process.ended[self._end] = None
         return self._port
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Runs an answer in the server's process."""
-        if self._process is not None:
-            return self._process.spawn(work)
+        if self.process is not None:
+            return self.process.spawn(work)
         return asyncio.get_running_loop().create_task(work)
 
     async def answer(self, exchange: Exchange, request: ServerRequest, *, streams: bool) -> None:
@@ -283,13 +291,14 @@ class APIListener:
     async def refuse_during(self, outage: Awaitable[None]) -> None:
         self.away = True
         self._part_all()
-        await outage
+        await self._connections.refuse_during(outage)
         self.away = False
 
     def finish(self) -> None:
         self._closing = True
         if self._network.servers.get(self._port) is self:
             del self._network.servers[self._port]
+        self._connections.finish()
 
     async def close(self, grace_seconds: float) -> None:
         self.finish()
@@ -298,6 +307,7 @@ class APIListener:
                 async with asyncio.timeout(grace_seconds):
                     await self._empty.wait()
         self._part_all()
+        await self._connections.close(grace_seconds)
 
     def _end(self) -> None:
         self.finish()
@@ -322,7 +332,7 @@ async def _refused(request: ServerRequest, upgrade: Upgrade) -> Response:
     """Returns the answer in the place of an upgrade, which lets go of its backend."""
     with contextlib.suppress(ConnectionError):
         await upgrade.talk(_NoClient())
-    message = "a simulation does not carry upgraded connections: exec, attach and port-forward need processes"
+    message = "a call carries no upgrade: connect to the server's port"
     return statuses.response(request, StatusError(501, "NotImplemented", message))
 
 

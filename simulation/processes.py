@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 import click
 
 from kubeskew.apimachinery.process.machine import MACHINE
+from kubeskew.apimachinery.process.verbosity import name_levels
 from kubeskew.apiserver.cli import apiserver
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.processes import STOP_SECONDS, Identity
@@ -51,6 +52,7 @@ class Process:
         self.alive = True
         self.returns = False  # it is dead, and will be started again under its pid
         self.log = log
+        self.level = logging.INFO  # what it logs is at least that
         self.seconds = 0.0  # of CPU, where the loop measures it
         self.handlers: dict[int, Handler] = {}
         self.tasks: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary()  # by their numbers
@@ -58,6 +60,13 @@ class Process:
         self.ended: dict[Callable[[], None], None] = {}
         self.context = contextvars.copy_context()
         self.context.run(CURRENT.set, self)
+
+    def log_at(self, level: int) -> None:
+        """Has it log from a level on. Loggers, which all share, let through what any of them wants."""
+        self.level = level
+        name_levels()
+        root = logging.getLogger()
+        root.setLevel(min(root.level, level))
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str | None = None) -> "asyncio.Task[Any]":
         """Runs a coroutine as a task of the process."""
@@ -87,11 +96,18 @@ class Process:
 
 
 class ProcessLogs(logging.Handler):
-    """Writes what a process logs to its file."""
+    """Writes what a process logs to its file; `others` get what is logged outside of processes."""
+
+    def __init__(self, others: Sequence[logging.Handler] = ()) -> None:
+        super().__init__()
+        self._others = others
 
     def emit(self, record: logging.LogRecord) -> None:
         process = CURRENT.get()
-        if process is not None and process.log.parent.is_dir():
+        if process is None:
+            for handler in self._others:
+                handler.handle(record)
+        elif record.levelno >= process.level and process.log.parent.is_dir():
             moment = START + timedelta(seconds=asyncio.get_running_loop().time())
             time = moment.isoformat(timespec="milliseconds").removesuffix("+00:00")
             write_log(process, f"{time}Z {record.levelname[0]} {record.name}: {self.format(record)}")

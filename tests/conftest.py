@@ -26,10 +26,18 @@ settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as random what draws its examples."""
+    """Mark as random what draws its examples; put first what may take long, so that in the end no worker
+    waits for another's last test."""
     for item in items:
         if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
             item.add_marker("random")
+    items.sort(key=lambda item: -_minutes(item))
+
+
+def _minutes(item: pytest.Item) -> int:
+    """Returns for how many minutes a test may run, if it says so itself."""
+    marker = item.get_closest_marker("timeout")
+    return int(marker.args[0] // 60) if marker is not None else 0
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -96,6 +96,14 @@ class Catalogue:
         """Returns every group and version this release knows, served or not."""
         return sorted({key[:2] for key in self._rows})
 
+    def stores(self) -> Mapping[str, bool]:
+        """Returns every place where this release keeps objects, and whether any version of them is served."""
+        found: dict[str, bool] = {}
+        for key in sorted(self._rows):
+            place = self._resource(key).storage_resource
+            found[place] = found.get(place, False) or key in self._served
+        return found
+
     # Building
 
     def _resource(self, key: tuple[str, str, str]) -> Resource:

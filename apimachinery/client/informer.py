@@ -297,7 +297,7 @@ class Informer:
             self._remove(key, old)
             old = None
         if old is not None:
-            if old["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion"):
+            if old == obj:  # listed again; a server of another version shows the same state otherwise
                 return
             for index in self._indexes.values():
                 index.remove(key, old)

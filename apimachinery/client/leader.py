@@ -205,14 +205,7 @@ class LeaderElector:
         spec = lease.get("spec") or {}
         if spec.get("holderIdentity") != self._identity:
             return
-        now = micro_timestamp(self._clock.now())
-        lease["spec"] = {
-            "holderIdentity": "",
-            "leaseDurationSeconds": 1,
-            "acquireTime": now,
-            "renewTime": now,
-            "leaseTransitions": spec.get("leaseTransitions") or 0,
-        }
+        lease["spec"] = released(spec, self._clock.now())
         await self._client.update(LEASES, lease)
 
     def _spec(self, now: datetime, acquired: str | None, transitions: int) -> Object:
@@ -232,6 +225,18 @@ class LeaderElector:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec(now, None, 0),
         }
+
+
+def released(spec: Object, now: datetime) -> Object:
+    """Returns the spec of a lease that its holder has given back."""
+    moment = micro_timestamp(now)
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": moment,
+        "renewTime": moment,
+        "leaseTransitions": spec.get("leaseTransitions") or 0,
+    }
 
 
 async def _first(work: asyncio.Task[Any], stopping: asyncio.Task[Any]) -> None:

@@ -17,6 +17,7 @@ import orjson
 from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.revisions import SeenRevisions
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
@@ -66,9 +67,15 @@ class APIClient:
     """Speaks to one API server through a transport. Close it when done."""
 
     def __init__(
-        self, transport: Transport, *, clock: Clock | None = None, headers: Mapping[str, str] | None = None
+        self,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        headers: Mapping[str, str] | None = None,
+        revisions: SeenRevisions | None = None,
     ) -> None:
         self._transport = transport
+        self._revisions = revisions if revisions is not None else SeenRevisions()
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._headers = {"Accept": JSON, **(headers or {})}
 
@@ -101,6 +108,11 @@ class APIClient:
     async def close(self) -> None:
         await self._transport.close()
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Returns the headers of each request: a token, and whom the client impersonates."""
+        return self._headers
+
     def impersonating(self, user: str, extra: Mapping[str, str]) -> "APIClient":
         """Returns a client on the same transport that impersonates another user.
 
@@ -108,7 +120,11 @@ class APIClient:
         """
         known = {f"Impersonate-Extra-{quote(key, safe='')}": value for key, value in extra.items()}
         headers = {**self._headers, "Impersonate-User": user, **known}
-        return APIClient(self._transport, clock=self._clock, headers=headers)
+        return APIClient(self._transport, clock=self._clock, headers=headers, revisions=self._revisions)
+
+    def newest_revision(self) -> int:
+        """Returns the newest revision that an answer or an event of a watch has named; 0 before any has."""
+        return self._revisions.newest
 
     # -- verbs
 
@@ -264,6 +280,7 @@ class APIClient:
                 event = orjson.loads(line)
                 if event["type"] == "ERROR":
                     raise StatusError.from_status(event["object"])
+                self._revisions.note(event["object"])
                 yield event["type"], event["object"]
         finally:
             await response.close()
@@ -290,7 +307,9 @@ class APIClient:
         finally:
             await response.close()
         if "json" in response.headers.get("Content-Type", JSON):
-            return orjson.loads(content) if content else None
+            answer = orjson.loads(content) if content else None
+            self._revisions.note(answer)
+            return answer
         return content.decode()
 
     async def _object(self, method: str, path: str, **arguments: Any) -> Object:

@@ -8,6 +8,9 @@ import orjson
 COMMITS = ("create", "update", "delete")  # as the log names them
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 VERBS = ("get", "list", "watch", *WRITES)
+# Those of a kubelet to a driver on its node, by the name of the method (k8s.io/kubelet/pkg/apis/dra).
+PLUGIN_CALLS = ("NodePrepareResources", "NodeUnprepareResources")
+PLUGINS = "plugins"  # what they are calls of
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kubeskew.apimachinery.faults.calls import COMMITS, WRITES, Call
+from kubeskew.apimachinery.faults.calls import COMMITS, PLUGIN_CALLS, WRITES, Call
 
 ANY = "*"
 # Written periodically, whatever happens: only a selector that names them, or `*`, selects them.
@@ -45,6 +45,8 @@ class Selector:
             return False
         if self.verbs and call.verb not in self.verbs:
             return False
+        if call.verb in PLUGIN_CALLS and not self.verbs:
+            return False  # only who names them means them
         if self.event not in ("", ANY, call.event):
             return False
         return self._selects_resource(call) and self._selects_object(call)

@@ -6,7 +6,8 @@
 
 Which calls, with upstream's names:
 
-    verb: update                     or a list, or *: get, list, watch, create, update, patch, delete, …
+    verb: update                     or a list, or *: get, list, watch, create, update, patch, delete, …; of a
+                                     kubelet's calls of drivers NodePrepareResources, NodeUnprepareResources
     resource: resourceclaims         or resourceclaims.resource.k8s.io; without, all but leases and events
     subresource: status              * is any; without, the object itself
     namespace, name                  of the object
@@ -39,7 +40,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, PLUGIN
-from kubeskew.apimachinery.faults.calls import COMMITS, VERBS, WRITES
+from kubeskew.apimachinery.faults.calls import COMMITS, PLUGIN_CALLS, VERBS, WRITES
 from kubeskew.apimachinery.faults.fault import ANY, Effect, Fault, Kind, Selector, Timing
 from kubeskew.apimachinery.faults.names import missing_resource
 from kubeskew.apimachinery.faults.reading_effects import EFFECTS, read_effect
@@ -66,6 +67,7 @@ def read(body: Mapping[str, Any], taken: Iterable[str] = ()) -> Fault:
     at_once = effect.kind is Kind.OUTAGE and not any(key in body for key in (*SELECTORS, "nth"))
     component = check_component(body.get("component"))
     _check_sides(component, where, effect)
+    _check_plugin_calls(body, where, effect)
     when = _timing(body, effect)
     fault = Fault("", component, effect, where, when, at_once, flag(body, "optional"))
     wanted = text(body, "id") or _id(fault)
@@ -129,7 +131,7 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
     given = body.get("verb")
     verbs = tuple(given if isinstance(given, list) else [] if given is None else [given])
     for verb in verbs:
-        if verb not in (*VERBS, ANY):
+        if verb not in (*VERBS, *PLUGIN_CALLS, ANY):
             meant = _METHODS.get(str(verb).lower())
             hint = f"; did you mean {meant}?" if meant else did_you_mean(str(verb), VERBS)
             raise FaultError(f"verb: there is no verb {verb}{hint or _KNOWN_VERBS}")
@@ -139,12 +141,17 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
         return ("watch",)
     if effect.kind is Kind.CRASH:
         writes = COMMITS if commits else WRITES
-        if wrong := [verb for verb in verbs if verb not in (*writes, ANY)]:
+        if wrong := [verb for verb in verbs if verb not in (*writes, *_plugin_calls(body), ANY)]:
             dies = "a component crashes at a write or an event"
             why = "the log knows create, update and delete" if commits else dies
             raise FaultError(f"verb: {why}, and {wrong[0]} is none of these")
         return writes if ANY in verbs or not verbs else verbs
     return () if ANY in verbs else verbs
+
+
+def _plugin_calls(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the calls of drivers that a component makes."""
+    return PLUGIN_CALLS if str(body.get("component")).startswith("kubelet/") else ()
 
 
 def _resource(body: Mapping[str, Any]) -> tuple[str, str | None, str]:
@@ -183,6 +190,19 @@ def _check_sides(component: str, where: Selector, effect: Effect) -> None:
             raise FaultError("subresource: a commit does not tell it; leave it out")
     elif where.name and where.verbs == ("create",):
         raise FaultError("name: an API server learns it after the request has come in; leave it out")
+
+
+def _check_plugin_calls(body: Mapping[str, Any], where: Selector, effect: Effect) -> None:
+    """Raises FaultError for what cannot happen to a kubelet's call of a driver."""
+    called = [verb for verb in where.verbs if verb in PLUGIN_CALLS]
+    if not called:
+        return
+    if not _plugin_calls(body):
+        raise FaultError(f"verb: only kubelets call {called[0]}")
+    if where.resource or where.namespace or where.subresource:
+        raise FaultError(f"resource: {called[0]} is a call of a driver, whose name is `name`; leave it out")
+    if effect.kind not in (Kind.CRASH, Kind.DROP, Kind.DELAY):
+        raise FaultError(f"verb: {called[0]} can be lost or delayed, or the kubelet crashes at it")
 
 
 # -- at which of them

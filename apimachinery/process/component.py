@@ -8,14 +8,13 @@ import asyncio
 import functools
 import logging
 import signal
-import sys
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, announcement
 from kubeskew.apimachinery.environment import Environment
@@ -26,8 +25,7 @@ from kubeskew.apimachinery.process.go_panic import Panic, end_by
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.process.running import call_all, stop_on_signals, until_stopped
-from kubeskew.apimachinery.process.verbosity import level_of, name_levels
-from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED, Version
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.client.component_faults import ComponentFaults
@@ -121,6 +119,12 @@ class VersionParam(click.ParamType[Version]):
             return Version.parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Returns the releases that are supported, for a shell's completion."""
+        return [CompletionItem(text) for text in map(str, SUPPORTED) if text.startswith(incomplete)]
 
 
 version_option = click.option(
@@ -243,19 +247,6 @@ def check_own_bugs(gates: FeatureGates, component: str) -> None:
         raise click.UsageError(f"--bugs: {error}") from error
 
 
-def set_up_logging(verbosity: int) -> None:
-    """Logs to standard error, one line per record."""
-    name_levels()
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level_of(verbosity),
-        format="%(asctime)s.%(msecs)03dZ %(levelname).1s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
-    )
-    logging.Formatter.converter = staticmethod(time.gmtime)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
 def run_component(
     name: str,
     options: ComponentOptions,
@@ -270,7 +261,7 @@ def run_component(
     several components announces each of them itself. `agent` is the name in its user agent, by default
     `kube-NAME`.
     """
-    set_up_logging(options.verbosity)
+    options.machine.log(options.verbosity)
     check_own_bugs(options.feature_gates, name.partition("/")[0])
     options.machine.run(_run(name, options, main, announce, agent or _agent(name)))
 

@@ -16,6 +16,7 @@ import click
 from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
 from kubeskew.apimachinery.process.running import allow_open_files, run_loop, settle_memory
+from kubeskew.apimachinery.process.verbosity import set_up_logging
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
@@ -40,6 +41,10 @@ class Machine(Protocol):
 
     def entropy(self) -> Entropy:
         """Returns a new source of randomness."""
+        ...
+
+    def log(self, verbosity: int) -> None:
+        """Has the process log from now on, at this verbosity."""
         ...
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
@@ -86,6 +91,9 @@ class SystemMachine:
 
     def entropy(self) -> Entropy:
         return SeededEntropy()
+
+    def log(self, verbosity: int) -> None:
+        set_up_logging(verbosity)
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
         allow_open_files()

@@ -5,6 +5,11 @@ Level 4 is Python's DEBUG, and the others lie around it; errors are logged at an
 
 import json
 import logging
+import sys
+import time
+from collections.abc import Sequence
+
+Value = str | Sequence[str]
 
 _MOST = 10
 
@@ -21,13 +26,29 @@ def name_levels() -> None:
             logging.addLevelName(level_of(verbosity), "INFO")
 
 
-def tell(log: logging.Logger, verbosity: int, message: str, **values: str) -> None:
+def set_up_logging(verbosity: int) -> None:
+    """Logs to standard error, one line per record."""
+    name_levels()
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level_of(verbosity),
+        format="%(asctime)s.%(msecs)03dZ %(levelname).1s %(name)s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+    logging.Formatter.converter = staticmethod(time.gmtime)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def tell(log: logging.Logger, verbosity: int, message: str, **values: Value) -> None:
     """Logs a message with its values, if the log is that verbose."""
     if log.isEnabledFor(level_of(verbosity)):
         log.log(level_of(verbosity), "%s", structured(message, **values))
 
 
-def structured(message: str, **values: str) -> str:
-    """Returns a message with its values as klog writes them."""
-    told = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
-    return " ".join([json.dumps(message), *told])
+def structured(message: str, **values: Value) -> str:
+    """Returns a message with its values as klog writes them: texts quoted, lists of names not."""
+    return " ".join([json.dumps(message), *(f"{key}={_written(value)}" for key, value in values.items())])
+
+
+def _written(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f"[{' '.join(value)}]"

@@ -52,4 +52,6 @@ class StoredDefinitions:
             return known
         if known is None or known.uid != found.uid:
             self._store.raise_horizon(found.stored_as, entry.created)
+        else:
+            self._store.refill(found.stored_as)  # its watches end, too (customresource_handler.go)
         return found

@@ -15,7 +15,7 @@ from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import EXACT, ListOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import continue_tokens
-from kubeskew.apiserver.registry.generic.revisions import parse_revision, too_old, wait
+from kubeskew.apiserver.registry.generic.revisions import EXPIRED_LIST, future_list, parse_revision, wait
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
 from kubeskew.apiserver.registry.requests import rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
@@ -200,7 +200,11 @@ async def _at(
 ) -> Page:
     """Returns a page of the objects as they were at `revision`."""
     store, resource = scope.services.store, scope.resource.storage_resource
-    await wait(store, revision)
+    features = scope.services.features.requests
+    if features.list_snapshots:
+        await wait(store, revision)
+    elif revision > (newest := await store.refresh()):
+        raise future_list(revision, newest, told=features.tells_future_lists)
     if revision == store.revision:
         await fetch_conversions(scope, namespace)
         return await _selected(scope, namespace, after, limit, wanted)
@@ -211,8 +215,8 @@ async def _at(
                 scope.resource, [(entry.value, entry.revision) for entry in then.entries]
             )
         return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)
-    except CompactedError as error:
-        raise too_old(error) from None
+    except CompactedError:
+        raise errors.expired(EXPIRED_LIST) from None
     except FutureRevisionError as error:
         raise errors.too_large_resource_version(error.asked, error.current) from None
 

@@ -39,6 +39,7 @@ BOOKMARK_SECONDS = 60.0
 _LAST_BOOKMARK = 2.0  # seconds before the end
 _PIECE = 1 << 19  # bytes of objects that are there already
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
+_COMPACTED = "The resourceVersion for the provided watch is too old."  # etcd's answer (etcd3/errors.go)
 _ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
 _TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
 
@@ -87,9 +88,11 @@ async def stream(
             entries, since = list(page.entries), page.revision
         elif revision == 0:
             since = store.revision
+        elif not options.begins_in_log:
+            _check_known(scope, options, revision)
         cursor = _open(scope, wanted, since)
     except (CompactedError, StatusError) as error:
-        yield encoder.error(_status_of(error))
+        yield encoder.error(_status_of(error, scope, options))
         return
     loop = asyncio.get_running_loop()
     end = loop.time() + _seconds(scope, options)
@@ -112,7 +115,7 @@ async def stream(
         return
     except (CompactedError, StatusError, StorageError) as error:
         if not _ends_cache(error, scope, options):
-            yield encoder.error(_status_of(error))
+            yield encoder.error(_status_of(error, scope, options))
     finally:
         timer.cancel()
         lifetime.watches.pop(cursor, None)
@@ -126,12 +129,16 @@ def _ends_cache(error: Exception, scope: Scope, options: ListOptions) -> bool:
     return unreadable and scope.registry.cached.answers_watch(options)
 
 
-def _status_of(error: CompactedError | StatusError | StorageError) -> StatusError:
+def _status_of(
+    error: CompactedError | StatusError | StorageError, scope: Scope, options: ListOptions
+) -> StatusError:
     """Returns the error that ends a watch as its last event; an object that cannot be decoded is one of
     these.
     """
     if isinstance(error, CompactedError):
-        return too_old(error)
+        if scope.registry.cached.feeds_watch(options):
+            return too_old(error)
+        return StatusError(410, "Expired", _COMPACTED)
     if isinstance(error, UnreadableError):
         return errors.internal(error.text)
     return error if isinstance(error, StatusError) else errors.internal(str(error))
@@ -244,6 +251,16 @@ def _watches(scope: Scope) -> dict[Watch, None]:
     if isinstance(resource, CustomResource) and resource.definition is not None:
         return resource.definition.watches
     return {}
+
+
+def _check_known(scope: Scope, options: ListOptions, since: int) -> None:
+    """Raises 410 for a revision from before the cache was filled that feeds the watch, as each server's is at
+    its start: informers then list again, and see all objects as this server shows them (watch_cache.go,
+    getAllEventsSinceLocked).
+    """
+    filled = scope.services.store.cached_since(scope.resource.storage_resource)
+    if since < filled and scope.registry.cached.feeds_watch(options):
+        raise CompactedError(since, filled)
 
 
 def _open(scope: Scope, wanted: Selection, since: int) -> Watch:

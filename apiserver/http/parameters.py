@@ -61,6 +61,15 @@ class ListOptions:
     continue_token: str
     send_initial_events: bool | None
 
+    @property
+    def begins_in_log(self) -> bool:
+        """Returns whether a watch begins exactly at a revision, however old, that the log has kept.
+
+        Upstream, whose watch cache forgets, refuses this match of a watch; here it is how one looks back.
+        """
+        exact = self.watch and self.match == EXACT and self.resource_version not in {"", "0"}
+        return exact and self.send_initial_events is None and not self.continue_token
+
 
 def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
     """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422."""
@@ -114,6 +123,8 @@ def _list_problems(options: ListOptions) -> list[FieldError]:
 def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
     problems, match = [], options.match
     path = "resourceVersionMatch"
+    if options.begins_in_log:
+        return []
     if options.send_initial_events is not None:
         if match != NOT_OLDER_THAN:
             why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

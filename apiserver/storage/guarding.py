@@ -36,12 +36,12 @@ class FileGuard:
             return
         self._mark = HighWaterMark.open(self._path)
         for name in (self._path, f"{self._path}-wal"):
-            self._files[name] = _identity(name)
+            self._files[name] = identity(name)
 
     def gone(self) -> bool:
         """Decides whether a file of the database is not the one any more that was opened."""
         if not self._missed:
-            self._missed = next((name for name, known in self._files.items() if _identity(name) != known), "")
+            self._missed = next((name for name, known in self._files.items() if identity(name) != known), "")
         return bool(self._missed)
 
     def check(self) -> None:
@@ -67,7 +67,7 @@ class FileGuard:
             self._mark.close()
 
 
-def _identity(name: str) -> _Identity:
+def identity(name: str) -> _Identity:
     """Returns the identity of a file, which differs from that of another of its name; zeros if
     there is none.
     """

@@ -183,6 +183,16 @@ class Store(Protocol):
         """Returns the oldest revision whose successors are all known for `resource`."""
         ...
 
+    def cached_since(self, resource: str) -> int:
+        """Returns the revision at which a watch cache of `resource` was filled, which knows no event from
+        before: that at which the store was opened, unless `refill` was called.
+        """
+        ...
+
+    def refill(self, resource: str) -> None:
+        """Has `cached_since` begin at the newest revision, for a resource that gets a new watch cache."""
+        ...
+
     def raise_horizon(self, resource: str, revision: int) -> None:
         """Compacts for `resource` what is older than `revision`, at which a custom resource came to be."""
         ...

@@ -13,7 +13,7 @@ from kubeskew.apiserver.storage.compare_and_swap import State, check, decide
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.moments import Moment, merged
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event, Key, Verb
-from kubeskew.apiserver.storage.replay import fold
+from kubeskew.apiserver.storage.replay import digest, fold
 
 
 class MemoryRecords:
@@ -39,6 +39,27 @@ class MemoryRecords:
     def record(self, event: ComponentEvent) -> None:
         """Puts a component's event on the time line (its `revision` is filled in)."""
         self.timeline.append(replace(event, revision=self.newest))
+
+    def objects(self) -> Sequence[Entry]:
+        """Returns the current objects."""
+        return [state.current for state in self.states.values() if state.current]
+
+    def branched(self, note: ComponentEvent) -> "MemoryRecords":
+        """Returns a copy up to the note's revision, with the note behind it. Raises CompactedError,
+        FutureRevisionError."""
+        oldest = max(self.compacted, EMPTY_REVISION)
+        if note.revision < oldest:
+            raise CompactedError(note.revision, oldest)
+        if note.revision > self.newest:
+            raise FutureRevisionError(note.revision, self.newest)
+        branch = MemoryRecords()
+        branch.newest, branch.compacted = note.revision, self.compacted
+        branch.events = [event for event in self.events if event.revision <= note.revision]
+        left = fold(branch.events)
+        branch.states = {event.key: State(left.get(event.key), event.revision) for event in branch.events}
+        branch.timeline = [moment for moment in self.timeline if moment.revision <= note.revision]
+        branch.record(note)
+        return branch
 
     def newer(self, revision: int) -> Sequence[Event]:
         """Returns the events that are newer than `revision`."""
@@ -90,8 +111,7 @@ class MemoryLog:
         return self._records.compacted
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
-        states = self._records.states.values()
-        return self._records.newest, [state.current for state in states if state.current]
+        return self._records.newest, self._records.objects()
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
         self._check(revision)
@@ -140,6 +160,19 @@ class MemoryReader:
 
     async def revision(self) -> int:
         return self._records.newest
+
+    async def horizon(self) -> int:
+        return self._records.compacted
+
+    async def timeline(self) -> Sequence[ComponentEvent]:
+        return [*self._records.timeline]
+
+    async def hashes(self) -> tuple[str, str]:
+        return digest(fold(self._records.events).values()), digest(self._records.objects())
+
+    async def entries(self) -> Sequence[Entry]:
+        """Returns the objects as they are stored now."""
+        return self._records.objects()
 
     async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
         """Yields events newer than `since`, of `resource` or of all, and component events, in the order of

@@ -14,7 +14,7 @@ Range = tuple[int, int]  # the first and the last
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Holds the rows of `meta`; a store that was neither compacted nor repaired has none of them."""
+    """Holds the rows of `meta`; a store that was neither compacted nor repaired has but its id."""
 
     compacted: int = 0  # the revision of the last compaction
     retained: int = 0  # events that it has left at or before that revision, `missing` ones included
@@ -24,6 +24,7 @@ class Metadata:
     damaged: frozenset[int] = frozenset()  # revisions of events that are not what was written
     unreadable: frozenset[int] = frozenset()  # those of them that objects were left by, which are lost
     digest_offset: int = 0  # what the projection has more than the digest of the newest event
+    store_id: str = ""  # another one in every branch
 
     @classmethod
     def read(cls, session: Session) -> Self:
@@ -38,6 +39,7 @@ class Metadata:
             damaged=frozenset(orjson.loads(values.get("damaged", "[]"))),
             unreadable=frozenset(orjson.loads(values.get("unreadable", "[]"))),
             digest_offset=int(values.get("digest_offset", 0)),
+            store_id=values.get("store_id", ""),
         )
 
     @property
@@ -67,5 +69,6 @@ class Metadata:
             "damaged": orjson.dumps(sorted(self.damaged)).decode() if self.damaged else "",
             "unreadable": orjson.dumps(sorted(self.unreadable)).decode() if self.unreadable else "",
             "digest_offset": self.digest_offset,
+            "store_id": self.store_id,
         }
         return [(name, str(value)) for name, value in values.items() if value]

@@ -1,12 +1,14 @@
 """Opens the log at a URL, to write it or to read it from outside: in SQL, or in memory."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryReader, MemoryRecords
 from kubeskew.apiserver.storage.moments import Moment
+from kubeskew.apiserver.storage.records import Branch, ComponentEvent, Entry
 
 
 class Reader(Protocol):
@@ -16,9 +18,25 @@ class Reader(Protocol):
         """Returns the newest revision."""
         ...
 
+    async def entries(self) -> Sequence[Entry]:
+        """Returns the objects as they are stored now."""
+        ...
+
     def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
         """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
         time. Raises CompactedError."""
+        ...
+
+    async def horizon(self) -> int:
+        """Returns the oldest revision whose successors are all known."""
+        ...
+
+    async def timeline(self) -> Sequence[ComponentEvent]:
+        """Returns what happened to components, oldest first."""
+        ...
+
+    async def hashes(self) -> tuple[str, str]:
+        """Returns the SHA-256 of the objects that the log comes to, and that of the table of objects."""
         ...
 
     async def close(self) -> None: ...
@@ -35,6 +53,11 @@ class Storage(Protocol):
         """Opens a log for reading only. Raises StorageError, also if there is none."""
         ...
 
+    async def branch(self, url: str, target: str, note: ComponentEvent) -> Branch:
+        """Writes a log up to the note's revision to another URL, where none is, and puts the note behind it.
+        Nothing in the first log changes. Raises CompactedError, FutureRevisionError, StorageError."""
+        ...
+
 
 class SQLStorage:
     """Keeps each log in the database of its URL."""
@@ -48,6 +71,12 @@ class SQLStorage:
         from kubeskew.apiserver.storage.reading import LogReader
 
         return await LogReader.open(url)
+
+    async def branch(self, url: str, target: str, note: ComponentEvent) -> Branch:
+        from kubeskew.apiserver.storage.branching import branch
+        from kubeskew.apiserver.storage.sqlite import path_of
+
+        return await asyncio.to_thread(branch, path_of(url), path_of(target), note)
 
 
 class MemoryStorage:
@@ -66,8 +95,17 @@ class MemoryStorage:
         (records,) = self._records.values()
         return records
 
+    def all(self) -> Sequence[MemoryRecords]:
+        """Returns the records of all logs, in the order in which they came to be."""
+        return [*self._records.values()]
+
     async def log(self, url: str, clock: Clock) -> Log:
         return MemoryLog(self.records(url), shared=self.shared)
 
     async def reader(self, url: str) -> Reader:
         return MemoryReader(self.records(url))
+
+    async def branch(self, url: str, target: str, note: ComponentEvent) -> Branch:
+        self._records[target] = records = self.records(url).branched(note)
+        newest = self.records(url).newest
+        return Branch(note.revision, len(records.events), len(records.objects()), newest)

@@ -5,8 +5,11 @@ from typing import Self
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage import high_water
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.guarding import identity
+from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.moments import Moment, merged
-from kubeskew.apiserver.storage.records import Entry, Event, Key
+from kubeskew.apiserver.storage.records import ComponentEvent, Entry, Event, Key
 from kubeskew.apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
 from kubeskew.apiserver.storage.sqlite import Database
 from kubeskew.apiserver.storage.statements import component_event_of, entry_of, event_of
@@ -34,6 +37,20 @@ class LogReader:
     async def horizon(self) -> int:
         """Returns the revision of the last compaction, 0 before the first."""
         return await self._database.read(compacted)
+
+    async def store_id(self) -> str:
+        """Returns what tells this store from every other."""
+        return (await self._database.read(Metadata.read)).store_id
+
+    async def timeline(self) -> Sequence[ComponentEvent]:
+        """Returns what happened to components, oldest first."""
+        rows = await self._database.read(lambda session: session.all("timeline", since=0, seq=0))
+        return [component_event_of(row) for row in rows]
+
+    async def hashes(self) -> tuple[str, str]:
+        """Returns the SHA-256 of the objects that the log comes to, and that of the table of objects."""
+        replayed = await self.replay()
+        return replayed.replayed_hash, replayed.projection_hash
 
     async def entries(self) -> Sequence[Entry]:
         """Returns the projection."""
@@ -89,9 +106,14 @@ class LogReader:
     async def follow(
         self, clock: Clock, since: int = 0, resource: str | None = None
     ) -> AsyncIterator[Moment]:
-        """Yields what `events` yields, and then whatever happens next; does not end."""
-        seen = _Seen(since)
+        """Yields what `events` yields, and then whatever happens next; does not end.
+
+        Raises StorageError when the file is not the one any more that was opened: the cluster was rewound.
+        """
+        seen, file = _Seen(since), identity(self._database.path)
         while True:
+            if identity(self._database.path) != file:
+                raise StorageError(f"{self._database.path} was removed or replaced, as by a rewind")
             async for moment in self._moments(seen.revision, resource, seen.seq, seen):
                 yield moment
             await clock.sleep(FOLLOW_SECONDS)

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 EMPTY_REVISION = 1  # what etcd answers before the first write, which then gets 2
+STORE = "store"  # the component of what happens to the log itself, on its time line
+FORKED, REWOUND = "forked", "rewound"  # what is on the time line where a log was branched off
 DAMAGED = b"\xff"  # stands for a value that is not what was written: no object is encoded so
 
 
@@ -94,7 +96,7 @@ class ComponentEvent:
 
     revision: int
     component: str
-    what: str  # started, stopped, killed, failed, crashed, fault-set, fault-fired, fault-cleared
+    what: str  # started, stopped, killed, failed, crashed, fault-set, …; of the STORE, FORKED or REWOUND
     version: str
     gates: str  # as the flag: A=true,B=false
     time: datetime
@@ -112,3 +114,15 @@ class Page:
     entries: Sequence[Entry]
     last: Key | None = None
     remaining: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Describes a log that was branched off from another: its newest revision, how many events and objects
+    it has, and how far the other one goes.
+    """
+
+    revision: int
+    events: int
+    objects: int
+    source_revision: int

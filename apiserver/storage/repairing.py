@@ -156,6 +156,7 @@ def _rebuilt(salvage: _Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Me
         damaged=frozenset(damaged),
         unreadable=frozenset(unreadable),
         digest_offset=total - kept,
+        store_id=before.store_id,
     )
     return repair, objects, metadata
 

@@ -9,6 +9,7 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Self
 
 from kubeskew.apimachinery.clock import Clock
@@ -58,7 +59,7 @@ class SQLLog:
         self._writer = asyncio.create_task(self._write(), name="event log writer")
 
     @classmethod
-    async def open(cls, url: str, clock: Clock) -> Self:  # noqa: ARG003 - time comes with the changes so far
+    async def open(cls, url: str, clock: Clock) -> Self:
         """Returns the log in the database of `url` (`sqlite+aiosqlite:///FILE`), made if there is none.
 
         Raises StorageError; DamageError if there was one that is gone.
@@ -67,6 +68,9 @@ class SQLLog:
         database = await Database.open(url, guard=guard)
         try:
             metadata = await database.read(Metadata.read)
+            if not metadata.store_id:
+                born = f"{database.path}\0{clock.now()}"
+                await database.write(lambda session: name_store(session, born))
             return cls(database, guard, metadata.floor, await database.read(newest))
         except BaseException:
             await database.close()
@@ -219,6 +223,12 @@ def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> N
         waiter.set_result(outcome)
     else:
         waiter.set_exception(outcome)
+
+
+def name_store(session: Session, born: str) -> None:
+    """Gives a store that has none its id, made of where and when it came to be."""
+    if not Metadata.read(session).store_id:  # another server may have done so meanwhile
+        session.run("put_meta", name="store_id", value=sha256(born.encode()).hexdigest()[:32])
 
 
 def newest(session: Session) -> int:

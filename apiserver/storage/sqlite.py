@@ -153,7 +153,7 @@ class Database:
         """Returns a connection in autocommit mode: transactions are begun and ended by their own
         statements.
         """
-        name = f"file:{_quoted(self.path)}?mode=ro" if self._read_only else self.path
+        name = f"file:{quoted(self.path)}?mode=ro" if self._read_only else self.path
         raw = sqlite3.connect(
             name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=self._read_only
         )
@@ -257,5 +257,6 @@ def path_of(url: str) -> str:
     return parsed.database or ":memory:"
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """Returns a path as a part of SQLite's `file:` URI."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

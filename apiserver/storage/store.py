@@ -42,6 +42,7 @@ class CachedStore:
         self._watches = Watches()
         self._compacted = 0
         self._horizons: dict[str, int] = {}
+        self._refilled: dict[str, int] = {}
         self._changed: dict[str, int] = {}
         self._followers: dict[str, list[Callable[[Key], None]]] = {}
         self._loaded = 0  # the revision that memory was filled at
@@ -258,6 +259,12 @@ class CachedStore:
 
     def horizon(self, resource: str) -> int:
         return max(self._compacted, self._horizons.get(resource, 0))
+
+    def cached_since(self, resource: str) -> int:
+        return max(self._loaded, self._refilled.get(resource, 0), self.horizon(resource))
+
+    def refill(self, resource: str) -> None:
+        self._refilled[resource] = self._revision
 
     def raise_horizon(self, resource: str, revision: int) -> None:
         self._horizons[resource] = max(revision, self._horizons.get(resource, 0))

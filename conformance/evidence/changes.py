@@ -44,6 +44,11 @@ def changes(before: ObjectView | None, after: ObjectView | None) -> list[FieldCh
     return [*_changes(_plain(before), _plain(after), "")]
 
 
+def value_changes(before: Any, after: Any) -> list[FieldChange]:
+    """Returns what differs between two values that are no objects, as `changes` does."""
+    return [*_changes(before, after, "")]
+
+
 def _changes(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
     if isinstance(old, list) and isinstance(new, list):
         old, new = _by_key(old), _by_key(new)

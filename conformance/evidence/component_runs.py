@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged
+from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged
 
 STARTED = "started"
 
@@ -26,6 +26,11 @@ def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
     running: dict[str, ComponentRun] = {}
     for entry in log:
         if not isinstance(entry, ComponentChange) or entry.what.startswith(FAULT):
+            continue
+        if entry.what in BRANCHED:
+            for run in running.values():
+                run.until, run.ended = entry.time, entry.what
+            running.clear()
             continue
         before = running.pop(entry.component, None)
         if before is not None:

@@ -23,7 +23,8 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ComponentChange:
-    """A component started, stopped, was killed or failed; or a fault of it was set, fired, was cleared."""
+    """A component started, stopped, was killed or failed; or a fault of it was set, fired, was cleared; or
+    the log was branched off."""
 
     revision: int
     time: str
@@ -33,6 +34,8 @@ class ComponentChange:
     gates: str  # as the flag: A=true,B=false
     detail: str = ""  # of a fault
 
+
+BRANCHED = frozenset({"forked", "rewound"})  # entries about the log itself: no component lives on from there
 
 FAULT = "fault-"  # prefix of entries about faults, during which the component keeps running
 

@@ -1,6 +1,7 @@
 """Reads what drivers and runtimes of a cluster's nodes recorded, from files: they may be dead."""
 
 from collections.abc import Iterator
+from heapq import merge
 from pathlib import Path
 
 from kubeskew.apimachinery.objects import Object
@@ -16,22 +17,27 @@ def node_records(directory: StateDir) -> NodeRecords:
     """Returns the records of all nodes, also of those that are gone, oldest first."""
     root = directory.kubelet_root()
     nodes = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
-    calls = [call for node in nodes for call in _calls(root, node)]
-    events = [event for node in nodes for event in _events(root, node)]
-    return NodeRecords(sorted(calls, key=_time), sorted(events, key=_time))
+    calls = [_calls(node, driver, path) for node in nodes for driver, path in _call_logs(root, node)]
+    events = [_events(root, node) for node in nodes]
+    # Those of one file stay in their order: a node's clock may have gone back.
+    return NodeRecords([*merge(*calls, key=_time)], [*merge(*events, key=_time)])
 
 
 def _time(entry: DriverCall | ContainerEvent) -> str:
     return entry.time
 
 
-def _calls(root: Path, node: str) -> Iterator[DriverCall]:
+def _call_logs(root: Path, node: str) -> list[tuple[str, Path]]:
+    """Returns the drivers of a node, each with the file of its calls."""
     plugins = NodeLayout.under(root, node).plugin("")
-    for path in sorted(plugins.rglob(call_log.FILE_NAME)):
-        driver = str(path.parent.relative_to(plugins))
-        for entry in Journal(path).entries():
-            for claim in entry["claims"]:
-                yield _call(node, driver, entry, claim)
+    paths = sorted(plugins.rglob(call_log.FILE_NAME))
+    return [(str(path.parent.relative_to(plugins)), path) for path in paths]
+
+
+def _calls(node: str, driver: str, path: Path) -> Iterator[DriverCall]:
+    for entry in Journal(path).entries():
+        for claim in entry["claims"]:
+            yield _call(node, driver, entry, claim)
 
 
 def _call(node: str, driver: str, entry: Object, claim: Object) -> DriverCall:

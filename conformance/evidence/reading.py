@@ -1,6 +1,6 @@
 """Turns the moments of a log into what scenarios judge and what people read: flat rows, oldest first."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
 from datetime import datetime
 from typing import Any
 
@@ -24,23 +24,38 @@ async def rows(moments: AsyncIterator[Moment]) -> AsyncGenerator[Row, None]:
         yield _component_row(moment) if isinstance(moment, ComponentEvent) else _row(moment)
 
 
-async def evidence(moments: AsyncIterator[Moment]) -> list[Logged]:
-    """Returns moments with their objects, as scenarios judge them. Raises DamageError if one is damaged."""
-    return [_logged(moment) async for moment in moments]
+async def evidence(
+    moments: AsyncIterator[Moment], known: MutableMapping[int, Write] | None = None
+) -> list[Logged]:
+    """Returns moments with their objects, as scenarios judge them. Raises DamageError if one is damaged.
+
+    `known` keeps the writes by their revisions, for whoever reads one log again and again.
+    """
+    writes = {} if known is None else known
+    return [_logged(moment, writes) async for moment in moments]
 
 
-def _logged(moment: Moment) -> Logged:
+async def logged(moments: AsyncIterator[Moment]) -> AsyncGenerator[Logged, None]:
+    """Yields moments with their objects, as they come. Raises DamageError if one is damaged."""
+    async for moment in moments:
+        yield _logged(moment, {})
+
+
+def _logged(moment: Moment, known: MutableMapping[int, Write]) -> Logged:
     if isinstance(moment, ComponentEvent):
         return ComponentChange(
             *(moment.revision, _time(moment.time), moment.component),
             *(moment.what, moment.version, moment.gates, moment.detail),
         )
-    key = moment.key
-    return Write(
-        *(moment.revision, _time(moment.time), moment.verb.value),
-        *(key.resource, key.namespace, key.name, _writer(moment)),
-        *(_value(moment), moment.author.server_version, moment.author.user),
-    )
+    write = known.get(moment.revision)
+    if write is None:
+        key = moment.key
+        write = known[moment.revision] = Write(
+            *(moment.revision, _time(moment.time), moment.verb.value),
+            *(key.resource, key.namespace, key.name, _writer(moment)),
+            *(_value(moment), moment.author.server_version, moment.author.user),
+        )
+    return write
 
 
 def _value(event: Event) -> Object:
@@ -80,14 +95,14 @@ def _row(event: Event) -> Row:
 
 
 def _component_row(event: ComponentEvent) -> Row:
-    gates = f" {event.gates}" if event.gates else ""
+    by = " ".join(filter(None, (event.component, event.version, event.gates)))
     detail = f": {event.detail}" if event.detail else ""
     return {
         "revision": event.revision,
         "time": _time(event.time),
         "verb": event.what,
         "object": f"component {event.component}",
-        "by": f"{event.component} {event.version}{gates}{detail}",
+        "by": f"{by}{detail}",
         "user": "",
         "server": "",
         "request": "",

@@ -1,7 +1,8 @@
 """Making two runs comparable: what differs from run to run whatever happens is taken out of objects."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -55,12 +56,13 @@ class GeneratedNames:
             self._free.setdefault((write.resource, prefix), []).append(int(number))
 
     def __call__(self, text: str) -> str:
+        known = self._known.get(text)
+        if known is not None and self._pattern is not None:
+            return known
         if self._pattern is None:
             names = sorted(self._canonical, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
             self._known.clear()
-        if text in self._known:
-            return self._known[text]
         known = self._pattern.sub(lambda match: self._canonical[match[0]], text)
         for pattern, what in _CHANCE:
             known = pattern.sub(what, known)
@@ -68,28 +70,36 @@ class GeneratedNames:
         return known
 
 
-def facts(value: Mapping[str, Any], names: GeneratedNames) -> Iterator[Fact]:
-    """The leaves of an object: `(path, value)` pairs that another run of the same kind would have too."""
-    yield from _leaves("", value, names)
+def facts(value: Mapping[str, Any], names: GeneratedNames) -> list[Fact]:
+    """Returns the leaves of an object: what another run of the same kind would have too."""
+    found: list[Fact] = []
+    _add_leaves("", value, names, found)
+    return found
 
 
-def _leaves(path: str, value: Any, names: GeneratedNames) -> Iterator[Fact]:
-    if isinstance(value, Mapping):
+def _add_leaves(path: str, value: Any, names: GeneratedNames, found: list[Fact]) -> None:
+    if isinstance(value, dict):
         for name, item in value.items():
-            if name not in _VOLATILE and not _TIMES.search(name):
-                yield from _leaves(f"{path}.{names(name)}" if path else names(name), item, names)
+            if not _is_volatile(name):
+                known = names(name)
+                _add_leaves(f"{path}.{known}" if path else known, item, names, found)
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(f"{path}[{_label(item, names)}]", item, names)
+            _add_leaves(f"{path}[{_label(item, names)}]", item, names, found)
     else:
-        yield path, names(str(value))
+        found.append((path, names(str(value))))
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_volatile(name: str) -> bool:
+    return name in _VOLATILE or _TIMES.search(name) is not None
 
 
 def _label(item: Any, names: GeneratedNames) -> str:
     """Returns the name of an item; never its position, which others that come before it change."""
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return ""
     for key in _KEYS:
         if isinstance(item.get(key), str):
             return f"{key}={names(item[key])}"
-    return sha256(repr(sorted(_leaves("", item, names))).encode()).hexdigest()[:6]
+    return sha256(repr(sorted(facts(item, names))).encode()).hexdigest()[:6]

@@ -8,22 +8,27 @@ from kubeskew.apimachinery.claim_users import controller_of, reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.changes import changes
-from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
 
 CLAIMS = "resourceclaims.resource.k8s.io"
 _EVENTS = frozenset({"events", "events.events.k8s.io"})
 _MOST_CHANGES = 3
+_NO_PLACE = "found no place for"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One thing that happened. `because` names what led to it; empty where the log does not tell."""
+    """One thing that happened. `because` names what led to it; empty where the log does not tell.
+
+    `waits` says that the pod found no place: who has the objects of then can ask the scheduler's plugins why.
+    """
 
     revision: int
     time: str
     text: str
     because: str = ""
+    waits: bool = False
 
 
 def story(
@@ -78,6 +83,8 @@ class _Tale:
     def _component(self, change: ComponentChange) -> Iterator[Sentence]:
         """Yields what happened to the components that the object depends on, once it is there."""
         ours = change.component in {"apiserver", "scheduler", "controller-manager", f"kubelet/{self.node}"}
+        if self.begun and change.what in BRANCHED:
+            yield Sentence(change.revision, change.time, f"the cluster was {change.what} {change.detail}.")
         if self.begun and ours and not change.what.startswith(FAULT):
             text = f"{change.component} {change.version} {change.what}"
             yield Sentence(change.revision, change.time, f"{text}.")
@@ -88,7 +95,8 @@ class _Tale:
         if write.resource == "pods":
             self.node = (write.value.get("spec") or {}).get("nodeName") or self.node
         for text, because in self._told(write, old):
-            yield Sentence(write.revision, write.time, f"{_who(write)} {text.rstrip('.')}.", because)
+            told = f"{_who(write)} {text.rstrip('.')}."
+            yield Sentence(write.revision, write.time, told, because, waits=text.startswith(_NO_PLACE))
 
     def _told(self, write: Write, old: ObjectView | None) -> Iterator[tuple[str, str]]:
         what = f"{write.value.get('kind')} {write.name}"
@@ -171,7 +179,7 @@ def _pod_news(what: str, pod: ObjectView, old: ObjectView, tale: _Tale) -> Itera
         yield f"bound {what} to node {spec['nodeName']}", _scheduling_cause(old, tale)
     waiting = _condition(pod, "PodScheduled")
     if waiting.get("status") == "False" and waiting != _condition(old, "PodScheduled"):
-        yield f"found no place for {what}: {waiting.get('message') or waiting.get('reason')}", ""
+        yield f"{_NO_PLACE} {what}: {waiting.get('message') or waiting.get('reason')}", ""
     mapped = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     if mapped and not old_status.get("extendedResourceClaimStatus"):
         yield f"gave {what} the claim {mapped} for its extended resources", ""

@@ -22,6 +22,9 @@ class ComponentPath:
     component: str
     versions: tuple[str, ...]
     gates: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
+    by_default: frozenset[str] = (
+        frozenset()
+    )  # gates that went over because another release has another default
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,19 @@ class Transitions:
     enabled: bool = False  # a gate, by hand or by a release that has it on by default
     disabled: bool = False
     reenabled: bool = False  # on, off, and on
+    by_default: bool = False  # one of these because a release has the gate otherwise by default
 
 
-def component_paths(runs: Iterable[ComponentRun]) -> list[ComponentPath]:
+def gates_by_hand(runs: Iterable[ComponentRun]) -> list[str]:
+    """Returns the gates that were set by hand in any of the runs, sorted."""
+    return sorted({name for run in runs for name in parse_overrides(run.gates)})
+
+
+def component_paths(runs: Iterable[ComponentRun], named: Iterable[str] = ()) -> list[ComponentPath]:
     """Returns the way of each component in the order of upgrades, without drivers, which have no version.
 
-    Gates are those that were set by hand in any of the runs; where one was not set, its default counts.
+    Gates are those that were set by hand in any of the runs, and of those that are `named` the ones that
+    changed; where one was not set, its default counts.
     """
     by_component: dict[str, list[ComponentRun]] = {}
     for run in runs:
@@ -48,14 +58,23 @@ def component_paths(runs: Iterable[ComponentRun]) -> list[ComponentPath]:
     overrides = {
         id(run): parse_overrides(run.gates) for its_runs in by_component.values() for run in its_runs
     }
-    names = sorted({name for gates in overrides.values() for name in gates})
+    by_hand = {name for gates in overrides.values() for name in gates}
+    names = sorted(by_hand | {*named})
     paths = []
     for component in upgrade_order(sorted(by_component)):
         its_runs = by_component[component]
         gates = [FeatureGates(Version.parse(run.version), overrides[id(run)]) for run in its_runs]
         sides = {name: _without_repetitions(gate.enabled(name) for gate in gates) for name in names}
+        shown = {name: found for name, found in sides.items() if name in by_hand or len(found) > 1}
+        moved = frozenset(
+            name
+            for name in names
+            for (before, first), (after, second) in pairwise(zip(its_runs, gates, strict=True))
+            if first.enabled(name) != second.enabled(name)
+            and not {name} & {*overrides[id(before)], *overrides[id(after)]}
+        )
         versions = _without_repetitions(run.version for run in its_runs)
-        paths.append(ComponentPath(component, versions, sides))
+        paths.append(ComponentPath(component, versions, shown, moved))
     return paths
 
 
@@ -70,6 +89,7 @@ def transitions(paths: Sequence[ComponentPath]) -> Transitions:
         enabled=any(_has(sides, (False, True)) for sides in gates),
         disabled=any(_has(sides, (True, False)) for sides in gates),
         reenabled=any(_has(sides, (True, False, True)) for sides in gates),
+        by_default=any(path.by_default for path in paths),
     )
 
 

@@ -14,9 +14,12 @@ from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import last_written
+from kubeskew.conformance.grammar import IGNORES_READ_ERRORS
 from kubeskew.conformance.operations.waiting import Selection, find, until
 from kubeskew.conformance.operations.writing import write
 from kubeskew.conformance.scenario import Operation
+
+_NOT_FOUND = 404
 
 
 def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
@@ -95,13 +98,20 @@ async def _merge(ctx: CellContext, operation: Operation, ref: Ref, obj: Object) 
 async def delete(ctx: CellContext, operation: Operation) -> None:
     """Delete what `ref` names, or all that its labels select, and wait until it is gone.
 
-    `gracePeriodSeconds: 0` forces a pod's deletion, as kubectl's --force does.
+    `gracePeriodSeconds: 0` forces a pod's deletion, as kubectl's --force does; `wait: false` does not wait;
+    `ignoreStoreReadErrorWithClusterBreakingPotential` deletes what `ref` names though it cannot be read.
     """
+    waits = operation.body.get("wait", True)
+    if not isinstance(waits, bool):
+        raise ScenarioError(f"{operation.where}.wait: expected true or false, found {waits!r}")
     target = bind(operation.body.get("ref") or {}, ctx.bindings)
     if "apiVersion" not in target or "kind" not in target:
         raise ScenarioError(f"{operation.where}.ref: expected apiVersion and kind")
     ref = await ctx.kinds.ref(target["apiVersion"], target["kind"])
     namespace = target.get("namespace", ctx.namespace) if ref.namespaced else ""
+    if operation.body.get(IGNORES_READ_ERRORS):
+        await _delete_unread(ctx, ref, namespace, str(target.get("name", "")))
+        return
     selection = Selection(
         target["apiVersion"], target["kind"], namespace, target.get("name", ""), target.get("labels") or {}
     )
@@ -118,6 +128,8 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         except StatusError as error:
             if error.reason != "NotFound":
                 raise StepError(f"delete of {describe(obj)} to succeed", error.message) from error
+    if not waits:
+        return
     uids = {obj["metadata"]["uid"] for obj in doomed}
 
     remaining: list[Object] = []
@@ -131,6 +143,19 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         log = await ctx.control.log()
         held = ", ".join(f"{describe(obj)}{_held(obj)}{last_written(obj, log)}" for obj in remaining)
         raise StepError(f"{target['kind']} to be gone", f"still there: {held or names}")
+
+
+async def _delete_unread(ctx: CellContext, ref: Ref, namespace: str, name: str) -> None:
+    """Delete an object that the server cannot read, whatever it may be; nobody looks at it before."""
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", IGNORES_READ_ERRORS: True}
+    await ctx.client.request("DELETE", ref.path(namespace, name), body=options)
+    try:
+        await ctx.client.get(ref, name, namespace)
+    except StatusError as error:
+        if error.code == _NOT_FOUND:
+            return
+        raise
+    raise StepError(f"{ref.kind} {name} to be gone", "still there")
 
 
 def _held(obj: Object) -> str:

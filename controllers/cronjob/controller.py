@@ -4,7 +4,7 @@ import copy
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.controllers.cronjob.features import CronJobFeatures
 from kubeskew.controllers.cronjob.run import Run
 from kubeskew.controllers.framework import owner_references
@@ -30,6 +30,8 @@ class CronJobController(Controller):
             self.enqueue(owner)
 
     def _job_updated(self, old: Object, new: Object) -> None:
+        if is_resync(old, new):
+            return
         self._job_changed(new)
         if controller_of(old) != controller_of(new):
             self._job_changed(old)
@@ -45,12 +47,22 @@ class CronJobController(Controller):
             self._jobs.by_index("controller", found["metadata"]["uid"]),
             self.clock.now(),
             annotates=self._features.scheduled_annotation,
+            loses_made_jobs=self._features.loses_made_jobs,
         )
         try:
-            await run.go()
-            await run.clean_up()
+            await self._reconcile(run)
         finally:
             if run.status != (found.get("status") or {}):
                 await self.client.update(CRON_JOBS, {**found, "status": run.status}, "status")
         if run.again is not None:
             self.queue.add_after(key, run.again)
+
+    async def _reconcile(self, run: Run) -> None:
+        """Starts what is due, then cleans up, even if that failed: old jobs may use up a quota."""
+        try:
+            await run.go()
+        except Exception:
+            if not self._features.failure_skips_clean_up:
+                await run.clean_up()
+            raise
+        await run.clean_up()

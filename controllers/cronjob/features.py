@@ -1,4 +1,4 @@
-"""The differences between gates in what cron jobs write."""
+"""The differences between releases and gates in what cron jobs write and clean up."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,16 @@ from kubeskew.apimachinery.gates import FeatureGates
 
 @dataclass(frozen=True, slots=True)
 class CronJobFeatures:
-    """Named decisions of the cron job controller of one set of gates."""
+    """Named decisions of the cron job controller of one release and one set of gates."""
 
     scheduled_annotation: bool  # on each job: the time that it was created for
+    loses_made_jobs: bool  # one whose creation was not noted is looked for in no namespace
+    failure_skips_clean_up: bool  # old jobs are kept while the next one cannot be made
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "CronJobFeatures":
         return cls(
             scheduled_annotation=gates.enabled("CronJobsScheduledAnnotation"),
+            loses_made_jobs=gates.bugs.present("k8s-136920"),
+            failure_skips_clean_up=gates.bugs.present("k8s-119776"),
         )

@@ -17,6 +17,7 @@ from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.cronjob import timing
 from kubeskew.controllers.framework import owner_references
+from kubeskew.controllers.framework.base import SyncError
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 from kubeskew.controllers.job import conditions
 
@@ -41,14 +42,19 @@ class Run:
         now: datetime,
         *,
         annotates: bool,
+        loses_made_jobs: bool,
     ) -> None:
-        """`annotates`: jobs have an annotation with their scheduled time."""
+        """`annotates`: jobs have an annotation with their scheduled time.
+
+        `loses_made_jobs`: a job that is there already is looked for without its namespace (issue 136918).
+        """
         self._client = client
         self._recorder = recorder
         self._cron_job = cron_job
         self._jobs = list(jobs)
         self._now = now
         self._annotates = annotates
+        self._loses_made_jobs = loses_made_jobs
         self.status: Object = cron_job.setdefault("status", {})
         self.again: float | None = None  # seconds until the next look
 
@@ -170,6 +176,9 @@ class Run:
             if not is_reason(error, "AlreadyExists"):
                 self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
                 raise
+            if self._loses_made_jobs:
+                text = "an empty namespace may not be set when a resource name is provided"
+                raise SyncError(text) from error  # as client-go refuses such a request
             made = await self._client.get(JOBS, job["metadata"]["name"], job["metadata"]["namespace"])
             if not self._was_forgotten(made):
                 return

@@ -6,6 +6,7 @@ from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS,
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.daemonset import placement
+from kubeskew.controllers.daemonset.features import DaemonSetFeatures
 from kubeskew.controllers.daemonset.rollout import Plan, PodClassifier, by_age, limits
 from kubeskew.controllers.framework import history, owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
@@ -28,7 +29,8 @@ class DaemonSetController(PodOwnerController):
     default_workers = 2
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
+        features = DaemonSetFeatures.of(context.environment.gates)
+        super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
         revisions = context.informer(CONTROLLER_REVISIONS)
@@ -60,6 +62,7 @@ class DaemonSetController(PodOwnerController):
     # -- what is done
 
     async def sync(self, key: Key) -> None:
+        self.own_writes.ensure_seen(key)
         daemon_set = self.objects.get(*key)
         if daemon_set is None:
             self.expectations.forget(key)
@@ -170,7 +173,7 @@ class DaemonSetController(PodOwnerController):
 
         async def create() -> None:
             pinned = placement.pinned(template, next(left))
-            await self.pod_control.create(pinned, daemon_set, self.ref)
+            await self.create_pod(pinned, daemon_set)
 
         successes, failures = await slow_start(len(nodes), 1, create)
         for _ in range(len(nodes) - successes):

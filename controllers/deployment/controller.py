@@ -3,7 +3,7 @@
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.conditions import find_condition
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.deployment import arithmetic, revisions, status
 from kubeskew.controllers.deployment.features import DeploymentFeatures
@@ -42,6 +42,8 @@ class DeploymentController(Controller):
             self.enqueue(owner)
 
     def _set_updated(self, old: Object, new: Object) -> None:
+        if is_resync(old, new):
+            return
         reference = controller_of(new)
         reference_changed = controller_of(old) != reference
         if reference_changed and (former := self._owner(old)):

@@ -22,6 +22,7 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.go_panic import Panic, raised
+from kubeskew.controllers.framework.monitors import Monitors
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class ControllerContext:
     used: list[Informer] = field(default_factory=list)  # by the one controller with this context
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     queues: QueueMetrics | None = None
+    monitors: Monitors = field(default_factory=Monitors)  # the garbage collector's
     root_ca: str = ""  # PEM, published in every namespace
     authority: tuple[bytes, bytes] | None = None  # certificate and key that sign certificates, PEM
     account_key: bytes = b""  # that signs tokens in secrets, PEM

@@ -53,11 +53,14 @@ class ControllerRefManager:
         current_owner: Callable[[], Awaitable[Object]],
         *,
         finalizers: Sequence[str] = (),
+        written: Callable[[Object], None] = lambda _: None,
     ) -> None:
         """`current_owner` reads the owner from the server, at most once, before the first adoption.
 
-        `finalizers` are added to adopted objects and removed from released ones.
+        `finalizers` are added to adopted objects and removed from released ones. `written` is told what the
+        server answers to each change.
         """
+        self._written = written
         self._client = client
         self._owner = owner
         self._owner_ref = owner_ref
@@ -114,13 +117,14 @@ class ControllerRefManager:
         """Patches an object; returns False if it is gone or replaced by another."""
         metadata = obj["metadata"]
         try:
-            await self._client.patch(
+            changed = await self._client.patch(
                 self._ref, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH
             )
         except StatusError as error:
             if error.code in (404, 422):  # 422: the uid in the patch is not the present one
                 return False
             raise
+        self._written(changed)
         return True
 
 

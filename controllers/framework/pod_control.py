@@ -63,8 +63,9 @@ class PodControl:
         self._client = client
         self._recorder = recorder
 
-    async def create(self, template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> None:
-        """Creates a pod; `prefix` begins the generated name, if it is not the owner's name."""
+    async def create(self, template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> Object:
+        """Creates a pod, and returns it; `prefix` begins the generated name, if it is not the owner's
+        name."""
         try:
             made = await self._client.create(PODS, pod_from_template(template, owner, owner_ref, prefix))
         except Exception as error:
@@ -73,6 +74,7 @@ class PodControl:
             raise
         name = made["metadata"]["name"]
         self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
+        return made
 
     async def delete(self, pod: Object, owner: Object) -> bool:
         """Deletes a pod; returns False if it was gone already."""

@@ -11,11 +11,12 @@ from typing import ClassVar
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.expectations import Expectations
+from kubeskew.controllers.framework.own_writes import OwnWrites
 from kubeskew.controllers.framework.owner_references import ControllerRefManager
 from kubeskew.controllers.framework.pod_control import PodControl
 
@@ -27,12 +28,13 @@ class PodOwnerController(Controller):
     deletion_frees: ClassVar[bool] = True  # a pod counts as gone once its deletion has begun
     finalizers: ClassVar[tuple[str, ...]] = ()  # added to adopted pods, removed from released ones
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, *, waits_for_own_writes: bool) -> None:
         super().__init__(context)
         self.expectations = Expectations(self.clock)
         self.pod_control = PodControl(self.client, self.recorder)
         self.objects = context.informer(self.ref)
         self.pods = context.informer(PODS)
+        self.own_writes = OwnWrites({self.ref: self.objects, PODS: self.pods}, enabled=waits_for_own_writes)
         self.objects.add_index("controller", owner_references.controller_uids)
         self.pods.add_index("controller", owner_references.controller_uids)
         self.pods.add_index("orphan", owner_references.orphan_namespaces)
@@ -50,6 +52,7 @@ class PodOwnerController(Controller):
 
     def object_deleted(self, old: Object) -> None:
         self.expectations.forget(key_of(old))
+        self.own_writes.forget(key_of(old))
         self.enqueue(old)
 
     def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
@@ -73,6 +76,8 @@ class PodOwnerController(Controller):
             self.pod_changed(owner, None, pod)
 
     def _pod_updated(self, old: Object, new: Object) -> None:
+        if is_resync(old, new):
+            return
         if self.deletion_frees and pods.is_terminating(new):
             # Deletion begins with a timestamp; waiting for the removal would delay the replacement.
             self._pod_deleted(new)
@@ -128,8 +133,14 @@ class PodOwnerController(Controller):
             lambda pod: selector.matches(pod["metadata"].get("labels")),
             lambda: self.client.get(self.ref, metadata["name"], metadata["namespace"]),
             finalizers=self.finalizers,
+            written=lambda pod: self.own_writes.note(key_of(owner), PODS, pod),
         )
         return await ref_manager.claim([*mine, *orphans])
+
+    async def create_pod(self, template: Object, owner: Object, prefix: str = "") -> None:
+        """Creates a pod of `owner`; `prefix` begins the generated name, if it is not the owner's name."""
+        made = await self.pod_control.create(template, owner, self.ref, prefix)
+        self.own_writes.note(key_of(owner), PODS, made)
 
     async def delete_pods(self, key: Key, owner: Object, chosen: Sequence[Object]) -> Exception | None:
         """Deletes the pods at the same time; deletions must be expected already. Returns the last failure."""
@@ -148,7 +159,7 @@ class PodOwnerController(Controller):
         """Writes the status, again on the fresh object if it changed meanwhile; a deleted object is no
         error."""
         try:
-            return await self.client.update(self.ref, {**obj, "status": status}, "status")
+            return await self._put_status(obj, status)
         except StatusError as error:
             if error.code == 404:
                 return obj
@@ -156,4 +167,9 @@ class PodOwnerController(Controller):
                 raise
         metadata = obj["metadata"]
         fresh = await self.client.get(self.ref, metadata["name"], metadata["namespace"])
-        return await self.client.update(self.ref, {**fresh, "status": status}, "status")
+        return await self._put_status(fresh, status)
+
+    async def _put_status(self, obj: Object, status: Object) -> Object:
+        written = await self.client.update(self.ref, {**obj, "status": status}, "status")
+        self.own_writes.note(key_of(obj), self.ref, written)
+        return written

@@ -52,8 +52,8 @@ class GarbageCollector(Controller):
         self._shared = context.informers
         self._graph = Graph()
         self._kinds: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
-        self._monitors: dict[Ref, Informer] = {}  # those of this controller alone
-        self._heard: dict[Ref, Informer] = {}  # those of others, which are heard, too
+        self._own: dict[Ref, Informer] = {}  # monitors of this controller alone; others are shared
+        self._monitors = context.monitors
         self._absent: dict[Identity, None] = {}  # owners known to be gone, as references name them
         self._unsynced: dict[Ref, Informer] = {}  # monitors whose first list has not come yet
         self._monitoring = asyncio.Event()
@@ -71,7 +71,7 @@ class GarbageCollector(Controller):
 
     async def stop(self) -> None:
         await super().stop()
-        await asyncio.gather(*(monitor.stop() for monitor in self._monitors.values()))
+        await asyncio.gather(*(monitor.stop() for monitor in self._own.values()))
 
     # -- what there is
 
@@ -92,12 +92,11 @@ class GarbageCollector(Controller):
             (resource.ref.api_version, resource.ref.kind): resource.ref for resource in reversed(served)
         }
         wanted = dict.fromkeys(resource.ref for resource in served if _is_monitored(resource))
-        for ref in [ref for ref in self._monitors if ref not in wanted]:
+        for ref in [ref for ref in self._own if ref not in wanted]:
             # Its objects stay in the graph: that a version is no longer served is no deletion.
-            await self._monitors.pop(ref).stop()
-        new = {
-            ref: self._monitor(ref) for ref in wanted if ref not in self._monitors and ref not in self._heard
-        }
+            self._monitors.remove(ref)
+            await self._own.pop(ref).stop()
+        new = {ref: self._monitor(ref) for ref in wanted if ref not in self._monitors}
         left = {ref: monitor for ref, monitor in self._unsynced.items() if ref in wanted}
         self._unsynced = left | new
         await self._await_monitors()
@@ -136,7 +135,9 @@ class GarbageCollector(Controller):
             lambda _, obj: self._seen(ref, obj),
             lambda obj: self._gone(obj["metadata"]["uid"]),
         )
-        (self._heard if shared else self._monitors)[ref] = monitor
+        if shared is None:
+            self._own[ref] = monitor
+        self._monitors.add(ref, monitor)
         monitor.start()
         return monitor
 

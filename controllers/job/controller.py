@@ -1,6 +1,8 @@
 """The job controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/job, 1.36."""
 
+import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kubeskew.apimachinery.claim_users import controller_of
@@ -22,6 +24,8 @@ from kubeskew.controllers.job.state import State
 from kubeskew.controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
 from kubeskew.controllers.job.tracking import Tracker, remove_finalizer
 
+log = logging.getLogger(__name__)
+
 MOST_PODS = 500  # pods created or deleted in one sync
 _OURS = "kubernetes.io/job-controller"
 _TOO_MANY = "Too many succeeded pods running after completion count reached"
@@ -33,6 +37,7 @@ class Orphan(NamedTuple):
 
     namespace: str
     pod: str
+    swept: bool  # together with the others of a job that was deleted
     what: str = "orphan"  # never equal to a job's key
 
 
@@ -47,7 +52,7 @@ class JobController(PodOwnerController):
         self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer was removed
         self._backoff: dict[Key, Backoff] = {}
         self._features = JobFeatures.of(context.environment.version, context.environment.gates)
-        super().__init__(context)
+        super().__init__(context, waits_for_own_writes=self._features.waits_for_own_writes)
         self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
 
     def selector(self, obj: Object) -> LabelSelector:
@@ -58,7 +63,7 @@ class JobController(PodOwnerController):
     def object_deleted(self, old: Object) -> None:
         super().object_deleted(old)
         for pod in self.pods.by_index("controller", old["metadata"]["uid"]):
-            self._orphan_seen(pod)
+            self._orphan_seen(pod, swept=True)
 
     def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
         key = key_of(owner)
@@ -70,10 +75,18 @@ class JobController(PodOwnerController):
     def pod_gone(self, owner: Object, pod: Object) -> None:
         self._removing.get(key_of(owner), set()).discard(pod["metadata"]["uid"])
 
-    def _orphan_seen(self, pod: Object) -> None:
+    def _orphan_seen(self, pod: Object, *, swept: bool = False) -> None:
         """Enqueues a pod with the finalizer whose job is gone."""
         if is_tracked(pod) and self.owner_of(pod) is None and self._had_job(pod):
-            self.queue.add(Orphan(*key_of(pod)))
+            self.queue.add(Orphan(*key_of(pod), swept))
+
+    async def _release_orphan(self, key: Orphan, pod: Object) -> None:
+        try:
+            await remove_finalizer(self.client, pod)
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            if not (key.swept and self._features.gives_orphans_up):
+                raise
+            log.info("%s: syncing orphan pod %s failed: %s", self.name, key.pod, error)
 
     @staticmethod
     def _had_job(pod: Object) -> bool:
@@ -84,8 +97,9 @@ class JobController(PodOwnerController):
         if isinstance(key, Orphan):
             pod = self.pods.get(key.namespace, key.pod)
             if pod is not None and is_tracked(pod) and self.owner_of(pod) is None and self._had_job(pod):
-                await remove_finalizer(self.client, pod)
+                await self._release_orphan(key, pod)
             return
+        self.own_writes.ensure_seen(key)
         job = self.objects.get(*key)
         if job is None:
             self.expectations.forget(key)
@@ -130,7 +144,8 @@ class JobController(PodOwnerController):
                 self.queue.add_after(key, left)
             active, failure, changed = await self._go_on(key, state, may_act=may_act)
         changed |= self._note_counts(state, active)
-        tracker = Tracker(self.client, self._features, key, self._removing, state)
+        written = partial(self.own_writes.note, key)
+        tracker = Tracker(self.client, self._features, key, self._removing, state, written)
         try:
             ended = await tracker.track(changed=changed)
         finally:
@@ -206,7 +221,7 @@ class JobController(PodOwnerController):
             if is_tracked(pod):
                 waiting.add(pod["metadata"]["uid"])
                 try:
-                    await remove_finalizer(self.client, pod)
+                    await remove_finalizer(self.client, pod, partial(self.own_writes.note, key))
                 except BaseException:
                     waiting.discard(pod["metadata"]["uid"])
                     raise
@@ -253,7 +268,7 @@ class JobController(PodOwnerController):
 
         async def create() -> None:
             if not state.is_indexed:
-                await self.pod_control.create(template, state.job, self.ref)
+                await self.create_pod(template, state.job)
                 return
             index = next(left)
             counts = (
@@ -262,7 +277,7 @@ class JobController(PodOwnerController):
                 else {}
             )
             one = for_index(template, name, index, counts, index_label=label)
-            await self.pod_control.create(one, state.job, self.ref, prefix_for(name, index))
+            await self.create_pod(one, state.job, prefix_for(name, index))
 
         made, errors = await slow_start(count, 1, create)
         for _ in range(count - made):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.features import waits_for_own_writes
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
@@ -21,6 +22,8 @@ class JobFeatures:
     shows_terminating: bool
     managed_by: bool
     panics_at_many_ending: bool  # with podReplacementPolicy Failed
+    waits_for_own_writes: bool
+    gives_orphans_up: bool  # once it failed to remove the finalizers of a deleted job's pods
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
     @classmethod
@@ -33,5 +36,7 @@ class JobFeatures:
             shows_terminating=gates.enabled("JobPodReplacementPolicy"),
             managed_by=gates.enabled("JobManagedBy"),
             panics_at_many_ending=gates.bugs.present("k8s-121147"),
+            waits_for_own_writes=waits_for_own_writes(gates, "StaleControllerConsistencyJob", "k8s-137210"),
+            gives_orphans_up=gates.bugs.present("k8s-141329"),
             counts_marked=version.minor <= _MARKED_UNTIL,
         )

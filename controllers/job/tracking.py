@@ -6,9 +6,9 @@ Behaviour of trackJobStatusAndRemoveFinalizers (k8s.io/kubernetes/pkg/controller
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from kubeskew.apimachinery.client.refs import JOBS, PODS
+from kubeskew.apimachinery.client.refs import JOBS, PODS, Ref
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -22,26 +22,37 @@ from kubeskew.controllers.job.templates import FINALIZER, is_tracked
 _MOST_UNCOUNTED = 500
 
 
-async def remove_finalizer(client: APIClient, pod: Object) -> bool:
-    """Removes the finalizer; returns False if the pod was gone already."""
+Written = Callable[[Ref, Object], None]
+
+
+async def remove_finalizer(client: APIClient, pod: Object, written: Written = lambda *_: None) -> bool:
+    """Removes the finalizer; returns False if the pod was gone already. `written` is told the answer."""
     metadata = pod["metadata"]
     patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     try:
-        await client.patch(PODS, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH)
+        changed = await client.patch(PODS, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH)
     except StatusError as error:
         if error.code in (404, 422):  # 422: another pod of that name by now
             return False
         raise
+    written(PODS, changed)
     return True
 
 
 class Tracker:
-    """Writes the status of one job as its pods are counted."""
+    """Writes the status of one job as its pods are counted. `written` is told of each write."""
 
     def __init__(
-        self, client: APIClient, features: JobFeatures, key: Key, removing: dict[Key, set[str]], state: State
+        self,
+        client: APIClient,
+        features: JobFeatures,
+        key: Key,
+        removing: dict[Key, set[str]],
+        state: State,
+        written: Written,
     ) -> None:
         self._client = client
+        self._tell = written
         self._features = features
         self._key = key
         self._removing = removing
@@ -210,6 +221,7 @@ class Tracker:
             uncounted = {name: uids for name, uids in state.uncounted.items() if uids}
             status["uncountedTerminatedPods"] = uncounted
         self._job = await self._client.update(JOBS, {**self._job, "status": status}, "status")
+        self._tell(JOBS, self._job)
 
     async def _remove_finalizers(self, done: Sequence[Object]) -> Exception | None:
         """Releases the pods; returns the last failure."""
@@ -218,7 +230,7 @@ class Tracker:
         waiting = self._removing.setdefault(self._key, set())
         waiting |= {pod["metadata"]["uid"] for pod in done}
         results = await asyncio.gather(
-            *(remove_finalizer(self._client, pod) for pod in done), return_exceptions=True
+            *(remove_finalizer(self._client, pod, self._tell) for pod in done), return_exceptions=True
         )
         failure = None
         for pod, result in zip(done, results, strict=True):

@@ -26,9 +26,9 @@ class ReplicaSetController(PodOwnerController):
     component = "replicaset-controller"
     ref = REPLICA_SETS
 
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        features = ReplicaSetFeatures.of(context.environment.gates)
+    def __init__(self, context: ControllerContext, features: ReplicaSetFeatures | None = None) -> None:
+        features = features or ReplicaSetFeatures.of(context.environment.gates)
+        super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
         self._counts_terminating = features.terminating_replicas
 
     def selector(self, obj: Object) -> LabelSelector:
@@ -37,6 +37,7 @@ class ReplicaSetController(PodOwnerController):
     # -- what is done
 
     async def sync(self, key: Key) -> None:
+        self.own_writes.ensure_seen(key)
         replica_set = self.objects.get(*key)
         if replica_set is None:
             self.expectations.forget(key)
@@ -70,7 +71,7 @@ class ReplicaSetController(PodOwnerController):
         self.expectations.expect_creations(key, count)
 
         async def create() -> None:
-            await self.pod_control.create(template, replica_set, self.ref)
+            await self.create_pod(template, replica_set)
 
         successes, failures = await slow_start(count, 1, create)
         for _ in range(count - successes):
@@ -183,8 +184,7 @@ class ReplicationManager(ReplicaSetController):
     ref = REPLICATION_CONTROLLERS
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        self._counts_terminating = False
+        super().__init__(context, ReplicaSetFeatures(terminating_replicas=False, waits_for_own_writes=False))
 
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object({"matchLabels": obj["spec"].get("selector") or {}})

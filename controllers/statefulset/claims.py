@@ -9,7 +9,8 @@ from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework.base import SyncError
+from kubeskew.controllers.framework.base import SyncError, key_of
+from kubeskew.controllers.framework.own_writes import OwnWrites
 from kubeskew.controllers.statefulset import identity, retention
 
 
@@ -21,6 +22,7 @@ class StatefulPods:
         client: APIClient,
         recorder: EventRecorder,
         claims: Informer,
+        own_writes: OwnWrites,
         *,
         index_label: bool,
         deletes_claims: bool,
@@ -28,6 +30,7 @@ class StatefulPods:
         self._client = client
         self._recorder = recorder
         self._claims = claims
+        self._own_writes = own_writes
         self._index_label = index_label
         self.deletes_claims = deletes_claims
 
@@ -40,6 +43,7 @@ class StatefulPods:
             raise
         try:
             made = await self._client.create(PODS, pod)
+            self._own_writes.note(key_of(stateful_set), PODS, made)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 self._tell("create", stateful_set, pod, error)
@@ -64,7 +68,8 @@ class StatefulPods:
             if not identity.storage_matches(stateful_set, changed):
                 identity.set_storage(stateful_set, changed)
                 await self.create_claims(stateful_set, changed)
-            await self._client.update(PODS, changed)
+            written = await self._client.update(PODS, changed)
+            self._own_writes.note(key_of(stateful_set), PODS, written)
         except (StatusError, SyncError) as error:
             self._tell("update", stateful_set, pod, error)
             raise

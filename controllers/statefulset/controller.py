@@ -25,10 +25,9 @@ class StatefulSetController(PodOwnerController):
     deletion_frees = False  # the name is free only when the pod is gone
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        self._features = features = StatefulSetFeatures.of(
-            context.environment.version, context.environment.gates
-        )
+        environment = context.environment
+        self._features = features = StatefulSetFeatures.of(environment.version, environment.gates)
+        super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
         revisions = context.informer(CONTROLLER_REVISIONS)
         revisions.add_index("controller", owner_references.controller_uids)
@@ -38,6 +37,7 @@ class StatefulSetController(PodOwnerController):
             self.client,
             self.recorder,
             claims,
+            self.own_writes,
             index_label=features.pod_index_label,
             deletes_claims=features.auto_delete_claims,
         )
@@ -46,6 +46,7 @@ class StatefulSetController(PodOwnerController):
         return LabelSelector.from_object(obj["spec"].get("selector"))
 
     async def sync(self, key: Key) -> None:
+        self.own_writes.ensure_seen(key)
         stateful_set = self.objects.get(*key)
         if stateful_set is None:
             return
@@ -81,6 +82,7 @@ class StatefulSetController(PodOwnerController):
             self.clock.now(),
             index_label=self._features.pod_index_label,
             max_unavailable_gate=self._features.max_unavailable,
+            keeps_succeeded=self._features.keeps_succeeded,
             reports_recreation=self._features.reports_recreation,
         )
         if self._features.panics_in_parallel and rollout.labels_claims_at_once:

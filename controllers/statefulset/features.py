@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.features import waits_for_own_writes
 
 # The last minor with an event when it replaces an ended pod (from memory).
 _LAST_TO_REPORT = 30
@@ -16,10 +17,12 @@ class StatefulSetFeatures:
 
     pod_index_label: bool
     max_unavailable: bool
+    waits_for_own_writes: bool
     auto_delete_claims: bool  # spec.persistentVolumeClaimRetentionPolicy counts
     writes_empty_times: bool  # revisions up to 1.33 have the template's creationTimestamp, as null
     compares_revision_bytes: bool  # and so take those of 1.33 for others
     panics_in_parallel: bool  # claims with labels, made for several pods at once
+    keeps_succeeded: bool  # does not replace pods that have ended well
     reports_recreation: bool  # by an event when it replaces an ended pod
 
     @classmethod
@@ -27,9 +30,11 @@ class StatefulSetFeatures:
         return cls(
             pod_index_label=gates.enabled("PodIndexLabel"),
             max_unavailable=gates.enabled("MaxUnavailableStatefulSet"),
+            waits_for_own_writes=waits_for_own_writes(gates, "StaleControllerConsistencyStatefulSet"),
             auto_delete_claims=gates.enabled("StatefulSetAutoDeletePVC"),
             writes_empty_times=version.minor <= _LAST_WITH_EMPTY_TIMES,
             compares_revision_bytes=gates.bugs.present("k8s-134773"),
             panics_in_parallel=gates.bugs.present("k8s-121142"),
+            keeps_succeeded=gates.bugs.present("k8s-120398"),
             reports_recreation=version.minor <= _LAST_TO_REPORT,
         )

@@ -38,6 +38,7 @@ class Rollout:
         *,
         index_label: bool,
         max_unavailable_gate: bool,
+        keeps_succeeded: bool,
         reports_recreation: bool,
     ) -> None:
         self._control = control
@@ -47,6 +48,7 @@ class Rollout:
         self._now = now
         self._index_label = index_label
         self._max_unavailable_gate = max_unavailable_gate
+        self._keeps_succeeded = keeps_succeeded
         self._reports_recreation = reports_recreation
         self._found = found
         self._current_replicas = self._counted(current)
@@ -142,7 +144,8 @@ class Rollout:
         return False
 
     async def _provide(self, pod: Object) -> bool:
-        if pods.is_terminal(pod) and is_created(pod):
+        kept = self._keeps_succeeded and pods.phase(pod) == "Succeeded"
+        if pods.is_terminal(pod) and is_created(pod) and not kept:
             if not pods.is_terminating(pod):
                 self._tell_ended(pod)
                 await self._control.delete(self._set, pod)

@@ -33,7 +33,7 @@ class FitCheck(NamedTuple):
 
 
 class Resizer:
-    """One pod's allocation, kept in memory: after a restart of the kubelet it is what the containers have."""
+    """One pod's allocation; `known` is what an earlier kubelet gave its containers."""
 
     def __init__(self, known: Mapping[str, Object] | None = None) -> None:
         self._allocated: dict[str, Object] = dict(known or {})
@@ -43,10 +43,9 @@ class Resizer:
         """Allocates what the pod requests now if the node has it; returns the containers that must restart
         for it."""
         wanted = _resources(pod)
-        if not self._allocated:
-            self._allocated = wanted
+        # of containers that are new, and of those that are never resized
+        self._allocated = {name: self._allocated.get(name, asked) for name, asked in wanted.items()}
         if wanted == self._allocated or fit_check is None:
-            self._allocated.update({name: r for name, r in wanted.items() if name not in self._allocated})
             self.pending = None
             return []
         alone = fit_check.alone(pod)
@@ -68,7 +67,7 @@ class Resizer:
 
     def allocated(self, pod: Object) -> Object:
         """Returns the pod with the resources that it has been given."""
-        if self.pending is None:
+        if all(self._allocated.get(name, asked) == asked for name, asked in _resources(pod).items()):
             return pod
         shown = copy.deepcopy(pod)
         for spec in pod_spec.all_containers(shown):

@@ -10,6 +10,7 @@ from pathlib import Path
 from kubeskew.apimachinery.clock import micro_timestamp
 from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 FILE_NAME = "events.jsonl"
 STARTED, STOPPED, EXITED = "started", "stopped", "exited"
@@ -18,8 +19,8 @@ STARTED, STOPPED, EXITED = "started", "stopped", "exited"
 class ContainerEvents:
     """Appends to the log in the runtime's directory: STOPPED by the kubelet, EXITED by itself."""
 
-    def __init__(self, directory: Path) -> None:
-        self._journal = Journal(directory / FILE_NAME)
+    def __init__(self, directory: Path, files: StateFiles = UNJOURNALLED) -> None:
+        self._journal = Journal(directory / FILE_NAME, files)
 
     def append(self, what: str, sandbox: Sandbox, container: Container, now: datetime) -> None:
         """Note that a container is started, or is to end at the time that it says itself."""

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kubeskew.kubelet.containers.execution.files import File, Tree
-from kubeskew.kubelet.files import write_atomically
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 Entry = dict[str, Any]
 
@@ -21,8 +21,9 @@ VOLUME, FILES, INPUT, SIGNAL = "volume", "files", "input", "signal"
 class Journal:
     """The journal in the file at `path`, which exists once something was written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: StateFiles = UNJOURNALLED) -> None:
         self._path = path
+        self._files = files
 
     def entries(self) -> list[Entry]:
         """Returns all entries; a last line that was cut off is left out."""
@@ -33,19 +34,17 @@ class Journal:
         return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
 
     def append(self, entry: Entry) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._path.open("ab") as file:
-            file.write(orjson.dumps(entry) + b"\n")
+        self._files.append(self._path, orjson.dumps(entry) + b"\n")
 
     def replace(self, entries: list[Entry]) -> None:
         """Replaces the journal by these entries."""
         if entries:
-            write_atomically(self._path, b"".join(orjson.dumps(entry) + b"\n" for entry in entries))
+            self._files.write(self._path, b"".join(orjson.dumps(entry) + b"\n" for entry in entries))
         else:
             self.remove()
 
     def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
+        self._files.remove(self._path)
 
 
 def stored_file(file: File | None) -> Entry | None:

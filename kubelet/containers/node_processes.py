@@ -13,6 +13,7 @@ from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
 from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.pod_processes import PodProcesses
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.files import StateFiles
 
 _EXACT_STEPS = 100  # after more steps a program runs only once a second
 
@@ -24,8 +25,13 @@ class NodeProcesses:
     """
 
     def __init__(
-        self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, ProgramEnd], None]
+        self,
+        directory: Path,
+        clock: Clock,
+        ended: Callable[[Sandbox, Container, ProgramEnd], None],
+        files: StateFiles,
     ) -> None:
+        self._files = files
         self._directory = directory
         self._clock = clock
         self._ended = ended
@@ -85,7 +91,7 @@ class NodeProcesses:
         pod = self._pods.get(sandbox.pod_uid)
         if pod is None:
             path = self._directory / f"{sandbox.pod_uid}.jsonl"
-            pod = PodProcesses(sandbox, self._clock, path, self._ended, self._plan)
+            pod = PodProcesses(sandbox, self._clock, path, self._ended, self._plan, self._files)
             self._pods[sandbox.pod_uid] = pod
             pod.restore()
         return pod
@@ -123,7 +129,12 @@ class NodeProcesses:
 
     def forget_pod(self, sandbox: Sandbox) -> None:
         pod = self._pods.pop(sandbox.pod_uid, None) or PodProcesses(
-            sandbox, self._clock, self._directory / f"{sandbox.pod_uid}.jsonl", self._ended, lambda _: None
+            sandbox,
+            self._clock,
+            self._directory / f"{sandbox.pod_uid}.jsonl",
+            self._ended,
+            lambda _: None,
+            self._files,
         )
         pod.remove()
         self._planned.pop(sandbox.pod_uid, None)

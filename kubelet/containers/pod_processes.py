@@ -14,6 +14,7 @@ from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.host_files import host_tree
 from kubeskew.kubelet.containers.journal import Entry, Journal, apply_files, stored_file
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.files import StateFiles
 
 
 class PodProcesses:
@@ -26,12 +27,13 @@ class PodProcesses:
         path: Path,
         ended: Callable[[Sandbox, Container, ProgramEnd], None],
         planned: Callable[["PodProcesses"], None],
+        files: StateFiles,
     ) -> None:
         self.sandbox = sandbox
         self._clock = clock
         self._ended = ended
         self._planned = planned
-        self._journal = Journal(path)
+        self._journal = Journal(path, files)
         self._processes: dict[str, ContainerProcess] = {}  # by container id, in the order of their starts
         self._volumes: dict[str, Tree] = {}
         self._changes: dict[tuple[str, str], tuple[Tree, str]] = {}  # not yet stored

@@ -26,9 +26,10 @@ from kubeskew.kubelet.containers.node_processes import NodeProcesses
 from kubeskew.kubelet.containers.program import Program
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
 from kubeskew.kubelet.device_managers import ContainerDevices
-from kubeskew.kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 _KILLED_EXIT_CODE = 137  # 128 + SIGKILL
+_FIRST_HOST, _HOSTS = 2, 253  # of a node's addresses
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
 
 
@@ -39,16 +40,25 @@ class FakeRuntime:
     written: a kubelet that does not find it does the same again.
     """
 
-    def __init__(self, directory: Path, node_name: str, clock: Clock, entropy: Entropy) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        node_name: str,
+        clock: Clock,
+        entropy: Entropy,
+        files: StateFiles = UNJOURNALLED,
+    ) -> None:
         self._directory = directory
+        self._files = files
         self._clock = clock
         self._entropy = entropy
         # Two octets per node: addresses look right and are unique on the node. Nothing routes them.
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
+        self._last_host = -1  # the number of the last address that was given out
         self._sandboxes: dict[str, Sandbox] = {}
-        self._events = ContainerEvents(directory)
-        self._processes = NodeProcesses(directory / "files", clock, self._ended)
+        self._events = ContainerEvents(directory, files)
+        self._processes = NodeProcesses(directory / "files", clock, self._ended, files)
         self.on_end: Callable[[str], None] = lambda _pod_uid: None  # called when a program ended by itself
 
     def load(self) -> None:
@@ -56,12 +66,15 @@ class FakeRuntime:
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.glob("*.json")):
-            content = read_kept(path)
+            content = self._files.read(path)
             if content is None:
-                path.unlink()
+                self._files.remove(path)
                 continue
             sandbox = sandbox_from(orjson.loads(content))
             self._sandboxes[sandbox.pod_uid] = sandbox
+        newest = max(self._sandboxes.values(), key=lambda sandbox: sandbox.created_at, default=None)
+        if newest is not None:
+            self._last_host = int(newest.ip.rpartition(".")[2]) - _FIRST_HOST
 
     # -- reading
 
@@ -225,7 +238,7 @@ class FakeRuntime:
         sandbox = self._sandboxes.pop(pod_uid, None)
         if sandbox is not None:
             self._processes.forget_pod(sandbox)
-            self._path(pod_uid).unlink(missing_ok=True)
+            self._files.remove(self._path(pod_uid))
 
     # -- state
 
@@ -233,7 +246,7 @@ class FakeRuntime:
         return self._directory / f"{pod_uid}.json"
 
     def _save(self, sandbox: Sandbox) -> None:
-        write_atomically(
+        self._files.write(
             self._path(sandbox.pod_uid), orjson.dumps(asdict(sandbox), option=orjson.OPT_INDENT_2)
         )
 
@@ -241,10 +254,19 @@ class FakeRuntime:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")
 
     def _address(self) -> str:
+        """Returns the next address after the last one, as the CNI plugin host-local gives them out.
+
+        So one that a pod has just left is not another's while the API server has not heard of its end.
+        """
         used = {sandbox.ip for sandbox in self._sandboxes.values() if sandbox.ready}
+        turn = [(self._last_host + step) % _HOSTS for step in range(1, _HOSTS + 1)]
         # Past 253 pods addresses repeat: nothing routes them.
-        free = (f"{self._network}.{host}" for host in range(2, 255))
-        return next((address for address in free if address not in used), f"{self._network}.254")
+        host = next((host for host in turn if self._address_of(host) not in used), turn[0])
+        self._last_host = host
+        return self._address_of(host)
+
+    def _address_of(self, host: int) -> str:
+        return f"{self._network}.{_FIRST_HOST + host}"
 
 
 def _inner(spec: Object, env: Mapping[str, str]) -> Object:

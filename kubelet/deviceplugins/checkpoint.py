@@ -14,9 +14,9 @@ import orjson
 from google.protobuf.message import DecodeError
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.checksum import SpewText, checksum, items, mapping, string, struct
+from kubeskew.kubelet.checkpoints.checksum import SpewText, checksum, items, mapping, string, struct
 from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
-from kubeskew.kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
 
 FILE_NAME = "kubelet_internal_checkpoint"
@@ -26,14 +26,16 @@ class CheckpointError(Exception):
     """The checkpoint cannot be read."""
 
 
-def write(directory: Path, allocations: Allocations, registered: Mapping[str, Sequence[str]]) -> None:
+def write(
+    files: StateFiles, directory: Path, allocations: Allocations, registered: Mapping[str, Sequence[str]]
+) -> None:
     """Writes the checkpoint; `registered` has the healthy devices by resource."""
-    write_atomically(directory / FILE_NAME, encode(allocations, registered))
+    files.write(directory / FILE_NAME, encode(allocations, registered))
 
 
-def read(directory: Path) -> tuple[Allocations, list[str]] | None:
+def read(files: StateFiles, directory: Path) -> tuple[Allocations, list[str]] | None:
     """Returns (allocations, resources), None if there is no checkpoint. Raises CheckpointError."""
-    content = read_kept(directory / FILE_NAME)
+    content = files.read(directory / FILE_NAME)
     return None if content is None else decode(content)
 
 

@@ -22,6 +22,8 @@ from kubeskew.kubelet.deviceplugins.checkpoint import CheckpointError
 from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
 from kubeskew.kubelet.deviceplugins.inventory import Inventory
 from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
+from kubeskew.kubelet.journal.marking import MarkedChannel
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import device_plugin
 from kubeskew.kubelet.protocols.device_plugin import ListAndWatchResponse
@@ -51,9 +53,11 @@ class DevicePluginManager:
         features: KubeletFeatures,
         metrics: KubeletMetrics,
         surroundings: ManagerDependencies,
+        files: StateFiles = UNJOURNALLED,
     ) -> None:
         """The checkpoint is in `directory`."""
         self._directory = directory
+        self._files = files
         self._clock = clock
         self._features = features
         self._surroundings = surroundings
@@ -75,10 +79,10 @@ class DevicePluginManager:
 
     def restore(self, running: Collection[tuple[str, str]]) -> None:
         """Restores what the last kubelet left. `running`: (pod UID, container) of running containers."""
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
+        self._files.make_directory(self._directory, 0o750)
         self._allocator.running = running
         try:
-            found = checkpoint.read(self._directory)
+            found = checkpoint.read(self._files, self._directory)
         except CheckpointError as error:
             log.error(
                 "Continue after failing to read checkpoint file. "
@@ -108,7 +112,9 @@ class DevicePluginManager:
             options = await device_plugin.GET_OPTIONS.call(channel, Empty())
         except RpcError as error:
             raise DeviceError(f"failed to get device plugin options: {error}") from error
-        self._inventory.connected(resource, Endpoint(resource, self._clock, channel, options))
+        self._inventory.connected(
+            resource, Endpoint(resource, self._clock, MarkedChannel(channel, self._files), options)
+        )
 
     def disconnected(self, resource: str) -> None:
         """Handles that the resource's plugin left, or its stream of devices ended."""
@@ -215,4 +221,4 @@ class DevicePluginManager:
 
     def _save(self) -> None:
         registered = {name: sorted(devices) for name, devices in sorted(self._inventory.healthy.items())}
-        checkpoint.write(self._directory, self._allocator.allocations, registered)
+        checkpoint.write(self._files, self._directory, self._allocator.allocations, registered)

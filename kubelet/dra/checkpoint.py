@@ -14,19 +14,15 @@ from typing import Protocol
 
 import orjson
 
-from kubeskew.apimachinery.golang import json_syntax
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.checkpoints.reading import CheckpointError, go_text
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice
-from kubeskew.kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 FILE_NAME = "dra_manager_state"
 _TYPE = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
-
-
-class CheckpointError(Exception):
-    """The checkpoint cannot be read."""
 
 
 class Codec(Protocol):
@@ -136,9 +132,10 @@ class NoCodec:
 class CheckpointFile:
     """The checkpoint of one node."""
 
-    def __init__(self, directory: Path, codec: Codec) -> None:
+    def __init__(self, directory: Path, codec: Codec, files: StateFiles = UNJOURNALLED) -> None:
         self._path = directory / FILE_NAME
         self._codec = codec
+        self._files = files
 
     def load(self) -> list[ClaimInfo]:
         """Loads what the last kubelet stored; writes an empty file if there is none.
@@ -147,7 +144,7 @@ class CheckpointFile:
         """
         if isinstance(self._codec, NoCodec):
             return []
-        content = read_kept(self._path)
+        content = self._files.read(self._path)
         if content is None:
             self.store([])
             return []
@@ -158,26 +155,17 @@ class CheckpointFile:
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
         if not isinstance(self._codec, NoCodec):
-            write_atomically(self._path, self._codec.encode(infos))
+            self._files.write(self._path, self._codec.encode(infos))
 
 
 def _parsed(content: bytes) -> Object:
     try:
         parsed = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise CheckpointError(_go_text(content, error)) from error
+        raise CheckpointError(go_text(content, error)) from error
     if not isinstance(parsed, dict):
         raise CheckpointError("checkpoint is corrupted")
     return parsed
-
-
-def _go_text(content: bytes, error: ValueError) -> str:
-    """Words the error as encoding/json does; keeps the parser's own text if Go would read it."""
-    try:
-        json_syntax.check(content)
-    except json_syntax.JSONSyntaxError as found:
-        return str(found)
-    return str(error)
 
 
 def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:

@@ -5,16 +5,17 @@ does not report again in time is Unknown, and so are all devices of a driver who
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.clock import Clock, micro_timestamp, parse_timestamp
 from kubeskew.kubelet.dra.grpc_versions import HealthFeatures
-from kubeskew.kubelet.files import write_atomically
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 if TYPE_CHECKING:
     from kubeskew.kubelet.protocols.message_sockets import Channel
@@ -27,6 +28,7 @@ _STATES = (UNKNOWN, "Healthy", "Unhealthy")  # health by number
 _DEFAULT_SECONDS = 30.0
 _RETRY_SECONDS = 5.0
 _LONGEST_MESSAGE = 1024
+_NANOSECONDS = 1e9  # a second in Go's durations
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,29 @@ class DeviceHealth:
 
 
 class HealthCache:
-    """The health of all devices of a node, also written to a file for tools that read it."""
+    """The health of all devices of a node, also kept in a file over restarts of the kubelet."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, files: StateFiles = UNJOURNALLED) -> None:
         self._path = path
+        self._files = files
         self._clock = clock
         self._drivers: dict[str, dict[tuple[str, str], DeviceHealth]] = {}
+
+    def load(self) -> None:
+        """Loads what the last kubelet stored; a file that cannot be read is logged, and counts as none."""
+        content = self._files.read(self._path)
+        if content is None:
+            return
+        now, at = self._clock.monotonic(), self._clock.now()
+        try:
+            for driver, state in orjson.loads(content).items():
+                for stored in (state["Devices"] or {}).values():
+                    age = (at - parse_timestamp(stored["LastUpdated"])).total_seconds()
+                    device = _restored(stored, now - age)
+                    self._drivers.setdefault(driver, {})[device.pool, device.device] = device
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._drivers.clear()
+            log.error("Failed to load health checkpoint, proceeding with empty cache: %s", error)
 
     def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
         """Returns (health, message)."""
@@ -83,27 +102,40 @@ class HealthCache:
             self._save()
 
     def _save(self) -> None:
-        now = timestamp(self._clock.now())
+        now, at = self._clock.monotonic(), self._clock.now()
         state = {
             driver: {
                 "Devices": {
-                    f"{device.pool}/{device.device}": _stored(device, now) for device in devices.values()
+                    f"{device.pool}/{device.device}": _stored(
+                        device, at - timedelta(seconds=now - device.seen)
+                    )
+                    for device in sorted(devices.values(), key=lambda device: (device.pool, device.device))
                 }
             }
-            for driver, devices in self._drivers.items()
+            for driver, devices in sorted(self._drivers.items())
         }
-        write_atomically(self._path, orjson.dumps(state))
+        self._files.write(self._path, orjson.dumps(state))
 
 
-def _stored(one: DeviceHealth, now: str) -> dict[str, Any]:
+def _stored(device: DeviceHealth, updated: datetime) -> dict[str, Any]:
     return {
-        "PoolName": one.pool,
-        "DeviceName": one.device,
-        "Health": one.health,
-        "LastUpdated": now,
-        "HealthCheckTimeout": int(one.timeout * 1e9),  # Go's nanoseconds
-        "Message": one.message,
-    }
+        "PoolName": device.pool,
+        "DeviceName": device.device,
+        "Health": device.health,
+        "LastUpdated": micro_timestamp(updated),
+        "HealthCheckTimeout": int(device.timeout * _NANOSECONDS),
+    } | ({"Message": device.message} if device.message else {})
+
+
+def _restored(stored: Mapping[str, Any], seen: float) -> DeviceHealth:
+    return DeviceHealth(
+        pool=stored["PoolName"],
+        device=stored["DeviceName"],
+        health=stored["Health"],
+        message=stored.get("Message") or "",
+        timeout=(stored.get("HealthCheckTimeout") or 0) / _NANOSECONDS or _DEFAULT_SECONDS,
+        seen=seen,
+    )
 
 
 class HealthMonitor:

@@ -68,7 +68,7 @@ class DRAManager:
         self._knows_skips = features.dra_lists_skipped
         self._may_skip = features.optional_node_operations
         self._validates_first = features.dra_validates_first
-        self._by_cache = features.dra_unprepares_what_it_knows
+        self._features = features
         self._tells_health = features.dra_reports_health
         self._tells_message = features.resource_health_message
         self._texts = texts
@@ -89,7 +89,10 @@ class DRAManager:
             raise DeviceError(self._texts.prepare_name.format(error=error)) from error
         if self._validates_first:
             found = [info for claim in claims if (info := await self._validated(pod, claim)) is not None]
-            wanted = [self._remembered(pod, info) for info in found]
+            for info in found:
+                wanted.append(self._remembered(pod, info))
+                if wanted[-1].prepared and self._features.dra_stops_at_prepared:
+                    return
         else:
             for claim in claims:
                 info = await self._validated(pod, claim)
@@ -145,12 +148,12 @@ class DRAManager:
         if info is None:
             info = found
             self._cache.add(info)
-        elif self._validates_first and info.uid != found.uid:
+        elif info.uid != found.uid and not self._features.dra_trusts_names:
             raise DeviceError(
                 f"old ResourceClaim with same name {found.name} and different UID {info.uid} still exists "
                 "(previous pod force-deleted?!)"
             )
-        elif self._by_cache and info.unpreparing:
+        elif info.unpreparing and not self._features.dra_shares_unpreparing:
             # Pull request 140527; its wording is from memory.
             raise DeviceError(f"ResourceClaim {found.name} is being unprepared")
         info.pod_uids.add(pod_spec.uid_of(pod))
@@ -211,7 +214,9 @@ class DRAManager:
         await self._measured("UnprepareResources", self._texts.unprepare, self._unprepare_pod(pod))
 
     async def _unprepare_pod(self, pod: Object) -> None:
-        names = self._cache.names_of(pod_spec.uid_of(pod)) if self._by_cache else []
+        names: Sequence[str] = ()
+        if not self._features.dra_unprepares_by_status:
+            names = self._cache.names_of(pod_spec.uid_of(pod))
         if not names:
             try:
                 claims = pod_claims(pod, extended=self._extended)
@@ -223,12 +228,14 @@ class DRAManager:
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
         """Ends the pod's use of the claims; those without another user are unprepared.
 
-        Up to 1.36 a claim's only user also loses it to a pod that never got to use it (140212).
+        Before pull request 140212 a claim's only user also lost it to a pod that never got to use it.
         """
         last: list[ClaimInfo] = []
         for name in names:
             info = self._cache.get(namespace, name)
-            if info is None or (self._by_cache and pod_uid not in info.pod_uids):
+            if info is None:
+                continue
+            if pod_uid not in info.pod_uids and not self._features.dra_unprepares_for_strangers:
                 continue
             if len(info.pod_uids) > 1:
                 info.pod_uids.discard(pod_uid)

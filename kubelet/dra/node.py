@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.faults.injecting import Injector
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
-from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile
+from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
 from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, health_rules_for, rules_for, texts_for
@@ -22,6 +24,8 @@ from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.resource_forms import NAMED_RESOURCES, SEMANTIC_RESOURCES
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
+from kubeskew.kubelet.journal.marking import MarkedChannel
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.layout import NodeLayout
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager
     from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
+    from kubeskew.kubelet.protocols.message_sockets import Channel
 
 
 _SYNC_SECONDS = 60.0  # the kubelet's syncFrequency
@@ -50,10 +55,13 @@ class NodeDRA:
         metrics: KubeletMetrics,
         health_changed: Callable[[Collection[str]], None] = lambda _pod_uids: None,
         warn: Callable[[str, str], None] = lambda _reason, _text: None,
+        files: StateFiles = UNJOURNALLED,
+        injector: Injector | None = None,
     ) -> None:
         """`health_changed` is called with pods whose devices' health changed; `warn` makes an event of the
         node of a reason and a text."""
         self._config = config
+        self._files = files
         self._clock = environment.clock
         self._client = client
         self._metrics = metrics
@@ -65,6 +73,7 @@ class NodeDRA:
         self._takes_plugins = features.dra_registers_plugins
         self._offers_slices = features.dra_publishes_slices
         self._texts = texts = texts_for(environment.version)
+        self._injector = injector
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client,
@@ -74,8 +83,8 @@ class NodeDRA:
             features.wiping_delay_seconds,
             active=self._offers_slices,
         )
-        self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(environment.version)))
-        health = HealthCache(layout.kubelet / FILE_NAME, environment.clock)
+        self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(environment.version), files))
+        self._health = health = HealthCache(layout.kubelet / FILE_NAME, environment.clock, files)
         asks = health_rules_for(environment.version) if features.dra_reports_health else None
         self._asks_health = asks is not None
         self._resources = self._node_resources(features, warn)
@@ -83,7 +92,7 @@ class NodeDRA:
             self.plugins,
             self.wiper,
             rules_for(environment.gates),
-            self._connect,
+            self._marked,
             HealthMonitor(health, environment.clock, asks, self._tell_health) if asks else None,
             self._resources,
         )
@@ -166,6 +175,8 @@ class NodeDRA:
         """Restores what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
         if self._manager is None:
             return
+        if self._asks_health:
+            self._health.load()
         try:
             self._cache.load()
         except CheckpointError as error:
@@ -193,6 +204,19 @@ class NodeDRA:
             await self._resources.stop()
         await self._handler.stop()
         await self.wiper.stop()
+
+    def _marked(
+        self, driver: str, endpoint: str, service: str
+    ) -> "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin":
+        """Returns the plugin; calls of it are marked in the node's journal, and fail as faults say."""
+        plugin = self._connect(driver, endpoint, service)
+        channel: Channel = MarkedChannel(plugin.channel, self._files)
+        if self._injector is not None:
+            from kubeskew.kubelet.dra.faulty import FaultyChannel  # imports grpc, which the plugin needs
+
+            channel = FaultyChannel(channel, driver, self._injector)
+        plugin.channel = channel
+        return plugin
 
     def _connect(
         self, driver: str, endpoint: str, service: str

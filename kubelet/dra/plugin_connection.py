@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from kubeskew.kubelet.protocols.calling import channel_to
+from kubeskew.kubelet.protocols.message_sockets import Channel
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +16,7 @@ class PluginConnection:
         self.driver = driver
         self.endpoint = endpoint
         self.connected = False
-        self.channel = channel_to(endpoint)
+        self.channel: Channel = channel_to(endpoint)
 
     async def follow_connection(self, changed: Callable[[], None]) -> None:
         """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""

@@ -15,6 +15,7 @@ from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.drivers.claims import ClaimRef
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 FILE_NAME = "calls.jsonl"
 
@@ -22,8 +23,8 @@ FILE_NAME = "calls.jsonl"
 class CallLog:
     """The log in the driver's data directory of a node."""
 
-    def __init__(self, data: Path, clock: Clock) -> None:
-        self._journal = Journal(data / FILE_NAME)
+    def __init__(self, data: Path, clock: Clock, files: StateFiles = UNJOURNALLED) -> None:
+        self._journal = Journal(data / FILE_NAME, files)
         self._clock = clock
 
     def append(

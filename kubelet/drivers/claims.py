@@ -23,7 +23,7 @@ import orjson
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.cdi.writing import write_spec
-from kubeskew.kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 
 class ClaimRef(NamedTuple):
@@ -41,11 +41,12 @@ class ClaimError(Exception):
 class PreparedClaims:
     """The claims that one driver has prepared on one node."""
 
-    def __init__(self, driver: str, record: Path, cdi: Path) -> None:
+    def __init__(self, driver: str, record: Path, cdi: Path, files: StateFiles = UNJOURNALLED) -> None:
         self.driver = self._driver = driver
         self._record = record
+        self._files = files
         self._cdi = cdi
-        self._prepared: dict[str, Object] = orjson.loads(read_kept(record) or b"{}")  # by claim UID
+        self._prepared: dict[str, Object] = orjson.loads(files.read(record) or b"{}")  # by claim UID
 
     def all(self) -> list[Object]:
         """Returns `{namespace, name, uid, devices}` of each claim."""
@@ -68,7 +69,7 @@ class PreparedClaims:
         devices = [self._device(ref, result) for result in results]
         if environments:  # a spec must have devices
             named = {f"{ref.uid}-{request}": env for request, env in environments.items()}
-            write_spec(path, f"{self._driver}/claim", named)
+            write_spec(path, f"{self._driver}/claim", named, self._files)
         self._prepared[ref.uid] = {**ref._asdict(), "devices": devices}
         self._save()
         return devices
@@ -88,7 +89,8 @@ class PreparedClaims:
         device = f"{ref.uid}"
         ids = [f"{self._driver}/claim={device}"]
         if variables:
-            write_spec(self._cdi_path(ref.uid), f"{self._driver}/claim", {device: dict(variables)})
+            spec = {device: dict(variables)}
+            write_spec(self._cdi_path(ref.uid), f"{self._driver}/claim", spec, self._files)
         else:
             ids = []
         devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": ids, "shareID": ""}]
@@ -99,7 +101,7 @@ class PreparedClaims:
 
     def unprepare(self, ref: ClaimRef) -> None:
         """Unprepares the claim; a claim that is not prepared is no error."""
-        self._cdi_path(ref.uid).unlink(missing_ok=True)
+        self._files.remove(self._cdi_path(ref.uid))
         if self._prepared.pop(ref.uid, None) is not None:
             self._save()
 
@@ -134,7 +136,7 @@ class PreparedClaims:
         return self._cdi / f"{self._driver}-{uid}.json"
 
     def _save(self) -> None:
-        write_atomically(self._record, orjson.dumps(self._prepared, option=orjson.OPT_INDENT_2))
+        self._files.write(self._record, orjson.dumps(self._prepared, option=orjson.OPT_INDENT_2))
 
 
 def configured(driver: str, configs: Sequence[Object], result: Object) -> dict[str, str]:

@@ -26,6 +26,8 @@ from kubeskew.kubelet.drivers.publishing import SlicePublisher
 from kubeskew.kubelet.drivers.reloading import follow
 from kubeskew.kubelet.drivers.services import DeviceHealth, DriverServices
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
+from kubeskew.kubelet.files import UNJOURNALLED
+from kubeskew.kubelet.journal.writing import JournalledFiles
 from kubeskew.kubelet.protocols.errors import RpcError
 
 log = logging.getLogger(__name__)
@@ -41,11 +43,14 @@ class NodeDriver:
         self.node = node
         self._host = host
         data = node.data or node.directories.plugins / driver
-        self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi)
+        files = (
+            JournalledFiles(node.directory, ctx.client.newest_revision) if node.directory else UNJOURNALLED
+        )
+        self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi, files)
         self._semantic = has_semantic_parameters(ctx.options.emulated_version)
         self.services = DriverServices(
             *(ctx.environment.clock, self.claims, host.get_claim, self._health, node.switches),
-            CallLog(data, ctx.environment.clock),
+            CallLog(data, ctx.environment.clock, files),
             host.find_claim,
             self._node_resources,
             semantic=self._semantic,

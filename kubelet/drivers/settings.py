@@ -9,6 +9,7 @@ YAML or JSON, read again on SIGHUP:
       pluginsDir: /var/lib/kubelet/plugins
       cdiDir: /etc/cdi
       dataDir: /var/lib/driver     # optional: what outlives the sockets, else pluginsDir/DRIVER
+      nodeDir: /var/lib/node-1     # optional: has cdiDir, dataDir and the journal of changes to their files
       profile: a100-mig            # or devices and deviceName alone, or resources: {slices: […]}
       devices: 2
       deviceName: gpu
@@ -67,6 +68,7 @@ class DriverNode:
     offer: Offer
     switches: Switches = field(default_factory=Switches)
     data: Path | None = None
+    directory: Path | None = None
     apis: tuple[str, ...] = ()
     controller: ControllerSettings | None = None  # allocates claims, in releases of classic DRA
 
@@ -118,7 +120,8 @@ def parse_node(entry: Any, where: str) -> DriverNode:
         raise DriverFileError(f"{where}: node {name}: {error}") from error
     paths = [Path(entry[key]) for key in ("registrarDir", "pluginsDir", "cdiDir")]
     data = Path(entry["dataDir"]) if entry.get("dataDir") else None
-    return DriverNode(name, Directories(*paths), offered, chosen, data, apis, controller)
+    directory = Path(entry["nodeDir"]) if entry.get("nodeDir") else None
+    return DriverNode(name, Directories(*paths), offered, chosen, data, directory, apis, controller)
 
 
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ YAML or JSON:
       capacity: {cpu: "8", memory: 32Gi, pods: "110"}
       taints: [{key: dedicated, value: x, effect: NoSchedule}]  # at its registration
       kubeconfig: node-1.kubeconfig  # optional: as whom its kubelet speaks, else as the process
+      cpuManagerPolicy: static       # these as in a KubeletConfiguration; by default none and None
+      memoryManagerPolicy: Static
+      kubeReserved: {cpu: "1", memory: 1Gi}
       killed: false
 """
 
@@ -36,6 +39,9 @@ class NodeConfig:
     capacity: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Mapping[str, Any], ...] = ()  # set at registration
     kubeconfig: Path | None = None  # the node's own credentials
+    cpu_manager_policy: str = "none"
+    memory_manager_policy: str = "None"
+    kube_reserved: Mapping[str, str] = field(default_factory=dict)  # not for pods
     killed: bool = False  # to stop abruptly, as by SIGKILL
 
 
@@ -64,5 +70,8 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         capacity={str(name): str(amount) for name, amount in capacity.items()},
         taints=tuple(dict(taint) for taint in entry.get("taints") or []),
         kubeconfig=Path(entry["kubeconfig"]) if entry.get("kubeconfig") else None,
+        cpu_manager_policy=str(entry.get("cpuManagerPolicy") or "none"),
+        memory_manager_policy=str(entry.get("memoryManagerPolicy") or "None"),
+        kube_reserved={str(name): str(amount) for name, amount in (entry.get("kubeReserved") or {}).items()},
         killed=bool(entry.get("killed")),
     )

@@ -90,6 +90,7 @@ def node_status(
         "allocatable": {
             **_allocatable_elsewhere(present, capacity),
             **capacity,
+            **_unreserved(config, capacity),
             **{name: str(count) for name, count in plugins.allocatable.items()},
         },
         "conditions": _conditions(present, not_ready, now),
@@ -106,6 +107,15 @@ def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, st
     """Returns allocatable entries that are not in the capacity, without extended resources."""
     known = (present.get("allocatable") or {}).items()
     return {name: amount for name, amount in known if name not in capacity and not is_extended_resource(name)}
+
+
+def _unreserved(config: NodeConfig, capacity: Mapping[str, str]) -> dict[str, str]:
+    """Returns what is left for pods of the resources that the kubelet reserves a part of."""
+    return {
+        name: (Quantity.parse(capacity[name]) - Quantity.parse(amount)).canonical()
+        for name, amount in config.kube_reserved.items()
+        if name in capacity
+    }
 
 
 def without_extended_resources(node: Object) -> Object:

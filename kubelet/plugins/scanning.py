@@ -54,7 +54,7 @@ class SocketScan:
             if stat.S_ISDIR(status.st_mode):
                 yield from self._scan(entry.path)
             elif stat.S_ISSOCK(status.st_mode):
-                yield entry.path, (status.st_ino, status.st_ctime_ns)
+                yield entry.path, (status.st_ino, status.st_mtime_ns)
 
 
 def _changed(directory: str) -> int:

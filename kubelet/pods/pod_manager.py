@@ -48,6 +48,13 @@ class PodManager:
         """Returns the pods that use the node: neither ended nor rejected."""
         return {uid for uid, worker in self._workers.items() if worker.active}
 
+    def active_containers(self) -> dict[str, set[str]]:
+        """Returns the containers of the pods that use the node by UID."""
+        active = [worker.pod for worker in self._workers.values() if worker.active]
+        return {
+            pod_spec.uid_of(pod): {each["name"] for each in pod_spec.all_containers(pod)} for pod in active
+        }
+
     def pods(self) -> list[Object]:
         """Returns all known pods, each with its newest status."""
         statuses = self._services.statuses
@@ -81,7 +88,9 @@ class PodManager:
         await self._informer.synced()
         self._started = True
         self._services.runtime.on_end = self._wake
-        for pod in sorted(self._informer.list(), key=_age):
+        pods = sorted(self._informer.list(), key=_age)
+        self._services.allocations.retain({pod_spec.uid_of(pod) for pod in pods})
+        for pod in pods:
             self._add(pod)
         self._arrivals.put_nowait(None)
         self._admitting = asyncio.create_task(self._admit_all(), name="pod admission")
@@ -132,11 +141,15 @@ class PodManager:
         )
         self._workers[uid] = worker
         admits = worker.active or self._services.features.readmits_ended
-        if admits and not pod_spec.is_deleted(pod):
+        if admits and not self._spares_admission(pod):
             self._waiting.add(uid)
             self._arrivals.put_nowait(worker)
         else:
             self._run(worker)
+
+    def _spares_admission(self, pod: Object) -> bool:
+        """Returns whether the pod is to go anyway. Upstream refuses such pods first, and then ends them."""
+        return pod_spec.is_deleted(pod) and not self._services.features.forgets_rejected
 
     def _forget_namesakes(self, pod: Object) -> None:
         """Forgets pods with the name of a new one: they are gone, even if no event said so."""
@@ -151,6 +164,7 @@ class PodManager:
             worker = await self._arrivals.get()
             if worker is None:
                 self._services.plugins.sources_ready()
+                self._services.managers.sources_ready()
                 continue
             try:
                 await self._admit(worker)
@@ -160,17 +174,21 @@ class PodManager:
             self._run(worker)
 
     async def _admit(self, worker: PodWorker) -> None:
-        if worker.gone or pod_spec.is_deleted(worker.pod):
+        if worker.gone or self._spares_admission(worker.pod):
             return  # nothing of the pod has begun
-        rejection = await self._without_devices(worker.pod) or await self._fresh_verdict(worker.pod)
+        pod = worker.allocated_pod
+        rejection = await self._without_devices(pod) or await self._fresh_verdict(pod)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
             worker.reject(rejection.reason, rejection.message)
+        else:
+            self._services.allocations.give(pod)
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
-        """Allocates plugin devices to the pod; returns why that failed."""
+        """Allocates plugin devices, exclusive CPUs and memory to the pod; returns why that failed."""
         try:
             await self._services.plugins.admit(pod)
+            self._services.managers.admit(pod)
         except DeviceError as error:
             return Rejection(
                 "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
@@ -194,7 +212,7 @@ class PodManager:
         workers = () if alone else self._workers.values()
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
-        others = [worker.pod for worker in workers if worker.active and worker.uid not in besides]
+        others = [worker.allocated_pod for worker in workers if worker.active and worker.uid not in besides]
         left = self._services.features.delegated_to_dra
         plugged = self._services.plugins.allocated_for(pod)
         return admit(pod, self._node(), others, delegated_to_dra=left, plugged=plugged)

@@ -45,6 +45,7 @@ class PodWorker:
         self._wake = asyncio.Event()
         self._gone = False  # the object is deleted
         self._rejected = False
+        self._forgotten = False  # nobody ends its deletion
         self._done = pod_spec.phase_of(pod) in pod_spec.TERMINAL_PHASES
         self._killed = False  # terminating has begun
         self._settled = False  # containers stopped, devices back, the end reported
@@ -54,7 +55,8 @@ class PodWorker:
         self._start_time: str = known or timestamp(services.clock.now())
         self._starter = ContainerStarter(services)
         self._killer = PodKiller(services)
-        self._resizer = Resizer()
+        known = services.allocations.of(pod_spec.uid_of(pod)) if services.features.resizes else None
+        self._resizer = Resizer(known)
         self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
@@ -70,6 +72,11 @@ class PodWorker:
     def active(self) -> bool:
         """Returns whether the pod uses the node's resources."""
         return not (self._rejected or self._done or self._settled)
+
+    @property
+    def allocated_pod(self) -> Object:
+        """Returns the pod with the resources that the node has given it."""
+        return self._resizer.allocated(self.pod)
 
     @property
     def gone(self) -> bool:
@@ -89,12 +96,14 @@ class PodWorker:
         """Takes note that the object is gone from the API."""
         self._gone = True
         self._services.statuses.forget(self.uid)
+        self._services.allocations.remove(self.uid)
         self._wake.set()
 
     def reject(self, reason: str, message: str) -> None:
         """Marks the pod as refused by the node (before `run`)."""
         self._rejected = self._done = True
         services = self._services
+        self._forgotten = services.features.forgets_rejected and pod_spec.is_deleted(self.pod)
         services.metrics.admission_rejections.labels(reason).inc()
         services.recorder.event(self.pod, "Warning", reason, message)
         services.statuses.put(self.pod, rejected_status(self.pod, reason, message, services.clock.now()))
@@ -152,8 +161,9 @@ class PodWorker:
             services.recorder.event(self.pod, "Normal", self._reason, self._message)
             self._killed = True
             return 0
-        if self._services.features.resizes:
+        if services.features.resizes:
             self._resize(sandbox, now)
+        services.allocations.give(self.allocated_pod)
         if sandbox is not None:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
@@ -175,6 +185,10 @@ class PodWorker:
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
                 self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+        for spec in pod_spec.all_containers(self.allocated_pod):
+            container = sandbox.latest(spec["name"]) if sandbox is not None else None
+            if container is not None and container.running(now):
+                self._services.allocations.actuate(self.pod, spec)
 
     def _is_replacing(self, sandbox: Sandbox) -> bool:
         """Returns whether a container is being replaced: upstream stops and starts it in one step."""
@@ -243,7 +257,7 @@ class PodWorker:
             unready=frozenset(self._prober.unready),
             unstarted=frozenset(self._prober.unstarted),
         )
-        pod = self._resizer.allocated(self.pod)
+        pod = self.allocated_pod
         current = {**pod, "status": self._services.statuses.current(self.pod)}
         status = pod_status(current, sandbox, view, self._services.features)
         self._services.plugins.add_health(self.pod, status)
@@ -278,6 +292,8 @@ class PodWorker:
         return 0
 
     def _finish(self) -> None:
-        if pod_spec.is_deleted(self.pod) and not self._gone and not self._finished:
+        if self._gone or self._finished or self._forgotten:
+            return
+        if pod_spec.is_deleted(self.pod):
             self._finished = True
             self._services.statuses.finish(self.pod)

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.allocation.state import PodAllocations
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.pods.backoff import CrashBackoff
+from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.status.status_manager import StatusWriter
 
 
@@ -28,6 +30,8 @@ class NodeServices:
     backoff: CrashBackoff
     devices: PodDevices
     plugins: DevicePlugins
+    managers: ResourceManagers
+    allocations: PodAllocations
     cdi: Path  # the directory of CDI specs
     metrics: KubeletMetrics
     contents: PodContents

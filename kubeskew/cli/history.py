@@ -3,8 +3,10 @@
 from collections.abc import AsyncGenerator
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage.failures import FutureRevisionError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.cli.resource_arguments import resource_of
+from kubeskew.cluster.branching.moment import unkept
 from kubeskew.conformance.evidence.reading import Row, rows
 
 
@@ -18,6 +20,8 @@ async def events_since(
     async with await LogReader.open(url) as reader:
         if resource is not None:
             resource = resource_of(resource, await reader.resources())
+        if since > (newest := await reader.revision()):
+            raise unkept(FutureRevisionError(since, newest))
         moments = reader.events(since, resource) if follow is None else reader.follow(follow, since, resource)
         async for row in rows(moments):
             yield row

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 
@@ -31,6 +32,9 @@ COMMANDS = {
     "history": "kubeskew.cli.commands.history:history",
     "diff": "kubeskew.cli.commands.history:diff",
     "why": "kubeskew.cli.commands.history:why",
+    "ui": "kubeskew.cli.commands.ui:ui",
+    "fork": "kubeskew.cli.commands.branching:fork",
+    "rewind": "kubeskew.cli.commands.branching:rewind",
     "storage": "kubeskew.cli.commands.storage:storage",
     "replay": "kubeskew.cli.commands.integrity:replay",
     "repair": "kubeskew.cli.commands.integrity:repair",
@@ -41,6 +45,7 @@ COMMANDS = {
     "run": "kubeskew.cli.commands.scenarios:run",
     "matrix": "kubeskew.cli.commands.scenarios:matrix",
     "explore": "kubeskew.cli.commands.exploring:explore",
+    "completion": "kubeskew.cli.commands.completing:completion",
     "apiserver": "kubeskew.apiserver.cli:apiserver",
     "controller-manager": "kubeskew.controllers.cli:controller_manager",
     "scheduler": "kubeskew.scheduler.cli:scheduler",
@@ -65,6 +70,9 @@ SUMMARIES = {
     "history": "Show every write of one object, and what it changed.",
     "diff": "Show what differs between two revisions.",
     "why": "Tell the story of one object: which component did what to it, and because of what.",
+    "ui": "Show the cluster as a page, live, with any moment of it and buttons.",
+    "fork": "Branch the cluster off at a revision, into a directory of its own.",
+    "rewind": "Take the cluster back to a revision.",
     "storage": "Say what another version would make of the stored objects, or write them anew.",
     "replay": "Replay the log and compare it with the table of objects.",
     "repair": "Rebuild a damaged store from its log, while the cluster is down.",
@@ -75,6 +83,7 @@ SUMMARIES = {
     "run": "Run scenarios.",
     "matrix": "Run the matrix of scenarios and version pairs.",
     "explore": "Run cells many times in simulations with faults, and tell what was wrong.",
+    "completion": "Print what makes a shell complete commands, components, releases, scenarios.",
     "apiserver": "Run an API server in the foreground.",
     "controller-manager": "Run a controller manager in the foreground.",
     "scheduler": "Run a scheduler in the foreground.",
@@ -96,6 +105,16 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command; one that is unknown is an error with the nearest name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            hint = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"no such command '{args[0]}'{hint}", ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Calls the command; not in `main`, because click makes a failure of a reader that leaves."""

@@ -1,7 +1,13 @@
 """Prints to a terminal what a cluster says: its texts must not steer the terminal."""
 
+import shutil
+import sys
+from collections.abc import Sequence
+
 import click
 
+_NARROWEST = 8  # that a column is made
+GAP = "   "  # between columns
 _LINES = "\n\t"
 
 
@@ -23,3 +29,34 @@ def escaped(text: str, keep: str = "") -> str:
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Prints lines, all but line ends and tabs escaped."""
     click.echo(escaped(text, _LINES), err=err, nl=nl)
+
+
+def width() -> int | None:
+    """Returns how many columns the terminal has; None without one: what goes into a file is not cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fitted(widths: Sequence[int], total: int | None, weights: Sequence[int] = ()) -> list[int]:
+    """Returns the widths of columns that fit `total` with gaps between them, the widest made narrower.
+
+    A column of twice the weight is left twice as wide.
+    """
+    found = [*widths]
+    weighed = weights or [1] * len(found)
+    while total is not None and sum(found) + len(GAP) * (len(found) - 1) > total:
+        wide = [at for at, width in enumerate(found) if width > _NARROWEST]
+        if not wide:
+            break
+        found[max(wide, key=lambda at: found[at] / weighed[at])] -= 1
+    return found
+
+
+def cut(text: str, most: int | None) -> str:
+    """Returns a text, cut off with an ellipsis where it is longer than `most`."""
+    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
+
+
+def row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Returns a line of a table: each cell as wide as its column, escaped."""
+    texts = [cut(escaped(cell), each).ljust(each) for cell, each in zip(cells, widths, strict=True)]
+    return GAP.join(texts).rstrip()

@@ -10,11 +10,16 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.storage.records import Branch
 from kubeskew.cluster import creation, credentials, driver_accounts, drivers, launching, runtime_dir, skew
+from kubeskew.cluster.branching import leases
+from kubeskew.cluster.branching import rewind as rewinding
+from kubeskew.cluster.branching.fork import fork
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.failures import ClusterError
@@ -50,13 +55,18 @@ class Cluster:
 
     # -- start and end -------------------------------------------------------------------------------------
 
-    async def up(self, spec: ClusterSpec) -> None:
-        """Starts the cluster; one that exists is picked up as it is recorded. Returns when it is ready."""
-        if not self.directory.exists():
+    async def up(self, spec: ClusterSpec | None) -> None:
+        """Starts the cluster; one that exists is picked up as it is recorded. Returns when it is ready.
+
+        Without `spec` there has to be one.
+        """
+        if spec is None:
+            self.directory.load()
+        elif not self.directory.exists():
             with self._ports:
                 creation.plan(spec, self._ports)  # what is wrong with it is said before anything is written
         with self.directory.locked(), self._ports:
-            if self.directory.exists():
+            if spec is None or self.directory.exists():
                 state = self.directory.load()
                 self.progress("picking up the cluster that is there")
                 if added := creation.add_controllers(state, self._ports):
@@ -74,7 +84,9 @@ class Cluster:
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
             for process in stopped:
                 self.progress(f"starting {process.name} {process.version}")
-            await self._start(state, *stopped)
+            if state.abandoned_leases:
+                await self._release_leases(state)
+            await self._start(state, *(process for process in stopped if not self.runs(process)))
             async with self.probes() as probes:
                 try:
                     ready = wait_ready(self.directory, probes, state, state.processes.values(), self.progress)
@@ -83,6 +95,18 @@ class Cluster:
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
+
+    async def _release_leases(self, state: State) -> None:
+        """Starts the API servers alone, and gives back the leases that nobody holds in a log which was
+        branched off.
+        """
+        servers = state.of_kind("apiserver")
+        await self._start(state, *(server for server in servers if not self.runs(server)))
+        async with self.probes() as probes:
+            await wait_ready(self.directory, probes, state, servers, self.progress)
+            await leases.release(probes, servers[0], self._platform.clock)
+        state.abandoned_leases = False
+        self.directory.save(state)
 
     def _revive_nodes(self, state: State) -> None:
         """Brings back killed kubelets whose process runs on for others."""
@@ -93,20 +117,38 @@ class Cluster:
 
     async def down(self, *, purge: bool = False) -> None:
         """Stops everything, API servers last; `purge` removes what is in the state directory too."""
-        if not (purge and self.directory.half_made()):
+        nothing_runs = self.directory.half_made() or self.directory.rewinding.exists()
+        if not (purge and nothing_runs):
             with self.changing() as state:
-                servers = state.of_kind("apiserver")
-                others = [p for p in state.processes.values() if p not in servers]
-                try:
-                    await self._stop(state, *others)
-                finally:  # no process may keep running, even if stopping others failed
-                    await self._stop(state, *servers)
-                for process in state.processes.values():
-                    process.pid, process.birth = 0, ""
-                runtime_dir.remove(state)
-                self.directory.save(state)
+                await self._stop_all(state)
         if purge:
             self.directory.purge()
+
+    async def _stop_all(self, state: State) -> None:
+        servers = state.of_kind("apiserver")
+        others = [p for p in state.processes.values() if p not in servers]
+        try:
+            await self._stop(state, *others)
+        finally:  # no process may keep running, even if stopping others failed
+            await self._stop(state, *servers)
+        for process in state.processes.values():
+            process.pid, process.birth = 0, ""
+        runtime_dir.remove(state)
+        self.directory.save(state)
+
+    # -- the time machine ----------------------------------------------------------------------------------
+
+    async def fork(self, revision: int, target: StateDir) -> Branch:
+        """Makes the cluster as it was at `revision` in another directory; this one does not change."""
+        with self._ports:
+            return await fork(self.directory, target, revision, self._platform, self._ports)
+
+    async def rewind(self, revision: int) -> Path:
+        """Stops the cluster and takes it back to `revision`; returns where what it cuts off is kept."""
+        with self.changing() as state:
+            await rewinding.check(self.directory, revision, self._platform)
+            await self._stop_all(state)
+            return await rewinding.rewind(self.directory, state, revision, self._platform, self._ports)
 
     def probes(self) -> Probes:
         """Returns what asks the cluster's processes; a context."""

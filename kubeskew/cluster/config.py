@@ -17,6 +17,9 @@ nodes:
                                                      # and pluginAPIs: [v1beta1], if not all are to be served
 - name: plugin-node
   devicePlugins: [{resource: example.com/gpu, devices: 2}]
+  cpuManagerPolicy: static              # exclusive CPUs for Guaranteed pods; else none
+  memoryManagerPolicy: Static           # else None
+  kubeReserved: {cpu: "1", memory: 1Gi} # not for pods; by default this much of what a static policy needs
 """
 
 from collections.abc import Mapping
@@ -37,6 +40,7 @@ from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import offer, plugin_apis
+from kubeskew.kubelet.node import settings as node_settings
 
 DEFAULT_NODES = 3
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -45,7 +49,16 @@ _CLUSTER_KEYS = {"version", "featureGates", "bugs", "runtimeConfig", "nodes", "c
 _MOST_SERVERS = 9
 ANY_SERVER = "any"
 _MOST_VERBOSE = 10
-_NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
+_NODE_KEYS = {
+    "name",
+    "count",
+    "labels",
+    "taints",
+    "capacity",
+    "drivers",
+    "devicePlugins",
+    *node_settings.KEYS,
+}
 _PLUGIN_KEYS = {"resource", "devices", "deviceName"}
 _DRIVER_KEYS = {
     *(
@@ -72,6 +85,7 @@ class NodeSpec:
     taints: tuple[Mapping[str, str], ...] = ()
     drivers: tuple[Mapping[str, Any], ...] = ()
     device_plugins: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of its kubelet
 
     def as_json(self) -> dict[str, Any]:
         """Returns the entry of the kubelet's nodes file."""
@@ -82,6 +96,7 @@ class NodeSpec:
             "taints": [dict(taint) for taint in self.taints],
             "drivers": [dict(driver) for driver in self.drivers],
             "devicePlugins": [dict(plugin) for plugin in self.device_plugins],
+            **self.settings,
         }
 
     @classmethod
@@ -93,6 +108,7 @@ class NodeSpec:
             taints=tuple(value.get("taints") or ()),
             drivers=tuple(value.get("drivers") or ()),
             device_plugins=tuple(value.get("devicePlugins") or ()),
+            settings={key: value[key] for key in node_settings.KEYS if key in value},
         )
 
 
@@ -313,6 +329,10 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
             raise UserError(f"{where}.{key}: expected a list, found {node[key]!r}")
     drivers = [_driver(item, f"{where}.drivers") for item in node.get("drivers") or []]
     plugins = [_device_plugin(item, f"{where}.devicePlugins") for item in node.get("devicePlugins") or []]
+    try:
+        settings = node_settings.parse({key: node[key] for key in node_settings.KEYS if key in node}, where)
+    except node_settings.SettingsError as error:
+        raise UserError(str(error)) from error
     names = (
         [base]
         if "count" not in node and "name" in node
@@ -327,6 +347,7 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
             taints=tuple(node.get("taints") or ()),
             drivers=tuple(drivers),
             device_plugins=tuple(plugins),
+            settings=settings,
         )
         for name in names
     ]

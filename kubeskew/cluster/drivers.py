@@ -5,7 +5,7 @@ A device plugin goes by its resource, which has a slash, as no driver's name has
 that has one is a process of its own, with an account of its own.
 
 A driver is no Kubernetes component: the version of its process is the release whose driver library it is
-built with, and stays when the cluster changes.
+built with, and stays when the cluster changes, unless the driver is named itself.
 """
 
 import json
@@ -138,6 +138,7 @@ def _entry(
         "devicePluginsDir": str(layout.device_plugins),
         "cdiDir": str(layout.cdi),
         "dataDir": str(layout.plugin(driver)),
+        "nodeDir": str(layout.node),
         "switches": state.switches.get(driver, {}).get(node, {}),
     }
 

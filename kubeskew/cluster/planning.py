@@ -4,7 +4,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVERS, all_names, kind_of, meant, names_of
+from kubeskew.apimachinery.component_names import (
+    CONTROLLER,
+    DRIVER,
+    DRIVERS,
+    all_names,
+    kind_of,
+    meant,
+    names_of,
+)
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.suggestions import did_you_mean
@@ -133,20 +141,20 @@ def versioned(state: State, names: Iterable[str]) -> list[str]:
     if named:
         raise UserError(
             f"{named[0]} has no Kubernetes version and no feature gates: drivers stay as they are "
-            f"while the cluster changes; `upgrade` and `downgrade` take {CONTROLLER}/NAME, "
-            "which goes to the driver library of that release"
+            f"while the cluster changes; `upgrade` and `downgrade` take {DRIVER}/NAME and {CONTROLLER}/NAME, "
+            "which go to the driver library of that release"
         )
     return [name for name in select(state, names) if kind_of(name) not in DRIVERS]
 
 
 def movable(state: State, names: Iterable[str]) -> list[str]:
-    """Selects, as `versioned`, what can go to another version; a driver's controller that is named goes to
-    the library of that release."""
+    """Selects, as `versioned`, what can go to another version; a driver that is named, or its controller,
+    goes to the library of that release."""
     wanted = list(names)
-    controllers = [name for name in wanted if kind_of(name) == CONTROLLER]
-    others = [name for name in wanted if name not in controllers]
+    built = [name for name in wanted if kind_of(name) in DRIVERS]
+    others = [name for name in wanted if name not in built]
     chosen = versioned(state, others) if others or not wanted else []
-    return [*chosen, *(select(state, controllers) if controllers else ())]
+    return [*chosen, *(select(state, built) if built else ())]
 
 
 def describe(process: Process, target: Target) -> str:

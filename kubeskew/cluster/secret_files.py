@@ -11,7 +11,7 @@ _FLUSHES_MAX = 32  # at a time: the disk does many as fast as one (3 to 7 ms)
 def write_secret(path: Path, content: bytes | str) -> None:
     """Writes a file that only its owner may read; never readable by others, not even for a moment."""
     partial = _write(path, content)
-    _flush(partial)
+    flush(partial)
     partial.replace(path)
 
 
@@ -19,7 +19,7 @@ def write_secrets(contents: Mapping[Path, bytes | str]) -> None:
     """Writes many files, in the time of few."""
     partials = {path: _write(path, content) for path, content in contents.items()}
     with ThreadPoolExecutor(_FLUSHES_MAX) as pool:
-        for path, _ in zip(partials, pool.map(_flush, partials.values()), strict=True):
+        for path, _ in zip(partials, pool.map(flush, partials.values()), strict=True):
             partials[path].replace(path)
 
 
@@ -34,8 +34,8 @@ def _write(path: Path, content: bytes | str) -> Path:
     return partial
 
 
-def _flush(path: Path) -> None:
-    """Waits until the file is on the disk, before anything refers to it."""
+def flush(path: Path) -> None:
+    """Waits until a file, or the names in a directory, are on the disk, before anything refers to them."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -18,7 +18,16 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
 
 FORMAT = 1
-_TREES = ("faults", "kubeconfigs", "logs", "nodes", "kubelet")
+_TREES = (
+    "faults",
+    "kubeconfigs",
+    "logs",
+    "nodes",
+    "kubelet",
+    "rewound",
+    "rewinding",
+    "rewinding.partial",
+)
 
 
 @dataclass(slots=True)
@@ -68,6 +77,7 @@ class State:
     driver_revision: int = 0  # of the drivers' files
     verbosity: int = 0  # of the components' logs
     servers: dict[str, str] = field(default_factory=dict)  # component → its API server or ANY_SERVER
+    abandoned_leases: bool = False  # the log names leaders that are none here: it was branched off
 
     def servers_of(self, component: str) -> list[Process]:
         """Returns the API servers that a component may speak to, in this order: the first unless it has
@@ -148,8 +158,26 @@ class StateDir:
         """Returns the directory of the plan of faults and of the components' journals."""
         return self.path / "faults"
 
+    @property
+    def rewound(self) -> Path:
+        """Returns the directory of what rewinds have cut off."""
+        return self.path / "rewound"
+
+    @property
+    def rewinding(self) -> Path:
+        """Returns the directory of a rewind that is to be finished; there is none otherwise."""
+        return self.path / "rewinding"
+
+    @property
+    def rewinding_partial(self) -> Path:
+        """Returns the directory of a rewind that may yet be given up."""
+        return self.path / "rewinding.partial"
+
+    def rewind_interrupted(self) -> bool:
+        return self.rewinding.exists() or self.rewinding_partial.exists()
+
     def exists(self) -> bool:
-        return self.record.exists()
+        return self.record.exists() or self.rewinding.exists()
 
     def half_made(self) -> bool:
         """Returns whether a cluster was begun here, but never recorded: none of its processes has been
@@ -168,6 +196,11 @@ class StateDir:
 
     def load(self) -> State:
         """Returns the record. Raises UserError if there is none, ClusterError if it cannot be read."""
+        if self.rewinding.exists():
+            raise ClusterError(
+                f"a rewind of the cluster in {self.path} was interrupted: "
+                "`kubeskew up` finishes it and starts the cluster, `kubeskew rewind` finishes it alone"
+            )
         try:
             value = json.loads(self.record.read_text())
         except (FileNotFoundError, NotADirectoryError):
@@ -190,6 +223,7 @@ class StateDir:
                 driver_revision=value.get("driverRevision", 0),
                 verbosity=value.get("verbosity", 0),
                 servers=value.get("servers", {}),
+                abandoned_leases=value.get("abandonedLeases", False),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -212,6 +246,7 @@ class StateDir:
             "driverRevision": state.driver_revision,
             "verbosity": state.verbosity,
             "servers": state.servers,
+            "abandonedLeases": state.abandoned_leases,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

@@ -127,11 +127,20 @@ class ClusterSnapshot:
 
     def diagnose(self, pod: PodInfo) -> str:
         """Returns why the pod fits none of the nodes, in the scheduler's words."""
+        before, rejected = self.rejections(pod)
+        nodes = len(self._cache.nodes())
+        if before is not None:
+            return Diagnosis(nodes, {}, pre_filter=before.message).message()
+        return Diagnosis(nodes, rejected).message()
+
+    def rejections(self, pod: PodInfo) -> tuple[Status | None, Mapping[str, Status]]:
+        """Returns the status of the plugin that refused the pod before any node was asked, if one did; else,
+        by node, what the filters answered."""
         nodes = self._cache.nodes()
         profile, attempt = self._profile(pod), self._state.attempt()
         result, limiting = profile.run_pre_filters(attempt, pod, nodes)
         if not result.status.is_success:
-            return Diagnosis(len(nodes), {}, pre_filter=result.status.message).message()
+            return result.status, {}
         node_filter, filters = self._prepared(attempt, pod)
         rejected = {
             node.name: node_filter.run(filters, attempt, pod, node)
@@ -139,7 +148,7 @@ class ClusterSnapshot:
             if result.nodes is None or node.name in result.nodes
         }
         absent = _absent(limiting)
-        return Diagnosis(len(nodes), {node.name: rejected.get(node.name, absent) for node in nodes}).message()
+        return None, {node.name: rejected.get(node.name, absent) for node in nodes}
 
     def evict(self, pod: PodInfo, node: str) -> None:
         """Takes the pod from its node; what it alone used is free."""

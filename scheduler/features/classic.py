@@ -39,7 +39,7 @@ class ClassicFeatures:
     withdraws_node: bool  # since 1.29 no node is selected while a claim is being given back (120428)
     # since 1.29 waiting for a driver is no rejection, and ends without backoff (119517)
     waits_as_pending: bool
-    frees_by_position: bool  # until 1.27 PostFilter counts claims where it should take those that it noted
+    frees_immediate: bool  # PostFilter may give back claims that were allocated at once
     # until 1.29 what PostFilter freed counts as success, and no other plugin is asked (122996)
     freeing_succeeds: bool
     blocks_owner_deletion: bool  # since 1.30 contexts keep their pod
@@ -79,7 +79,7 @@ class ClassicFeatures:
             applies_on_conflict=minor >= 29,
             withdraws_node=minor >= 29,
             waits_as_pending=minor >= 29,
-            frees_by_position=minor <= 27,
+            frees_immediate=gates.bugs.present("k8s-122415"),
             freeing_succeeds=minor <= 29,
             blocks_owner_deletion=minor >= 30,
             class_events=minor >= 29,

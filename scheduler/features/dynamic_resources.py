@@ -36,6 +36,7 @@ class DynamicResourcesFeatures:
     idle_reason: str  # in PostFilter, without checking claims
     quiet_without_claims: bool  # 1.33: unless the pod has none at all
     stuck_reason: str  # in PostFilter, if no claim can be freed
+    named_loggers: bool  # log lines of plugins name their extension point
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "DynamicResourcesFeatures":
@@ -64,6 +65,7 @@ class DynamicResourcesFeatures:
             idle_reason="no new claims to deallocate" if speaks else "",
             quiet_without_claims=minor == 33,
             stuck_reason="still not schedulable" if speaks else "",
+            named_loggers=gates.enabled("ContextualLogging"),
         )
 
     def with_arguments(self, args: Mapping[str, Any]) -> "DynamicResourcesFeatures":

@@ -34,6 +34,12 @@ class SchedulerFeatures:
     node_deletions_unheard: bool  # no pod is woken when a node goes
     # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
     spread_sleeps: bool
+    keeps_old_rejections: (
+        bool  # a pod still counts as rejected by plugins after an attempt that ends otherwise
+    )
+    gated_sleep: bool  # no event but a change of its own wakes a pod that PreEnqueue holds back
+    preempts_in_vain: bool  # after PreFilter, too, has said that no node can help
+    victims_unsorted: bool  # those that violate a budget come first, and so count as the most important
     victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
     preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
@@ -77,6 +83,10 @@ class SchedulerFeatures:
             cordon_ignores_tolerations=gates.bugs.present("k8s-127427"),
             node_deletions_unheard=gates.bugs.present("k8s-127464"),
             spread_sleeps=gates.bugs.present("k8s-122627"),
+            keeps_old_rejections=gates.bugs.present("k8s-120334"),
+            gated_sleep=gates.bugs.present("k8s-125527"),
+            preempts_in_vain=gates.bugs.present("k8s-119778"),
+            victims_unsorted=gates.bugs.present("k8s-128307"),
             victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
             preemptor_in_condition=version.minor <= 26,

@@ -26,12 +26,13 @@ class Forkable(Protocol):
 class CycleState:
     """Values by plugin name, and the plugins that have nothing to do in this cycle."""
 
-    __slots__ = ("_values", "recorded", "skip_filter", "skip_score")
+    __slots__ = ("_values", "recorded", "skip_filter", "skip_score", "stopped_at")
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
+        self.stopped_at = ""  # the plugin at which PreFilter ended: those behind it have written nothing
         self.recorded = False  # whether this cycle measures the time of each plugin
 
     def write(self, plugin: str, value: Any) -> None:
@@ -45,6 +46,7 @@ class CycleState:
             for name, value in self._values.items()
         }
         copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
+        copy.stopped_at = self.stopped_at
         return copy
 
     def read(self, plugin: str) -> Any:

@@ -2,7 +2,8 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
@@ -11,6 +12,8 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status
 
 MAX_NODE_SCORE = 100
+
+P = TypeVar("P", bound="Plugin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,18 @@ class Plugin(Protocol):
 
     @property
     def name(self) -> str: ...
+
+
+def acts(plugin: object, point: type[P]) -> TypeGuard[P]:
+    """Decides whether a plugin has the methods of an extension point. `isinstance` does the same, and looks
+    through the protocol each time."""
+    return all(hasattr(plugin, name) for name in _members(point))
+
+
+@cache
+def _members(point: type[Plugin]) -> tuple[str, ...]:
+    protocols = [base for base in point.__mro__ if getattr(base, "_is_protocol", False)]
+    return tuple(name for base in protocols for name in vars(base) if not name.startswith("_"))
 
 
 @runtime_checkable

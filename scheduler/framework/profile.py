@@ -16,7 +16,7 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.pod_signatures import PodSignatures, remembered
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
 
-P = TypeVar("P")
+P = TypeVar("P", bound=Plugin)
 R = TypeVar("R")
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
@@ -60,13 +60,12 @@ class Profile:
         self.post_filters = self._at("postFilter", interfaces.PostFilter)
         self.pre_scores = self._at("preScore", interfaces.PreScore)
         self.scores = self._at("score", interfaces.Score)
-        # Checking a protocol is slow: done once.
         self._scorers = [
             (
                 plugin,
-                plugin if isinstance(plugin, interfaces.NormalizeScore) else None,
-                plugin if isinstance(plugin, interfaces.NormalizeStatefully) else None,
-                plugin if isinstance(plugin, interfaces.SignsScore) else None,
+                plugin if interfaces.acts(plugin, interfaces.NormalizeScore) else None,
+                plugin if interfaces.acts(plugin, interfaces.NormalizeStatefully) else None,
+                plugin if interfaces.acts(plugin, interfaces.SignsScore) else None,
             )
             for plugin in self.scores
         ]
@@ -77,20 +76,20 @@ class Profile:
         self.binds = self._at("bind", interfaces.Bind)
         self.post_binds = self._at("postBind", interfaces.PostBind)
         self.autoscaled = tuple(
-            each for each in self.plugins if isinstance(each, interfaces.ClusterAutoscaler)
+            each for each in self.plugins if interfaces.acts(each, interfaces.ClusterAutoscaler)
         )
         self.hints: Mapping[str, Sequence[EventHint]] = {
             plugin.name: tuple(plugin.events_to_register())
             for plugin in self.plugins
-            if isinstance(plugin, interfaces.Enqueue)
+            if interfaces.acts(plugin, interfaces.Enqueue)
         }
 
     def _at(self, point: str, kind: type[P]) -> tuple[P, ...]:
         order = self._points.get(point)
         if order is None:
-            return tuple(plugin for plugin in self.plugins if isinstance(plugin, kind))
+            return tuple(plugin for plugin in self.plugins if interfaces.acts(plugin, kind))
         by_name = {plugin.name: plugin for plugin in self.plugins}
-        return tuple(plugin for name in order if isinstance(plugin := by_name[name], kind))
+        return tuple(plugin for name in order if interfaces.acts(plugin := by_name[name], kind))
 
     def _validate(self) -> None:
         names = [plugin.name for plugin in self.plugins]

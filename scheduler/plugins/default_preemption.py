@@ -136,7 +136,15 @@ class DefaultPreemption:
         self, state: CycleState, pod: PodInfo, budgets: Sequence[Object], node: NodeInfo
     ) -> Candidate | Status:
         node_filter, copy = self._handle.node_filter, state.clone()
-        found = victims.select(node_filter, node_filter.prepare(copy, pod), copy, pod, node.clone(), budgets)
+        found = victims.select(
+            node_filter,
+            node_filter.prepare(copy, pod),
+            copy,
+            pod,
+            node.clone(),
+            budgets,
+            unsorted=self._handle.features.victims_unsorted,
+        )
         if isinstance(found, Candidate) and not found.victims:
             return failed(f'expected at least one victim pod on node "{node.name}"')
         return found

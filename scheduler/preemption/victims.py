@@ -12,7 +12,7 @@ from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.filtering import Filters, NodeFilter
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.framework.status import Status, unresolvable
+from kubeskew.scheduler.framework.status import Status, failed, unresolvable
 
 _NOT_STARTED = "~"  # counts as starting now: later than any time
 
@@ -45,10 +45,19 @@ def select(
     pod: PodInfo,
     node: NodeInfo,
     budgets: Sequence[Object],
+    *,
+    unsorted: bool = False,
 ) -> Candidate | Status:
     """Returns the fewest, least important pods to remove from `node`, a clone (as `state` is), or why that
-    does not help."""
+    does not help.
+
+    `unsorted`: those that violate a budget come first (before pull request 128307).
+    """
     potential = [other for other in node.pods.values() if other.priority < pod.priority]
+    if potential and state.stopped_at:
+        # Upstream's texts differ from plugin to plugin.
+        text = f'reading "PreFilter{state.stopped_at}" from cycleState: not found'
+        return failed(f'running RemovePod on PreFilter plugin "{state.stopped_at}": {text}')
     for other in potential:
         node_filter.remove_pod(state, pod, other, node)
     if not potential:
@@ -70,7 +79,7 @@ def select(
     violations = sum([not reprieve(other) for other in violating])
     for other in others:
         reprieve(other)
-    if violating and others:
+    if violating and others and not unsorted:
         victims.sort(key=importance)
     return Candidate(node.name, victims, violations)
 

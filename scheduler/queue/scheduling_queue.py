@@ -46,12 +46,18 @@ class SchedulingQueue:
         backoff: Backoff | None = None,
         with_hints: bool = True,
         pops_from_backoff: bool = False,
+        keeps_old_rejections: bool = False,
+        gated_sleep: bool = False,
     ) -> None:
         """Without hints, every event that a plugin registered for requeues the pods it rejected.
 
-        `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried.
+        `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried. The
+        others are bugs: an attempt begins with the rejections of the one before (pull request 120334); a pod
+        that PreEnqueue holds back is woken by nothing but its own changes (issue 125223).
         """
         self._with_hints = with_hints
+        self._keeps_old_rejections = keeps_old_rejections
+        self._gated_sleep = gated_sleep
         self._pops_from_backoff = pops_from_backoff
         self._clock = clock
         self._profiles = {profile.name: profile for profile in profiles}
@@ -117,6 +123,7 @@ class SchedulingQueue:
     def add_unschedulable_if_not_present(self, queued: QueuedPod, nominated: str | None = None) -> None:
         """Takes a pod back after a failed attempt; an empty `rejected_by` means an error.
 
+        Without hints, any event since the attempt began has it tried again (upstream's moveRequestCycle).
         `nominated` is the node of its nomination, "" for none; None keeps the present one.
         """
         seen = self._in_flight.get(queued.uid)
@@ -128,7 +135,8 @@ class SchedulingQueue:
         self._blame(queued, 1)
         if self._with_hints and any(self._hints.ends_wait(queued, event) for event in since):
             queued.tried = _LONG_AGO
-        if queued.failed or any(self._hints.helps(queued, event) for event in since):
+        moved = bool(since) if not self._with_hints else any(self._hints.helps(queued, e) for e in since)
+        if queued.failed or moved:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._waiting.add(queued)
@@ -160,12 +168,15 @@ class SchedulingQueue:
         if self._in_flight:
             self._happened.append(happened)
         for queued in self._waiting.helped_by(happened):
-            if wakes is not None and not wakes(queued.info):
+            if (wakes is not None and not wakes(queued.info)) or self._sleeps(queued):
                 continue
             self._waiting.pop(queued.uid)
             if self._hints.ends_wait(queued, happened):
                 queued.tried = _LONG_AGO
             self._requeue(queued, event.label)
+
+    def _sleeps(self, queued: QueuedPod) -> bool:
+        return self._gated_sleep and bool(queued.gated_by)
 
     def _remember(self, events: Iterator[InFlightEvent]) -> None:
         if self._in_flight:
@@ -182,7 +193,8 @@ class SchedulingQueue:
                 queued.attempts += 1
                 self._in_flight[queued.uid] = self._forgotten + len(self._happened)
                 self._blame(queued, -1)
-                queued.rejected_by, queued.pending_by = set(), set()
+                if not self._keeps_old_rejections:
+                    queued.rejected_by, queued.pending_by = set(), set()
                 return queued
             await self._wait()
 
@@ -232,6 +244,8 @@ class SchedulingQueue:
         self._flushed = now
         stale = [queued for queued in self._waiting if now - queued.enqueued > LEFTOVER_SECONDS]
         for queued in stale:
+            if self._sleeps(queued):
+                continue
             self._waiting.pop(queued.uid)
             self._requeue(queued, UNSCHEDULABLE_TIMEOUT.label)
 

@@ -4,7 +4,8 @@
     - id: quota-from-stale-cache       names the entry
       invariant: I09                   I01 … I22, `assertion` of a scenario's step, `exception` in a component
       message: 'says that .* is used'  a regular expression, searched in the finding's message
-      class: upstream                  defect | upstream | known:ID, the number of an issue or pull request
+      class: upstream                  defect | upstream | known:ID, the number of an issue or pull request;
+                                     one that kubeskew has (`kubeskew bugs`) only where a component has it
       reason: ...                      why it comes about, in a sentence or two
       source: https://...              where that can be read of
       faults: [lost-answer]              only if faults of these kinds were among those that fired; optional
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import kubeskew.conformance
+from kubeskew.apimachinery.known_bugs import KnownBug, KnownBugs, known_bugs
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance import yaml_files
@@ -52,15 +54,27 @@ class Entry:
     minors: tuple[int, int] | None = None
 
     def fits(
-        self, invariant: str, message: str, faults: Collection[str], versions: Sequence[Version]
+        self,
+        invariant: str,
+        message: str,
+        faults: Collection[str],
+        versions: Sequence[Version],
+        bugs: Mapping[str, bool],
     ) -> bool:
         """Returns whether a finding is of this kind, which came about under faults of these kinds."""
+        bug = known_bugs().get(f"k8s-{self.class_.removeprefix(KNOWN)}")
+        if bug is not None and bug.switch and not _is_there(bug, versions, bugs):
+            return False
         if invariant != self.invariant or not self.message.search(message):
             return False
         if any(kind not in faults for kind in self.faults):
             return False
         low, high = self.minors or (0, 0)
         return self.minors is None or any(low <= version.minor <= high for version in versions)
+
+
+def _is_there(bug: KnownBug, versions: Sequence[Version], bugs: Mapping[str, bool]) -> bool:
+    return any(KnownBugs(version, bugs).present(bug.id) for version in versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +98,14 @@ def classify(
     message: str,
     faults: Collection[str],
     versions: Sequence[Version],
+    bugs: Mapping[str, bool],
 ) -> Verdict:
-    """Returns the class that the first entry gives which fits; `unknown` if none does."""
+    """Returns the class that the first entry gives which fits; `unknown` if none does.
+
+    `bugs` are the known ones that are switched.
+    """
     for entry in entries:
-        if entry.fits(invariant, message, faults, versions):
+        if entry.fits(invariant, message, faults, versions, bugs):
             return Verdict(entry.class_, entry.id, entry.reason, entry.source)
     return Verdict(UNKNOWN)
 

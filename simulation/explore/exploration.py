@@ -174,7 +174,8 @@ class Exploration:
 
     def _finding(self, origin: Origin, job: RunJob, ran: Ran, failure: Failure) -> Finding:
         fired = [kind for kind, count in ran.fired.items() if count]
-        verdict = classify(self._entries, failure.invariant, failure.message, fired, ran.versions)
+        known = self._entries, failure.invariant, failure.message
+        verdict = classify(*known, fired, ran.versions, origin.bugs)
         return Finding(
             *(origin, ran.seed, failure, verdict, ran.plan, ran.faults, ran.log_hash), steps=job.steps
         )

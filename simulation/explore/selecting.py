@@ -14,6 +14,12 @@ from kubeskew.simulation.explore.finding import Origin
 _PATTERN = frozenset("*?[")
 
 
+_UNEXPLORED = {  # operations, and why cells that have them are left out
+    "script": "`script` runs other programs, which cannot see a simulated cluster",
+    "fork": "`fork` goes on in other clusters than the one that faults are put into",
+}
+
+
 def cells_named(names: Sequence[str], bugs: Mapping[str, bool]) -> list[Cell]:
     """Returns the cells of scenarios, and those that are named themselves, each once; with known bugs
     switched.
@@ -24,12 +30,13 @@ def cells_named(names: Sequence[str], bugs: Mapping[str, bool]) -> list[Cell]:
     for name in names:
         for cell in _of(name):
             cells.setdefault(cell.name, replace(cell, scenario=_with_cluster(cell, bugs)))
-    possible = {name: cell for name, cell in cells.items() if not cell.uses("script")}
+    reasons = {
+        name: [why for kind, why in _UNEXPLORED.items() if cell.uses(kind)] for name, cell in cells.items()
+    }
+    possible = {name: cell for name, cell in cells.items() if not reasons[name]}
     if not possible:
-        raise ScenarioError(
-            f"{', '.join(names)}: nothing can be explored: `script` runs other programs, which cannot see a "
-            "simulated cluster"
-        )
+        why = "; ".join(dict.fromkeys(why for each in reasons.values() for why in each))
+        raise ScenarioError(f"{', '.join(names)}: nothing can be explored: {why}")
     return list(possible.values())
 
 

@@ -78,6 +78,7 @@ class _Worker(Generic[J, R]):
 def _serve(connection: Connection, work: Callable[[J], R]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.disable()  # each simulation collects its own garbage
     with suppress(EOFError, OSError):
         while True:
             job = connection.recv()

@@ -22,6 +22,7 @@ from kubeskew.simulation.faults.plan import Fault, Kind, Plan
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.faults.points import points_of
 from kubeskew.simulation.faults.retrying import PatientTransport
+from kubeskew.simulation.faults.tolerating import longest_of, tolerance_of
 from kubeskew.simulation.faults.world import World
 from kubeskew.simulation.invariants.judging import judge
 from kubeskew.simulation.invariants.settling import is_heartbeat
@@ -35,6 +36,7 @@ _SETTLE_SECONDS = 900.0  # after which it never does
 # are measured as often. What such a round mends is no fault of whoever waits for it.
 _ROUND_SECONDS = 400.0
 _STEP_SECONDS = 5.0
+_LONG_SECONDS = 60.0
 
 
 class FaultyControl(LocalControl):
@@ -61,6 +63,7 @@ class FaultyControl(LocalControl):
         self._switched: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # by fault: node, switches before
         self._began = False
         self.healed = False
+        self._outlasted = False
         self.played = Played(plan)
 
     # -- the cluster, as the scenario steers it
@@ -202,6 +205,15 @@ class FaultyControl(LocalControl):
 
     # -- the quiet phase
 
+    async def outlast(self) -> bool:
+        """Waits, once, until faults have ended that last for minutes; returns whether there were any."""
+        longest = max((longest_of(fault) for fault in self.played.plan.faults), default=0.0)
+        if self._outlasted or longest < _LONG_SECONDS:
+            return False
+        self._outlasted = True
+        await asyncio.sleep(longest)
+        return True
+
     async def heal(self, why: str) -> None:
         """Ends all faults for good, starts what they have killed, and waits until the cluster has settled."""
         if self.healed:
@@ -269,4 +281,5 @@ class FaultyControl(LocalControl):
 
     async def _violations(self, *, at_rest: bool) -> list[Violation]:
         log, note = await self.log(), self.played.notes.append
-        return await judge(self._state_dir, self._platform, log, note, at_rest=at_rest)
+        tolerance = tolerance_of(self.played.plan)
+        return await judge(self._state_dir, self._platform, log, note, at_rest=at_rest, tolerance=tolerance)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.component_names import kind_of
+from kubeskew.apimachinery.faults.calls import PLUGIN_CALLS, PLUGINS
 from kubeskew.apimachinery.faults.fault import PERIODIC
 from kubeskew.cluster import config, creation
 from kubeskew.conformance.scenario import Cell
@@ -21,6 +22,7 @@ _KIND_SHARE = 0.3  # of the kinds a run draws
 # Most runs have some: where messages take no time, and machines take turns, little can come between.
 _SHARES = {Kind.LATENCY: 0.8, Kind.ORDER: 0.6}
 _FAULTS_MAX = 3  # of one kind
+_LONG_SHARE = 0.15  # of watches that stand still: for longer than anybody waits
 # Of so many writes or events the n-th is drawn where a component's own numbers are not known.
 _CALLS_MAX = {"driver": 4, "driver-controller": 10, "scheduler": 30, "kubelet": 30}
 _CALLS_MAX_ELSE = 60
@@ -117,6 +119,10 @@ class _Chance:
         """Returns a selector of writes, and which of them is meant."""
         return self._call("verb", _write_of) or {"verb": list(_WRITES), "nth": self._nth()}
 
+    def _write_or_call(self) -> dict[str, Any]:
+        """Returns a selector of writes, or of calls of drivers, and which of them is meant."""
+        return self._call("verb", _write_or_call_of) or self._write()
+
     def _event(self) -> dict[str, Any]:
         """Returns a selector of events, and which of them is meant."""
         return self._call("event", _event_of) or {"event": "*", "nth": self._nth()}
@@ -128,7 +134,8 @@ class _Chance:
         if not known:
             return {}
         verb, resource, count = self._stream.choice(known)
-        return {key: verb, "resource": resource, "nth": self._nth(count)}
+        where = {} if resource == PLUGINS else {"resource": resource}
+        return {key: verb, **where, "nth": self._nth(count)}
 
     # -- what
 
@@ -137,13 +144,13 @@ class _Chance:
         return {**self._write(), "answer": self._stream.choice(_CODES), **many}
 
     def lost_request(self) -> dict[str, Any]:
-        return {**self._write(), "drop": "request"}
+        return {**self._write_or_call(), "drop": "request"}
 
     def lost_answer(self) -> dict[str, Any]:
-        return {**self._write(), "drop": "answer"}
+        return {**self._write_or_call(), "drop": "answer"}
 
     def slow(self) -> dict[str, Any]:
-        return {**self._write(), "delay": self._seconds(0.05, 8.0)}
+        return {**self._write_or_call(), "delay": self._seconds(0.05, 8.0)}
 
     def late_events(self) -> dict[str, Any]:
         longest = self._seconds(0.05, 5.0)
@@ -151,7 +158,9 @@ class _Chance:
         return {**some, "delay": {"min": "0s", "max": longest}}
 
     def stale(self) -> dict[str, Any]:
-        return {**self._event(), "times": 1, "stale": self._seconds(0.5, 15.0)}
+        long = self._stream.random() < _LONG_SHARE
+        lasting = self._seconds(310.0, 700.0) if long else self._seconds(0.5, 15.0)
+        return {**self._event(), "times": 1, "stale": lasting}
 
     def broken_watch(self) -> dict[str, Any]:
         return {**self._event(), "drop": "connection"}
@@ -164,7 +173,7 @@ class _Chance:
         if kind_of(self._target) == "apiserver":
             return {"nth": self._nth(), **place}
         delivery = kind_of(self._target) in _WATCHING and self._stream.random() < 0.4
-        return {**(self._event() if delivery else self._write()), **place}
+        return {**(self._event() if delivery else self._write_or_call()), **place}
 
     def kill(self) -> dict[str, Any]:
         return {"kill": True, **self._at(), **self._back()}
@@ -213,6 +222,12 @@ def _write_of(call: str) -> tuple[str, str] | None:
     """Returns verb and resource if a kind of call is one of writes that are not repeated for ever."""
     verb, _, resource = call.partition(" ")
     return (verb, resource) if verb in _WRITES and resource.partition("/")[0] not in PERIODIC else None
+
+
+def _write_or_call_of(call: str) -> tuple[str, str] | None:
+    """Returns verb and resource if a kind of call is one of such writes, or of a kubelet's to a driver."""
+    verb, _, resource = call.partition(" ")
+    return (verb, resource) if verb in PLUGIN_CALLS else _write_of(call)
 
 
 _WRITES = ("create", "update", "patch", "delete")

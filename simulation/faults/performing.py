@@ -2,10 +2,12 @@
 
 What a scenario expects has to hold when faults are over. While they last, an operation that fails says only
 that they are felt: it ends them, and is done once more after the quiet phase. That answer counts, and what
-comes after it has no faults any more.
+comes after it has no faults any more. Only a watch that stands still for minutes is waited for first: what
+that does shows when it goes on.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
@@ -17,6 +19,7 @@ from kubeskew.conformance.performing import Perform
 from kubeskew.conformance.scenario import Operation
 from kubeskew.simulation.faults.control import FaultyControl
 
+_FAILURES = (StepError, ScenarioError, StatusError, ClusterError, UserError, *CONNECTION_ERRORS)
 _SUCCESS = "success"  # begins what is found of a write that was to be refused
 
 
@@ -31,7 +34,11 @@ async def _perform(control: FaultyControl, perform: Perform, ctx: CellContext, o
         return
     try:
         await perform(ctx, operation)
-    except (StepError, ScenarioError, StatusError, ClusterError, UserError, *CONNECTION_ERRORS) as error:
+    except _FAILURES as error:
+        if await control.outlast():
+            with suppress(*_FAILURES):
+                await perform(ctx, operation)
+                return
         await control.heal(f"{operation.title} failed")
         if isinstance(error, StepError) and error.found.startswith(_SUCCESS):
             raise  # what was made is there, and cannot be refused any more

@@ -22,12 +22,13 @@ from kubeskew.simulation.invariants.quotas import Measure, QuotaExact
 from kubeskew.simulation.invariants.running import RunningUndisturbed
 from kubeskew.simulation.invariants.settling import ControllersSettle
 from kubeskew.simulation.invariants.stored import NoSilentFieldLoss, ReadsGoForward, StoredReadable
+from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
 from kubeskew.simulation.invariants.workloads import CountedOnce, ReplicaBounds
 
 _DEVICE_CLASSES = "deviceclass.resource.k8s.io/"
 
 
-def invariants(measured: Measure | None = None) -> list[Invariant]:
+def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) -> list[Invariant]:
     """Returns all invariants, fresh for one run, in the order of their codes."""
     found: list[Invariant] = [
         DeviceOnce(),
@@ -35,7 +36,7 @@ def invariants(measured: Measure | None = None) -> list[Invariant]:
         DeletionCompletes(),
         SchedulableIsScheduled(),
         BoundIsAdmitted(),
-        RunningUndisturbed(),
+        RunningUndisturbed(tolerance),
         ReplicaBounds(),
         CountedOnce(),
         QuotaExact(measured),
@@ -48,10 +49,10 @@ def invariants(measured: Measure | None = None) -> list[Invariant]:
         RightOwner(),
         AuthorisedAsMeant(),
         UidNotName(),
-        OneLeader(),
+        OneLeader(tolerance),
         UniqueAddress(),
         PreemptionContract(),
-        DeclaredEffect(),
+        DeclaredEffect(tolerance),
     ]
     return found
 

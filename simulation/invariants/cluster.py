@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write
 
 STARTED = "started"
 
@@ -47,7 +47,9 @@ class Cluster:
         """Takes the next entry of the log; returns the change of an object, None for a component's."""
         self.revision, self.time = max(entry.revision, self.revision), entry.time
         if isinstance(entry, ComponentChange):
-            if not entry.what.startswith(FAULT):
+            if entry.what in BRANCHED:
+                self.components.clear()
+            elif not entry.what.startswith(FAULT):
                 self.components[entry.component] = entry
             return None
         place = (entry.namespace, entry.name)

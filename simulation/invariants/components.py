@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from kubeskew.simulation.invariants.cluster import Change, Cluster, named
 from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant
+from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
 
 LEASES = "leases.coordination.k8s.io"
 # The leases of components, and what holds them.
@@ -53,6 +54,9 @@ class OneLeader:
     code = "I19"
     name = "one-leader"
 
+    def __init__(self, tolerance: Tolerance = USUAL) -> None:
+        self._skew = tolerance.clock_skew
+
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         if change.write.resource != LEASES or change.before is None or change.now is None:
             return
@@ -63,7 +67,7 @@ class OneLeader:
         ends = datetime.fromisoformat(old["renewTime"]) + timedelta(
             seconds=int(old.get("leaseDurationSeconds") or 0)
         )
-        if ends > datetime.fromisoformat(change.write.time):
+        if ends > datetime.fromisoformat(change.write.time) + self._skew:
             yield f"{change.text} passed from {holder} to {other} before it ended at {ends.isoformat()}"
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:

@@ -22,6 +22,7 @@ from kubeskew.simulation.invariants.catalogue import invariants, measuring
 from kubeskew.simulation.invariants.checking import Checker
 from kubeskew.simulation.invariants.cluster import STARTED, is_terminal
 from kubeskew.simulation.invariants.invariant import ComponentFailure, Evidence
+from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
 from kubeskew.simulation.invariants.violation import Violation
 
 _STARTING = timedelta(seconds=10)  # how long an API server may take until its roles are there
@@ -35,6 +36,7 @@ async def judge(
     note: Callable[[str], None],
     *,
     at_rest: bool,
+    tolerance: Tolerance = USUAL,
 ) -> list[Violation]:
     """Returns what was broken. `note` hears of what could not be judged.
 
@@ -43,7 +45,7 @@ async def judge(
     state = directory.load()
     managers = state.of_kind("controller-manager")
     measure = measuring(managers[0].feature_gates, platform.clock) if managers else None
-    checker = Checker(invariants(measure))
+    checker = Checker(invariants(measure, tolerance))
     broken = [violation for entry in log for violation in checker.see(entry)]
     asks = at_rest and any(_is_pending(pod) for pod in checker.cluster.all("pods"))
     found = Evidence(

@@ -3,7 +3,7 @@ I22 declared-effect."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.selectors.node_affinity import affinity_matches
@@ -18,6 +18,7 @@ from kubeskew.simulation.invariants.cluster import (
     uid_of,
 )
 from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
+from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
 
 # What kubelets say of pods that they do not admit (kubernetes/pkg/kubelet/lifecycle, 1.36).
 _REFUSALS = (
@@ -29,7 +30,6 @@ _REFUSALS = (
     "TopologyAffinityError",
 )
 # What a scheduler's cache may lag behind.
-_LAG = timedelta(seconds=5)
 _PREEMPTED = "PreemptionByScheduler"
 
 
@@ -149,8 +149,9 @@ class DeclaredEffect:
     code = "I22"
     name = "declared-effect"
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: Tolerance = USUAL) -> None:
         self._nodes: defaultdict[str, list[tuple[datetime, ObjectView | None]]] = defaultdict(list)
+        self._lag = tolerance.cache_lag + tolerance.clock_skew
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write = change.write
@@ -171,8 +172,8 @@ class DeclaredEffect:
     def _lately(self, name: str, now: datetime) -> Sequence[ObjectView | None]:
         """Returns the node as it was within the lag that a scheduler's cache may have."""
         history = self._nodes.get(name) or []
-        recent = [node for time, node in history if time >= now - _LAG]
-        older = [node for time, node in history if time < now - _LAG]
+        recent = [node for time, node in history if time >= now - self._lag]
+        older = [node for time, node in history if time < now - self._lag]
         return [*older[-1:], *recent]
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:

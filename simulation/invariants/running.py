@@ -3,7 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.nodes import ContainerEvent
 from kubeskew.simulation.invariants.cluster import (
@@ -16,7 +18,9 @@ from kubeskew.simulation.invariants.cluster import (
     named,
     uid_of,
 )
+from kubeskew.simulation.invariants.devices import CLAIMS
 from kubeskew.simulation.invariants.invariant import Evidence
+from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
 
 _WORKLOADS = {"ReplicaSet": "replicasets.apps", "StatefulSet": "statefulsets.apps"}
 _PROBES = ("livenessProbe", "startupProbe", "lifecycle")
@@ -43,11 +47,14 @@ class RunningUndisturbed:
     code = "I06"
     name = "running-undisturbed"
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: Tolerance = USUAL) -> None:
         self._lives: dict[str, _Life] = {}
+        self._skew = tolerance.clock_skew
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write, before = change.write, change.before
+        if write.resource == CLAIMS:
+            yield from _taken_off(change, cluster)
         if write.resource != "pods":
             return
         pod = write.value
@@ -63,6 +70,8 @@ class RunningUndisturbed:
             return
         if is_deleting(pod) and not is_deleting(before):
             yield from self._replaced(change, before, life, cluster)
+        if is_terminal(before) and _phase(pod) != _phase(before):
+            yield f"{change.text} had ended as {_phase(before)}, and is {_phase(pod)}"
         if _running(before) and _failed_by_kubelet(pod) and not is_deleting(before):
             status = pod.get("status") or {}
             why = f"{status['reason']}: {status.get('message')}"
@@ -97,8 +106,12 @@ class RunningUndisturbed:
                 begun[event.pod_uid, event.container] += 1
             if event.what != "stopped" or life is None or event.container in life.probed:
                 continue
-            if not life.may_stop_since or event.time < life.may_stop_since:
+            if not life.may_stop_since or self._is_before(event.time, life.may_stop_since):
                 yield _stopped(life, event)
+
+    def _is_before(self, time: str, since: str) -> bool:
+        """Returns whether a time of a node is before one of an API server, whose clocks may differ."""
+        return datetime.fromisoformat(time) + self._skew < datetime.fromisoformat(since)
 
 
 def _stopped(life: _Life, event: ContainerEvent) -> str:
@@ -144,7 +157,26 @@ def _siblings(owner: ObjectView, cluster: Cluster) -> int:
 
 
 def _running(pod: ObjectView) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running"
+    return _phase(pod) == "Running"
+
+
+def _phase(pod: ObjectView) -> str:
+    return str((pod.get("status") or {}).get("phase"))
+
+
+def _taken_off(change: Change, cluster: Cluster) -> Iterator[str]:
+    """Yields pods that lose a claim which a component takes from them while they have a node."""
+    if change.now is None or not change.write.by.startswith("kube-"):
+        return
+    left = {consumer.get("uid") for consumer in reserved_for(change.now)}
+    former = {consumer.get("uid") for consumer in reserved_for(change.before or {})}
+    others = f", but for {len(left - former)} others" if left - former else ""
+    for consumer in reserved_for(change.before or {}):
+        pod = cluster.get("pods", change.write.namespace, str(consumer.get("name")))
+        if consumer.get("uid") in left or pod is None or uid_of(pod) != consumer.get("uid"):
+            continue
+        if (pod.get("spec") or {}).get("nodeName") and not is_terminal(pod):
+            yield f"{change.text} is not reserved any more for {named(pod)}, which uses it{others}"
 
 
 def _failed_by_kubelet(pod: ObjectView) -> bool:

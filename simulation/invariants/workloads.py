@@ -14,6 +14,7 @@ from kubeskew.simulation.invariants.cluster import (
     named,
     uid_of,
 )
+from kubeskew.simulation.invariants.devices import CLAIMS
 from kubeskew.simulation.invariants.invariant import Evidence
 
 REPLICA_SETS = "replicasets.apps"
@@ -154,6 +155,8 @@ class CountedOnce:
             self._pods[job].add(uid_of(value))
             if (value.get("status") or {}).get("phase") == "Succeeded":
                 self._succeeded[job].add(uid_of(value))
+        if change.write.resource == CLAIMS and change.write.verb == "create":
+            yield from _made_twice(change, cluster)
         if change.write.resource != JOBS or change.now is None:
             return
         status, uid = value.get("status") or {}, uid_of(value)
@@ -177,3 +180,36 @@ class CountedOnce:
                 job = cluster.get(JOBS, namespace, str(reference.get("name")))
                 if job is None or uid_of(job) != reference.get("uid"):
                     yield f"{named(cron_job)} counts Job {reference.get('name')} as active, which is gone"
+        for job in cluster.all(JOBS):
+            owner_of_job = _cron_job_of(job, cluster)
+            if owner_of_job is not None and not _is_counted(job, owner_of_job):
+                yield f"{named(owner_of_job)} does not count {named(job)}, which it made and which is active"
+
+
+def _cron_job_of(job: ObjectView, cluster: Cluster) -> ObjectView | None:
+    """Returns the cron job that controls a job."""
+    owner = controller(job)
+    found = cluster.get("cronjobs.batch", job["metadata"]["namespace"], str(owner.get("name")))
+    return found if found is not None and uid_of(found) == owner.get("uid") else None
+
+
+def _is_counted(job: ObjectView, cron_job: ObjectView) -> bool:
+    """Returns whether a job need not be among the active ones of its cron job, or is."""
+    ended = any(condition(job, kind).get("status") == "True" for kind in ("Complete", "Failed"))
+    active = (cron_job.get("status") or {}).get("active") or []
+    return ended or is_deleting(job) or uid_of(job) in [reference.get("uid") for reference in active]
+
+
+def _made_twice(change: Change, cluster: Cluster) -> Iterator[str]:
+    """Yields the second claim that is made from one template for one pod."""
+    claim = change.write.value
+    for other in cluster.all(CLAIMS):
+        same = controller(other).get("uid") == controller(claim).get("uid") and _entry(other) == _entry(claim)
+        if uid_of(other) != uid_of(claim) and controller(claim) and same and not is_deleting(other):
+            yield f"{change.text} is made for the same claim of a pod as {named(other)}"
+
+
+def _entry(claim: ObjectView) -> object:
+    """Returns the name that a pod has for a claim which was made for it; older claims are named after it."""
+    metadata = claim["metadata"]
+    return (metadata.get("annotations") or {}).get("resource.kubernetes.io/pod-claim-name", metadata["name"])

@@ -87,7 +87,7 @@ def decided(switch: str, gates: FeatureGates) -> Any:
     maker = getattr(made, "of", made)
     made = maker(**{name: given[name] for name in inspect.signature(maker).parameters if name in given})
     for name in path.split(".")[1:]:
-        made = getattr(made, name)
+        made = None if made is None else getattr(made, name)  # a release may be without that part
     return made
 
 

@@ -62,7 +62,7 @@ def test_without_a_cluster_it_says_how_to_start_one(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["uup"], "no such command 'uup'; see `kubeskew --help`"),
+        (["uup"], "no such command 'uup'; did you mean up?; see `kubeskew --help`"),
         (["upgrade"], "missing option '--to'; see `kubeskew upgrade --help`"),
         (["upgrade", "--to", "1.99"], "version 1.99 is not supported: choose one from 1.26 to 1.37"),
         (["up", "--nodes", "-1"], "-1 is not in the range"),
@@ -71,7 +71,7 @@ def test_without_a_cluster_it_says_how_to_start_one(
         (["up", "--feature-gates", "NoSuch=true"], "apiserver at 1.36: unrecognized feature gate: NoSuch"),
         (["gates", ""], "no gate given"),
         (["gates", "A=maybe"], 'invalid value of A=maybe, err: strconv.ParseBool: parsing "maybe"'),
-        (["events", "--since", "x"], "'x' is not a valid integer"),
+        (["events", "--since", "x"], "--since x: expected a revision (300), a time"),
         (
             ["events", "--where", "verb =="],
             "--where: does not parse at column 6, where CEL is expected: verb ==",

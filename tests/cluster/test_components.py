@@ -232,7 +232,7 @@ def test_a_driver_restarts_and_is_no_part_of_the_version(local: Local):
     rows = json.loads(local.run("events", "resourceslices.resource.k8s.io", "-o", "json").stdout)
     written = next(row for row in rows if row["verb"] == "create")
     assert (written["user"], written["by"]) == (account, "gpu.example.com 1.35")
-    text = local.refused("upgrade", "--to", "1.36", "--component", DRIVER)
+    text = local.refused("gates", "DRAAdminAccess=false", "--component", DRIVER)
     assert "driver/gpu.example.com has no Kubernetes version and no feature gates" in text
 
 

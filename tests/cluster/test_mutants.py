@@ -89,7 +89,7 @@ def test_only_the_right_failure_shows_a_defect(cell: dict[str, Any], why: str):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_matrix_finds_a_planted_defect(name: str, tmp_path: Path):
-    """The cell turns red on a copy of the package with the defect, and says whose fault it is."""
+    """The cell turns red with the defect, and says whose fault it is."""
     mutants = script()
     mutants.plant(MUTANTS[name], tmp_path)
 

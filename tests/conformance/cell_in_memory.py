@@ -13,6 +13,7 @@ from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.loading import parse
@@ -72,6 +73,11 @@ class Control:
         self.records = NodeRecords()
         self.logged: dict[str, str] = {}  # by process
         self.written: list[Logged] = []  # the log
+        self.replayed = "a"  # the hash of what it comes to
+        self.stored: list[Entry] = []
+        self.runtime_config: dict[str, bool] = {}
+        self.branches: dict[str, Control] = {}
+        self.forked: Any = lambda: None  # is called when the branches are there
 
     def client(self, context: str = "") -> APIClient:
         if context not in ("", *self.contexts):
@@ -111,8 +117,20 @@ class Control:
         texts = {name: self.logged[name] for name in processes}
         return {name: (text[offsets.get(name, 0) :], len(text)) for name, text in texts.items()}
 
+    async def fork(self, names: Sequence[str]) -> Sequence["Control"]:
+        self.calls.append(("fork", names))
+        self.branches = dict(zip(names, (Control() for _ in names), strict=True))
+        self.forked()
+        return [*self.branches.values()]
+
+    async def hashes(self) -> tuple[str, str]:
+        return self.replayed, "a"
+
     async def log(self) -> Sequence[Logged]:
         return self.written
+
+    async def entries(self) -> Sequence[Entry]:
+        return self.stored
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         return [{"revision": since + 1}]

@@ -39,6 +39,15 @@ async def test_a_cell_that_holds_passes():
     assert control.calls == [("start", {}), "stop"]
 
 
+async def test_a_log_that_does_not_replay_is_the_cells_failure():
+    """A cell whose log comes to other objects than there are has failed, whatever its steps found."""
+    control = Control()
+    control.replayed = "b"
+    result = await run("\n  - name: one\n    try: [{sleep: {duration: 1s}}]\n", control)
+    assert not result.passed
+    assert "the log does not replay to the objects: it comes to b, not a" in result.failure
+
+
 async def test_a_failed_step_has_evidence_and_ends_the_cell():
     """A failure tells what was expected, found and written since the step began; the rest is not run."""
     control = Control()

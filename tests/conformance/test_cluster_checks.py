@@ -41,6 +41,7 @@ def check(folder: Path, operation: str, cluster: str = CLUSTER) -> None:
         "{upgrade: {to: '1.36', components: [kubelet]}}",
         "{driver: {name: gpu.example.com, node: a, vanish: true}}",
         "{prepared: {node: a, count: 0}}",
+        "{kubelet: {node: a, removeFiles: [x], set: {cpuManagerPolicy: none}, file: x, absent: true}}",
         "{fault: {component: scheduler, verb: update, resource: pods, nth: 1, answer: 409}}",
     ],
 )
@@ -73,6 +74,12 @@ def test_operations_that_can_be_done_are_taken(tmp_path: Path, operation: str):
         ),
         ("{upgrade: {to: '1.63'}}", r"steps\[0\].try\[0\].upgrade.to: version 1.63 is not supported"),
         ("{driver: {name: gpu.exmple.com, vanish: true}}", "did you mean driver/gpu.example.com"),
+        ("{kubelet: {node: b, file: x}}", "kubelet.node: there is no node b; known are a"),
+        ("{kubelet: {node: a, set: {cpuManagerPolicy: statik}}}", "expected none or static, found 'statik'"),
+        (
+            "{kubelet: {node: a, set: {cpuPolicy: none}}}",
+            "kubelet.set: unknown key cpuPolicy; known are cpuManagerPolicy",
+        ),
         ("{driver: {name: gpu.example.com, node: b, vanish: true}}", "node: there is no node b; known are a"),
     ],
 )

@@ -6,6 +6,7 @@ from kubeskew.conformance.evidence.component_runs import component_runs
 from kubeskew.conformance.evidence.divergence import diverged
 from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.log import ComponentChange, Write
+from kubeskew.conformance.evidence.object_lives import object_lives
 from kubeskew.conformance.evidence.record import record
 
 
@@ -136,3 +137,26 @@ def test_runs_that_did_the_same_have_the_same_digest():
 
     assert record(log, []).digest == record(again, []).digest
     assert len({record(one, []).digest for one in (log, other, newer, log[:1])}) == 4
+
+
+def test_the_lives_of_objects_are_told():
+    """A claim is allocated, reserved and freed, each once; what every cluster has is left out."""
+    given = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
+    claims = "resourceclaims.resource.k8s.io"
+    held = {"allocation": given, "reservedFor": [{"name": "web"}]}
+    log = [
+        write(1, "gpu", "create", claims, kind="ResourceClaim", spec={}),
+        write(2, "kube-root-ca.crt", "create", "configmaps", kind="ConfigMap"),
+        write(3, "gpu", "update", claims, kind="ResourceClaim", spec={}, status=held),
+        write(4, "gpu", "update", claims, kind="ResourceClaim", spec={}, status={"allocation": given}),
+        write(5, "gpu", "update", claims, kind="ResourceClaim", spec={}, status={}),
+        write(6, "gpu", "delete", claims, kind="ResourceClaim", spec={}),
+    ]
+
+    [life] = object_lives(log)
+
+    assert (life.since, life.until) == (time(1), time(6))
+    assert [event.what for event in life.events] == [
+        *("created", "allocated d/p/gpu-0", "reserved for web", "no longer reserved for web"),
+        *("deallocated", "gone"),
+    ]

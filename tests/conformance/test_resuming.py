@@ -14,6 +14,8 @@ from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.divergence import Difference, Divergence
 from kubeskew.conformance.evidence.fault_moments import FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
+from kubeskew.conformance.evidence.nodes import DriverCall
+from kubeskew.conformance.evidence.object_lives import ObjectLife
 from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.matrix import of_scenarios
 from kubeskew.conformance.report import Run, as_html, as_json, as_junit, write
@@ -73,6 +75,9 @@ def ready(cell: Cell, *, failed: bool = False) -> CellResult:
         observations={"claims": 2},
         baseline=cell.baseline,
         components=[ComponentRun("apiserver", "1.36", "A=true", "2026-01-01T00:00:00.5Z", "", "killed")],
+        objects=[ObjectLife("nodes", "", "n", "v", "t", "", [LifeEvent(3, "t", "created", "kubelet")])],
+        calls=[DriverCall("t", "n", "gpu.example.com", "NodePrepareResources", "ns", "c", "w")],
+        logs={"scheduler": "it went"},
         pods=[PodLife("ns", "a", "u", "n", [LifeEvent(5, "2026-01-01T00:00:01.000Z", "created", "kubectl")])],
         faults=[FaultMoment(6, "2026-01-01T00:00:01.000Z", "scheduler", "fired", "lost")],
         began="2026-01-01T00:00:00Z",

@@ -10,8 +10,9 @@ from kubeskew.cli.main import main
 from kubeskew.conformance.evidence.component_runs import ComponentRun
 from kubeskew.conformance.evidence.transitions import Transitions, component_paths, transitions
 from kubeskew.conformance.report import Run
+from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.review import Repeating, as_markdown
+from kubeskew.conformance.review import as_markdown
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure
 
 GATE = "DRAExtendedResource"
@@ -53,6 +54,25 @@ def test_kinds_of_changes(states: list[str], changes: Transitions):
     log = [*runs("scheduler", *states), *runs("apiserver", states[0]), *runs("driver/d", "1.30", "1.31")]
 
     assert transitions(component_paths(log)) == changes
+
+
+@pytest.mark.parametrize(
+    ("states", "changes"),
+    [
+        pytest.param(["1.35", "1.36"], Transitions(True, enabled=True, by_default=True), id="on"),
+        pytest.param(["1.36", "1.35"], Transitions(False, True, disabled=True, by_default=True), id="off"),
+        pytest.param(
+            ["1.36", "1.35", "1.36"], Transitions(True, True, False, True, True, True, True), id="on-again"
+        ),
+        pytest.param(["1.36", "1.37"], Transitions(True), id="the-same-default"),
+        pytest.param([f"1.35 {GATE}=true", "1.36"], Transitions(True), id="by-hand-before"),
+        pytest.param([f"1.35 {GATE}=true", "1.35"], Transitions(disabled=True), id="taken-back"),
+    ],
+)
+def test_a_release_may_have_another_default(states: list[str], changes: Transitions):
+    """A gate that is named goes over with a release whose default is another, set by hand or not."""
+    assert transitions(component_paths(runs("scheduler", *states), [GATE])) == changes
+    assert transitions(component_paths(runs("scheduler", *states))).by_default is False
 
 
 def test_components_come_in_the_order_of_upgrades():
@@ -132,9 +152,84 @@ def test_answers_have_cells_failures_with_source_and_gaps():
     assert "`s/flipped`, looks: fails as upstream: as coded (kubernetes/kubernetes#1)" in found[REENABLED]
     assert "`s/flipped`, uses it: not run: nothing was bound to $uid: there is no pod" in found[REENABLED]
     assert "s/flipped" not in found[ROLLED_BACK]
+    way = f"apiserver: 1.35 → 1.36, {GATE} off → on by default; scheduler: 1.35"
+    assert f"| `mine/moved` | {way} | FAILED | 1 of 1 |" in found[ROLLED_BACK]
+
+
+def test_defaults_count_of_gates_that_another_cell_sets_by_hand():
+    """A cell that moves to a release with another default flips the gate, by default as is said."""
+    cell = moved()
+    found = sections(flipped(), cell)
+
+    assert "Cells that switch a gate by moving to a release with another default: 1 of 2" in found[FLIPPED]
     assert (
-        "| `mine/moved` | apiserver: 1.35 → 1.36; scheduler: 1.35 | FAILED | 1 of 1 |" in found[ROLLED_BACK]
+        f"| `mine/moved` | apiserver: 1.35 → 1.36, {GATE} off → on by default; scheduler: 1.35 |"
+        in found[FLIPPED]
     )
+    assert f"Gates that count: {GATE}." in found["Evidence for a production-readiness review"]
+    assert "mine/moved" not in sections(cell)[FLIPPED]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        pytest.param(
+            ["--prr-gate", "DRAExtendedResource"],
+            "kubeskew: --prr-gate is of the file that --prr writes: name it, or leave out --prr-gate\n",
+            id="no-file",
+        ),
+        pytest.param(
+            ["--prr", "e.md", "--prr-gate", "DRAExtendedResources"],
+            "kubeskew: --prr-gate DRAExtendedResources: no release has such a gate; "
+            "did you mean DRAExtendedResource?\n",
+            id="unknown",
+        ),
+    ],
+)
+def test_gates_of_a_review_that_cannot_be_are_wrong_usage(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+):
+    """A gate needs a file to be written, and to be one of a release's."""
+    with pytest.raises(SystemExit) as ended:
+        main(["matrix", *arguments])
+
+    assert (ended.value.code, capsys.readouterr().err) == (2, line)
+
+
+MOVES = """
+apiVersion: kubeskew.io/v1alpha1
+kind: Scenario
+spec:
+  cluster: {version: "1.35", nodes: [], featureGates: ($gates.set)}
+  parameters: {gates: [{name: by-hand, set: {DRAExtendedResource: true}}, {name: default, set: {}}]}
+---
+apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: moves}
+spec:
+  steps:
+  - {name: goes up, try: [{upgrade: {to: "1.36"}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        pytest.param(["--only", "moves/default"], "1 of 1", id="a-gate-of-the-header"),
+        pytest.param(["--prr-gate", "DRAConsumableCapacity"], "2 of 2", id="a-gate-that-is-asked-for"),
+    ],
+)
+def test_the_gates_of_a_scenario_and_those_asked_for_count(
+    arguments: list[str], count: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Defaults count of what a cell that is not run sets by hand, and of what --prr-gate names."""
+    monkeypatch.chdir(tmp_path)
+    Path("moves.yaml").write_text(MOVES)
+    with pytest.raises(SystemExit):
+        main(["matrix", "moves.yaml", "--simulate", "--prr", "evidence.md", *arguments])
+
+    kind = "Cells that switch a gate by moving to a release with another default"
+    assert f"{kind}: {count} " in Path("evidence.md").read_text()
 
 
 def test_each_cell_tells_its_steps_and_the_command_that_repeats_it():

@@ -11,6 +11,9 @@ from kubeskew.conformance.scenario import RUN_KINDS, namespace_of
 from kubeskew.conformance.yaml_files import documents
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
+TWO = "{fork: {branches: [{name: a}, {name: b}]}}"
+FORK = "spec: {steps: [{try: [{fork: {branches: %s}}]}]}"
+FORKED = "spec: {steps: [{try: [" + TWO + "]}, {try: [{compare: %s}]}]}"
 
 
 def scenario(text: str):
@@ -55,10 +58,21 @@ def test_every_bundled_scenario_is_read(name: str):
     assert find(name).name == name
 
 
-def test_the_quick_matrix_has_both_namings():
+def test_the_first_matrix_has_both_namings():
     """`make run` is the KEP's scenario, explicit and implicit."""
-    names = [cell.name for cell in cells_of("quick")]
+    names = [cell.name for cell in cells_of("first")]
     assert [name.split("/")[2] for name in names] == ["explicit", "implicit"]
+
+
+def test_the_quick_matrix_has_cells_of_every_group():
+    """The profile `quick` has at least 40 cells, the first two among them, and some of every group but the
+    paths, of which one is as long as ten others.
+    """
+    names = [cell.name for cell in cells_of("quick")]
+    assert len(names) >= 40
+    assert {cell.name for cell in cells_of("first")} <= set(names)
+    groups = {name.split("/")[0] for name in bundled()} - {"paths"}
+    assert {name.split("/")[0] for name in names} == groups
 
 
 def test_every_operation_can_be_run():
@@ -76,7 +90,41 @@ def test_every_operation_can_be_run():
         (TEST + "spec: {}", "spec.steps: expected a list of steps"),
         (TEST + "spec: {steps: [{}]}", r"spec.steps\[0\]: expected a step with a `try` list"),
         (TEST + "spec: {steps: [{try: [{fly: {}}]}]}", "unknown operation fly; known are apply"),
-        (TEST + "spec: {steps: [{try: [{fork: {}}]}]}", "the operation fork is not supported yet"),
+        (TEST + "spec: {steps: [{try: [{fork: {}}]}]}", r"try\[0\].fork: expected `branches`"),
+        (TEST + "spec: {steps: [{try: [{fork: []}]}]}", r"fork: expected a mapping with branches"),
+        (TEST + FORK % "[{name: a}]", "expected a list of two branches or more"),
+        (TEST + FORK % "[{name: a}, {name: a}]", "two have one name; found a, a"),
+        (TEST + FORK % "[{name: a}, {nam: b}]", r"branches\[1\]: unknown key nam; .*; did you mean name"),
+        (TEST + FORK % "[{name: a}, {name: 1}]", r"branches\[1\].name: expected a text, found 1"),
+        (
+            TEST + FORK % "[{name: a}, {name: b, bindings: [{name: x, value: 1}]}]",
+            "all have to bind the same names; 'a' and 'b' do not",
+        ),
+        (
+            TEST + FORK % "[{name: a, bindings: [{name: branch, value: 1}]}, {name: b}]",
+            r"\$branch is bound already",
+        ),
+        (
+            TEST + FORK % "[{name: a, try: [{kil: {}}]}, {name: b}]",
+            r"branches\[0\].try\[0\]: unknown operation kil",
+        ),
+        (
+            TEST + "spec: {steps: [{try: [{sleep: {duration: 1s}}, {fork: {branches: []}}]}]}",
+            "a `fork` stands alone in its step",
+        ),
+        (
+            TEST + "spec: {steps: [{try: [], finally: [{fork: {branches: [a, b]}}]}]}",
+            "a `fork` stands alone in a step's `try`",
+        ),
+        (
+            TEST + "spec: {steps: [{forEach: {x: ($list)}, steps: [{try: [" + TWO + "]}]}]}",
+            "a `fork` cannot be in a `forEach`",
+        ),
+        (TEST + "spec: {steps: [{try: [{compare: {}}]}]}", "stands in a step of its own, behind a `fork`"),
+        (TEST + FORKED % "{branches: [a, c]}", "there is no branch c; there are a, b"),
+        (TEST + FORKED % "{resources: [podz]}", "no release has a resource podz; did you mean pods"),
+        (TEST + FORKED % "{differences: [{path: x}]}", r"differences\[0\]: expected `object`"),
+        (TEST + FORKED % "{outcomes: [{step: s, values: {c: passed}}]}", "there is no branch c"),
         (
             TEST + "spec: {steps: [{try: [{apply: {}, create: {}}]}]}",
             "expected one operation, found apply, create",
@@ -144,7 +192,7 @@ def test_durations(text: str, value: float):
 
 def test_an_unknown_scenario_lists_the_known():
     """A wrong name is answered with what there is."""
-    with pytest.raises(ScenarioError, match=r"no scenario x; there are: .*kep-5004/basic"):
+    with pytest.raises(ScenarioError, match=r"no scenario x, and no such file; there are: .*kep-5004/basic"):
         find("x")
 
 

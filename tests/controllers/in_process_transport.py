@@ -95,14 +95,15 @@ class RealCluster:
 
 
 @asynccontextmanager
-async def real_cluster(version=None, gates=None, *, started=True):
+async def real_cluster(version=None, gates=None, *, started=True, runtime_config=None):
     """A server of the version over a store in memory, with all controllers running on it, if `started`."""
     version = version or Version(36)
     environment = Environment(version, FeatureGates(version, gates or {}), SystemClock(), SeededEntropy(1))
     url = "sqlite+aiosqlite://"
     event_log = await SQLLog.open(url, environment.clock)
     store = await CachedStore.open(event_log, environment.clock)
-    server = APIServer(ServerOptions(storage_url=url), environment, store, event_log)
+    options = ServerOptions(storage_url=url, runtime_config=runtime_config or {})
+    server = APIServer(options, environment, store, event_log)
     await server.bootstrap()
     cluster = RealCluster(server, environment)
     try:

@@ -294,7 +294,8 @@ async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
         controller for controller in cluster.controllers if controller.name == "garbage-collector-controller"
     )
     await cluster.until(lambda: collector._graph.node(owner["metadata"]["uid"]))
-    await collector._monitors.pop(CONFIG_MAPS).stop()
+    collector._monitors.remove(CONFIG_MAPS)
+    await collector._own.pop(CONFIG_MAPS).stop()
     await cluster.client.delete(CONFIG_MAPS, "owner", "default")
     await collector._discover()
     await cluster.until(lambda: gone(cluster, SECRETS, "dependent"))
@@ -308,7 +309,7 @@ async def test_the_garbage_collector_follows_nothing_that_is_followed_already(cl
         controller for controller in cluster.controllers if controller.name == "garbage-collector-controller"
     )
 
-    assert [ref for ref in collector._monitors if cluster.informers.existing(ref)] == []
+    assert [ref for ref in collector._own if cluster.informers.existing(ref)] == []
     pod = await cluster.client.create(
         PODS,
         {

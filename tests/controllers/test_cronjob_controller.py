@@ -8,6 +8,7 @@ from workloads import events_of
 from kubeskew.apimachinery import cron
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.cronjob import timing
 from kubeskew.controllers.cronjob.controller import CronJobController
 
@@ -188,8 +189,9 @@ async def test_a_job_that_went_is_forgotten(cluster):
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
-async def test_a_job_whose_start_could_not_be_noted(cluster):
+async def test_a_job_whose_start_could_not_be_noted(make_cluster):
     """A job whose start could not be noted is noted at the next try, and is not started twice."""
+    cluster = make_cluster(Version(37))
     await started(cluster, cron_job(concurrencyPolicy="Forbid"))
     lost = []
 

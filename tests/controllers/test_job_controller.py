@@ -1,6 +1,8 @@
 """Jobs: completions, indexes, failures and how they end; in virtual time."""
 
+import asyncio
 import copy
+from dataclasses import replace
 
 import pytest
 from workloads import LABELS, events_of, pods_by_name, template
@@ -8,7 +10,10 @@ from workloads import LABELS, events_of, pods_by_name, template
 from kubeskew.apimachinery.client.refs import JOBS, PODS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.base import Key
+from kubeskew.controllers.framework.expectations import TIMEOUT_SECONDS
 from kubeskew.controllers.job.controller import JobController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -386,3 +391,42 @@ async def test_an_outage_while_pods_are_called_back(cluster):
 
     assert lost
     assert await running_pods(cluster) == {}
+
+
+@pytest.mark.parametrize(("bugs", "tracked"), [({"k8s-141329": True}, 2), ({"k8s-141329": False}, 0)])
+async def test_finalizers_of_a_deleted_job_are_tried_again(make_cluster, bugs, tracked):
+    """Pods of a job that is gone are released in the end, though that fails first; not so with 141329."""
+    cluster = make_cluster()
+    gates = FeatureGates(cluster.environment.version, {}, bugs)
+    cluster.environment = replace(cluster.environment, gates=gates)
+    cluster.context = replace(cluster.context, environment=cluster.environment)
+    await started(cluster, job(parallelism=2))
+    lost = []
+
+    def outage(request):
+        if request.method != "PATCH" or "/pods/" not in request.target or len(lost) == 2:
+            return None
+        lost.append(request)
+        return ConnectionResetError("the server went")
+
+    cluster.server.outage = outage
+    await cluster.client.delete(JOBS, "work", "ns")
+    await cluster.quiet(60)
+
+    found = (await pods_by_name(cluster)).values()
+    assert len(lost) == 2
+    assert sum(FINALIZER in pod["metadata"].get("finalizers", ()) for pod in found) == tracked
+
+
+@pytest.mark.parametrize(("version", "pods"), [("1.35", 4), ("1.36", 2)])
+async def test_pods_that_nobody_saw_are_made_again_until_1_35(make_cluster, version, pods):
+    """With a watch of pods that stands still, expectations run out; only from 1.36 on that makes no more
+    pods (137210)."""
+    cluster = make_cluster(Version.parse(version))
+    (controller,) = await cluster.start(JobController)
+    await controller.pods.stop()
+    await cluster.client.create(JOBS, job(parallelism=2))
+    await asyncio.sleep(TIMEOUT_SECONDS + 1)
+    controller.queue.add(Key("ns", "work"))
+    await cluster.quiet(60)
+    assert len(await pods_by_name(cluster)) == pods

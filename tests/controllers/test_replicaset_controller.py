@@ -5,10 +5,14 @@ import asyncio
 import pytest
 from loop_clock import LoopClock
 
+from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import EVENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.framework.expectations import TIMEOUT_SECONDS, Expectations
+from kubeskew.controllers.framework.own_writes import OwnWrites, StaleCacheError
 from kubeskew.controllers.framework.pod_control import slow_start
 from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
@@ -242,3 +246,34 @@ async def test_expectations_hold_back_until_seen_or_too_old():
     await asyncio.sleep(TIMEOUT_SECONDS + 1)
 
     assert expectations.satisfied("a")
+
+
+async def test_nobody_acts_before_it_has_seen_what_it_wrote():
+    """From 1.36 on a key waits until both informers show the newest write for it; older releases do not."""
+    informers = {ref: Informer(None, ref, LoopClock()) for ref in (REPLICA_SETS, PODS)}
+    writes = OwnWrites(informers, enabled=True)
+    key = Key("ns", "rs")
+    for revision in ("8", "7"):
+        writes.note(key, PODS, {"metadata": {"resourceVersion": revision}})
+    with pytest.raises(StaleCacheError, match="cache of pods is at revision 0, and 8 was written"):
+        writes.ensure_seen(key)
+    writes.ensure_seen(Key("ns", "other"))
+    writes.forget(key)
+    writes.ensure_seen(key)
+    writes = OwnWrites(informers, enabled=False)
+    writes.note(key, PODS, {"metadata": {"resourceVersion": "8"}})
+    writes.ensure_seen(key)
+
+
+@pytest.mark.parametrize(("version", "pods"), [("1.35", 6), ("1.36", 3)])
+async def test_pods_that_nobody_saw_are_made_again_until_1_35(make_cluster, version, pods):
+    """With a watch of pods that stands still, expectations run out; only from 1.36 on that makes no more
+    pods (issue 129795)."""
+    cluster = make_cluster(Version.parse(version))
+    (controller,) = await cluster.start(ReplicaSetController)
+    await controller.pods.stop()
+    await cluster.client.create(REPLICA_SETS, replica_set())
+    await asyncio.sleep(TIMEOUT_SECONDS + 1)
+    controller.queue.add(Key("ns", "rs"))
+    await cluster.quiet(60)
+    assert len(await listed(cluster)) == pods

@@ -4,7 +4,8 @@ import orjson
 import pytest
 
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.features import codec_for
 from kubeskew.kubelet.dra.plugin import PreparedDevice

@@ -87,3 +87,29 @@ async def test_nothing_is_told_where_nothing_is_known(claims, health):
     assert told(claims, health) is None
     assert told(claims, health, {"name": "entry"}, made=False) is None
     assert told(claims, health, {"name": "entry", "request": "none"}) is None
+
+
+def restarted(clock, directory):
+    """Returns what the next kubelet knows of the health of devices."""
+    cache = HealthCache(directory / "health", clock)
+    cache.load()
+    return cache
+
+
+async def test_health_outlives_the_kubelet(clock, tmp_path):
+    """A restarted kubelet knows the health of devices until it is too old."""
+    device = DeviceHealth("pool", "gpu-0", "Unhealthy", "hot", seen=clock.monotonic())
+    restarted(clock, tmp_path).update(DRIVER, [device])
+    assert restarted(clock, tmp_path).get(DRIVER, "pool", "gpu-0") == ("Unhealthy", "hot")
+    await clock.sleep(29)
+    assert restarted(clock, tmp_path).get(DRIVER, "pool", "gpu-0") == ("Unhealthy", "hot")
+    await clock.sleep(2)
+    assert restarted(clock, tmp_path).get(DRIVER, "pool", "gpu-0") == ("Unknown", "")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"driver": {"Devices": {"a/b": {}}}}'])
+async def test_health_that_cannot_be_read_is_unknown(clock, tmp_path, content, caplog):
+    """A broken file is logged, and the kubelet starts without it."""
+    (tmp_path / "health").write_text(content)
+    assert restarted(clock, tmp_path).get(DRIVER, "pool", "gpu-0") == ("Unknown", "")
+    assert "Failed to load health checkpoint, proceeding with empty cache" in caplog.text

@@ -5,7 +5,8 @@ from semantic_node import DRIVER, PREVIEW, card, handle
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
 from kubeskew.kubelet.dra.classic_plugin import HandleUse

@@ -197,17 +197,15 @@ def test_a_controller_is_a_process_with_an_account_of_its_own(tmp_path, controll
     assert process.port != controlled.processes[f"driver/{DRIVER}"].port
 
 
-def test_a_controller_goes_to_another_release_only_by_name(controlled):
-    """A driver's controller changes its version alone, when it is named; the other components leave it as it
-    is.
-    """
+def test_a_driver_goes_to_another_release_only_by_name(controlled):
+    """A driver and its controller go to the library of a release when named; with others they stay."""
     name = f"driver-controller/{DRIVER}"
 
     assert planning.movable(controlled, [name]) == [name]
     assert planning.movable(controlled, ["scheduler", name]) == ["scheduler", name]
     assert name not in planning.movable(controlled, ())
-    with pytest.raises(UserError, match="has no Kubernetes version"):
-        planning.movable(controlled, [f"driver/{DRIVER}"])
+    assert sorted(planning.movable(controlled, [f"driver/{DRIVER}"])) == [name, f"driver/{DRIVER}"]
+    assert f"driver/{DRIVER}" not in planning.movable(controlled, ())
     with pytest.raises(UserError, match="has no Kubernetes version"):
         planning.versioned(controlled, [name])
 

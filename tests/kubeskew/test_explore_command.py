@@ -9,7 +9,9 @@ import pytest
 from kubeskew.cli.main import main
 from kubeskew.conformance.resuming import digest_of_package
 from kubeskew.simulation.explore.classes import Verdict
+from kubeskew.simulation.explore.exploration import Budget, Exploration
 from kubeskew.simulation.explore.finding import Failure, Finding
+from kubeskew.simulation.explore.jobs import Ran, RunJob
 from kubeskew.simulation.explore.replaying import finding_to_replay
 from kubeskew.simulation.explore.selecting import cells_named, origin_of
 
@@ -107,6 +109,28 @@ def test_a_finding_that_means_something_else_now_is_not_run(
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_interrupted_exploration_tells_what_it_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+):
+    """Ctrl-C ends it with status 130; what was found is printed, and kept where a report is asked for."""
+
+    def explore_until_interrupted(self: Exploration, _count: int, _budget: Budget) -> None:
+        failure = Failure("I09", "the quota is wrong")
+        plan = {"seed": 3, "faults": []}
+        self._note(RunJob(0, 3), Ran(3, "hash", 1.0, plan, (), failures=[failure]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Exploration, "explore", explore_until_interrupted)
+    code, out, _ = explore(capsys, CELL, *(("--report", str(tmp_path / "report")) if kept else ()))
+
+    assert code == 130
+    assert "I09: the quota is wrong" in out
+    assert "1 runs in" in out
+    assert len([*tmp_path.glob("report/findings/I09-*.json")]) == kept
+    assert (tmp_path / "report" / "index.html").exists() == kept
 
 
 @pytest.mark.timeout(600)

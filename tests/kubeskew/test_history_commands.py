@@ -8,8 +8,9 @@ import orjson
 import pytest
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
+from kubeskew.apiserver.storage.records import Author, Change, ComponentEvent, Key, Verb
 from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.cli import terminal
 from kubeskew.cli.main import main
 from kubeskew.cluster.pki import Authority
 from kubeskew.cluster.state import Process, State, StateDir
@@ -149,3 +150,84 @@ def test_a_compacted_revision_is_told(directory, capsys):
     asyncio.run(compact())
     run(directory, "diff", "3", "6", code=2)
     assert "revision 3 is compacted: the log begins after revision 4" in capsys.readouterr().err
+
+
+def listed(directory, capsys, *arguments):
+    run(directory, "events", *arguments, "-o", "json")
+    return [row["revision"] for row in json.loads(capsys.readouterr().out)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "revisions"),
+    [
+        (["-n", "default"], [2, 4, 6]),
+        (["--name", "w"], [3, 5]),
+        (["--name", "*", "--verb", "update"], [4, 5]),
+        (["--verb", "update,delete"], [4, 5, 6]),
+        (["--verb", "create", "--verb", "delete", "pods"], [2, 6]),
+        (["--user", "kubernetes-*"], [2, 3, 4, 5, 6]),
+        (["--user", "nobody"], []),
+        (["--component", "kubectl"], [2, 3, 4, 5, 6]),
+        (["--component", "scheduler"], [6]),
+        (["--verb", "started"], [6]),
+        (["--since", "3", "--until", "5"], [4, 5]),
+        (["--since", "1h", "--until", "0s"], [2, 3, 4, 5, 6, 6]),
+        (["--until", "2020-01-01T00:00:00Z"], []),
+        (["--since", "2020-01-01", "widgets"], [3, 5, 6]),
+    ],
+)
+def test_events_are_chosen(directory, capsys, arguments, revisions):
+    """Filters hold together; what happened to components is an event like others."""
+
+    async def start():
+        log = await SQLLog.open(directory.storage_url, SystemClock())
+        await log.record(ComponentEvent(0, "scheduler", "started", "1.36", "", datetime.now(UTC)))
+        await log.close()
+
+    asyncio.run(start())
+    assert listed(directory, capsys, *arguments) == revisions
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["events", "--since", "7"], "revision 7 has not been written yet: the newest is 6"),
+        (["events", "--since", "soon"], "--since soon: expected a revision (300), a time"),
+        (["events", "--until", "25:00"], "--until 25:00: expected a revision"),
+        (["events", "--since", "5", "--until", "4"], "nothing can be between them"),
+        (["events", "--follow", "--until", "4"], "--follow does not end"),
+        (["events", "--verb", "updat"], "--verb updat: known are create, update, "),
+        (["diff", "2", "7"], "revision 7 has not been written yet: the newest is 6"),
+        (["history", "pod", "q"], "the log has no pod default/q"),
+        (
+            ["history", "pod", "p", "-n", "other"],
+            "the log has no pod other/p; there is one in default: say -n",
+        ),
+        (["history", "widget.example.com", "x"], "there is no resource widget.example.com"),
+    ],
+)
+def test_wrong_filters_are_refused(directory, capsys, arguments, told):
+    """A wrong filter, revision or name is told in one line, with status 2."""
+    run(directory, *arguments, code=2)
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["events"], ["history", "pod", "p"], ["diff", "2", "5"]])
+def test_lines_fit_the_terminal(directory, capsys, monkeypatch, command):
+    """Lines are no longer than the terminal is wide; what goes elsewhere is whole."""
+    run(directory, *command)
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(terminal, "width", lambda: 70)
+    run(directory, *command)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 70
+    assert "…" not in whole
+
+
+def test_differences_of_one_resource_are_listed(directory, capsys):
+    """`diff` takes a resource and a namespace."""
+    for arguments, expected in ((["widgets"], 1), (["pods", "-n", "default"], 1), (["pods", "-n", "x"], 0)):
+        run(directory, "diff", "3", "5", *arguments, "-o", "json")
+        assert len(json.loads(capsys.readouterr().out)) == expected

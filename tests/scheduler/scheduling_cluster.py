@@ -120,9 +120,9 @@ class Cluster:
         self.server.outage = outage
 
 
-async def extended(version="1.36", **gates):
+async def extended(version="1.36", *, settings=None, **gates):
     """With a node of two devices, and a class that names them as an extended resource."""
-    cluster = Cluster(version, **gates)
+    cluster = Cluster(version, settings=settings, **gates)
     await cluster.node(devices=2)
     await cluster.device_class(extendedResourceName=RESOURCE)
     return cluster

@@ -328,12 +328,12 @@ async def test_what_others_need_is_not_given_back(version, mode, users, reason):
     assert "deallocationRequested" not in claim["status"]
 
 
-@pytest.mark.parametrize("version", ["1.27", "1.28"])
-async def test_until_1_27_the_wrong_claim_may_be_given_back(version):
-    """PostFilter took the number of unavailable claims for their places: here the first, which is fine."""
+@pytest.mark.parametrize("version", ["1.29", "1.30"])
+async def test_until_1_29_a_claim_that_was_allocated_at_once_may_be_given_back(version):
+    """It was noted if a claim in a place before it was allocated for a pod (pull request 122415)."""
     cluster = await cluster_of(version)
     await cluster.driver_claim("c0", status={"allocation": cluster.allocation("n0")})
-    await cluster.driver_claim("c1", status={"allocation": cluster.allocation("gone")})
+    await cluster.driver_claim("c1", mode="Immediate", status={"allocation": cluster.allocation("gone")})
     async with running(cluster):
         await cluster.claiming_pod("c0", "c1")
         await cluster.message()
@@ -343,7 +343,7 @@ async def test_until_1_27_the_wrong_claim_may_be_given_back(version):
         if claim["status"].get("deallocationRequested")
     ]
 
-    assert given_back == (["c0"] if version == "1.27" else ["c1"])
+    assert given_back == (["c1"] if version == "1.29" else [])
 
 
 @pytest.mark.parametrize("version", MINORS)

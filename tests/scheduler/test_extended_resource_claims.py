@@ -11,8 +11,14 @@ from scheduling_cluster import RESOURCE, Cluster, extended, running
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.verbosity import level_of
+from kubeskew.scheduler.configuration.reading import read
 
 pytestmark = pytest.mark.looptime
+
+WITHOUT_FIT = read(
+    b"{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, "
+    b"profiles: [{plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}}]}"
+)
 
 
 async def test_extended_resource_comes_from_dra():
@@ -339,8 +345,41 @@ async def test_at_verbosity_5_the_log_says_why(caplog):
         message = (await cluster.message())[1]
 
     told = [text for text in caplog.messages if text.startswith('"pod unschedulable"')]
-    assert set(told) == {'"pod unschedulable" pod="default/p0" node="n0" reason="cannot allocate all claims"'}
+    where = 'logger="Filter.DynamicResources" pod="default/p0" node="n0"'
+    claims = "resourceclaims=[default/<extended-resources>]"
+    assert set(told) == {f'"pod unschedulable" {where} {claims} reason="cannot allocate all claims"'}
+    assert any(
+        text.startswith('"Status after running PostFilter plugins for pod"') for text in caplog.messages
+    )
     assert f'"Unable to schedule pod; no fit; waiting" pod="default/p0" err="{message}"' in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("settings", "requests", "told"),
+    [
+        pytest.param(
+            None,
+            {RESOURCE: "3"},
+            'resourceclaims=[default/<extended-resources>] reason="cannot allocate all claims"',
+            id="not-there",
+        ),
+        pytest.param(
+            WITHOUT_FIT,
+            {RESOURCE: "1", "example.com/unknown": "1"},
+            'resource="example.com/unknown" reason="cannot fit resource"',
+            id="not-backed",
+        ),
+    ],
+)
+async def test_without_contextual_logging_the_log_names_no_logger(settings, requests, told, caplog):
+    """The plugin says the same of a node, without the logger's name."""
+    caplog.set_level(level_of(5))
+    gates = {"DRAExtendedResource": True, "ContextualLogging": False}
+    async with running(await extended("1.36", settings=settings, **gates)) as cluster:
+        await cluster.pod(requests=requests)
+        await cluster.message()
+
+    assert f'"pod unschedulable" pod="default/p0" node="n0" {told}' in caplog.messages
 
 
 async def test_at_verbosity_5_the_log_says_that_devices_are_too_many(caplog):
@@ -352,8 +391,11 @@ async def test_at_verbosity_5_the_log_says_that_devices_are_too_many(caplog):
 
     limit = "number of requested devices 33 exceeds the claim limit of 32"
     told = [text for text in caplog.messages if limit in text]
-    assert told[0].startswith('"dynamic resource plugin failed" pod="default/p0" node="n0" err=')
-    assert told[1].startswith('"Error scheduling pod; retrying" pod="default/p0" err=')
+    assert told[0].startswith('"dynamic resource plugin failed" err="')
+    where = 'logger="Filter.DynamicResources" pod="default/p0" node="n0"'
+    assert told[0].endswith(f" {where} resourceclaims=[default/<extended-resources>]")
+    assert told[1].startswith('"Error scheduling pod; retrying" err="')
+    assert told[1].endswith(' pod="default/p0"')
 
 
 async def test_the_log_says_which_write_failed(caplog):

@@ -296,7 +296,8 @@ def test_tracker_counts_devices():
 def test_tracker_prefers_the_newer_version():
     """An older event does not undo the tracker's own newer write."""
     tracker = ClaimTracker()
-    tracker.assume(_claim(version=5, device="a"))
+    tracker.set_claim(_claim(version=3))
+    assert tracker.assume(_claim(version=5, device="a"))
     tracker.set_claim(_claim(version=4))
 
     assert tracker.allocated.devices == {DeviceID("d", "p", "a")}
@@ -307,10 +308,12 @@ def test_tracker_does_not_raise_the_dead():
     tracker = ClaimTracker()
     tracker.set_claim(_claim(version=4, device="a"))
     tracker.remove_claim(_claim(version=6))
-    tracker.assume(_claim(version=5, device="a"))
+    assert not tracker.assume(_claim(version=5, device="a"))
     assert tracker.allocated.devices == set()
 
-    tracker.assume(_claim(uid="other", version=7, device="a"))
+    tracker.set_claim(_claim(uid="other", version=7))
+    assert not tracker.assume(_claim(version=5, device="a"))
+    assert tracker.assume(_claim(uid="other", version=8, device="a"))
     assert tracker.allocated.devices == {DeviceID("d", "p", "a")}
 
 

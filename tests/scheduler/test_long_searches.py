@@ -1,6 +1,7 @@
 """Long work that shares the event loop."""
 
 import asyncio
+from contextvars import ContextVar
 from itertools import count
 from types import SimpleNamespace
 
@@ -44,6 +45,19 @@ async def test_short_work_is_not_interrupted():
 
     assert not beside.done()
     await beside
+
+
+async def test_long_work_sees_context_variables():
+    """The computation has its own stack, and sees what is set where it is awaited, also after a pause."""
+    variable = ContextVar("variable", default="unset")
+
+    def work():
+        before = variable.get()
+        give_way(1000.0)
+        return before, variable.get()
+
+    variable.set("set")
+    assert await in_turns(_ticking(), work) == ("set", "set")
 
 
 async def test_errors_come_out():

@@ -1,6 +1,9 @@
 """The scheduler's books are right after events that it did not see the usual way."""
 
+import asyncio
+
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
@@ -11,11 +14,12 @@ from kubeskew.scheduler.event_handlers import ClusterInformers
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 from kubeskew.scheduler.plugins.default_binder import DefaultBinder
 from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
-from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState
+from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceClaim, PodClaim, PodState
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -45,7 +49,14 @@ class _Writer:
     """Accepts every write."""
 
     async def bind(self, claim, result, consumer, seen):
-        return claim
+        written = {**claim["metadata"], "resourceVersion": "5"}
+        return {**claim, "metadata": written, "status": {"allocation": result}} if result else claim
+
+    async def create(self, claim):
+        return {**claim, "metadata": {**claim["metadata"], "name": "made", "uid": "made"}}
+
+    async def announce(self, pod, claim, mappings):
+        pass
 
 
 async def test_a_pod_that_goes_before_it_is_seen_on_its_node_leaves_nothing_there():
@@ -72,9 +83,37 @@ async def test_a_pod_does_not_land_what_another_has_in_flight(way):
     claim = {"metadata": {"namespace": "default", "name": "c", "uid": "claim"}, "spec": {}}
     tracker.add_pending("claim", RESULT)  # another pod's
     users = ClaimUsers(None, capitalized=True)
-    binder = ClaimBinder(tracker, _Writer(), users, None, SeededEntropy(1), None)
+    binder = ClaimBinder(tracker, _Writer(), users, None, SystemClock(), SeededEntropy(1), None)
     state = PodState([PodClaim(claim, {})], None, None, [])
 
     await getattr(binder, way)(state, PodInfo(POD))
 
     assert tracker.is_pending("claim")
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_new_claim_is_in_flight_until_the_informer_brings_it(clock, comes):
+    """A written claim for extended resources keeps its devices in flight until the informer has it, for two
+    minutes at most; its deletion frees them."""
+    tracker, users = ClaimTracker(), ClaimUsers(None, capitalized=True)
+    metrics = DynamicMetrics(CollectorRegistry(), FEATURES)
+    binder = ClaimBinder(tracker, _Writer(), users, None, clock, SeededEntropy(1), metrics)
+    claim = {"metadata": {"namespace": "default", "generateName": "p-", "uid": "new"}, "spec": {}}
+    tracker.add_pending("new", RESULT)
+    own = PodState([], ExtendedResourceClaim(claim, False, (), "new", RESULT), None, [])
+
+    began = clock.monotonic()
+    binding = asyncio.create_task(binder.bind(own, PodInfo(POD)))
+    await asyncio.sleep(10)
+    assert tracker.is_pending("new")
+    assert not binding.done()
+
+    if comes:
+        tracker.set_claim({**claim, "metadata": {**claim["metadata"], "name": "made", "uid": "made"}})
+    await binding
+    assert clock.monotonic() - began == pytest.approx(11 if comes else 120, abs=1.5)
+    assert not tracker.is_pending("new")
+    assert bool(tracker.allocated.devices) == comes
+    for known in list(tracker.all()):
+        tracker.remove_claim(known)
+    assert not tracker.allocated.devices

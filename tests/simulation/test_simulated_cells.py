@@ -74,6 +74,39 @@ def test_a_step_finds_what_was_logged_since_it_began(tmp_path: Path):
     assert simulate(found, 0, lambda _: None).result.failure == ""
 
 
+VERBOSE = """
+apiVersion: kubeskew.io/v1alpha1
+kind: Scenario
+spec: {cluster: {nodes: [], verbosity: ($verbosity)}, parameters: {verbosity: [0, 5]}}
+---
+apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: verbose}
+spec:
+  steps:
+  - name: a pod finds no node
+    try:
+    - create:
+        resource:
+          {apiVersion: v1, kind: Pod, metadata: {name: pod}, spec: {containers: [{name: c, image: busybox}]}}
+    - assert:
+        resource: {apiVersion: v1, kind: Pod, metadata: {name: pod}, status: {(length(conditions)): 1}}
+    - logs:
+        component: scheduler
+        match: Unable to schedule pod; no nodes are registered
+        count: "($verbosity == `5` && `1` || `0`)"
+"""
+
+
+def test_a_cluster_is_as_verbose_as_its_header_says(tmp_path: Path):
+    """Simulated processes log at the verbosity of their cluster, also after one that was more verbose."""
+    (tmp_path / "verbose.yaml").write_text(VERBOSE)
+    quiet, verbose = load(tmp_path / "verbose.yaml").cells()
+
+    for found in (quiet, verbose, quiet):
+        assert simulate(found, 0, lambda _: None).result.failure == ""
+
+
 @pytest.mark.timeout(600)  # an interpreter of its own imports everything again
 def test_a_seed_decides_the_log():
     """One seed gives one log, here and where strings hash otherwise; another seed gives another."""

@@ -1,15 +1,21 @@
-"""Tests the network of a simulation: it carries HTTP, and refuses to carry anything else."""
+"""Tests the network of a simulation: requests as calls, and connections that speak HTTP, or what
+it is upgraded to."""
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
+import aiohttp
+import httpx
 import pytest
 
 from kubeskew.apimachinery.client import transport
 from kubeskew.apiserver.http.request import Request, Response, Tunnel, Upgrade
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.simulation.loop import SimulatedLoop
+from kubeskew.simulation.machine import LoopClock
 from kubeskew.simulation.network import APIListener, Network, NetworkTransport
 from kubeskew.simulation.processes import CURRENT, Process
 
@@ -18,8 +24,8 @@ PORT = 6443
 
 @pytest.mark.parametrize("timeout", [None, 30.0])
 @pytest.mark.parametrize("speaks_first", [False, True])
-def test_upgrades_are_refused_at_once(*, timeout: float | None, speaks_first: bool):
-    """A client that asks for another protocol gets 501 and a Status, in no time; its backend is let go."""
+def test_a_call_for_an_upgrade_is_refused_at_once(*, timeout: float | None, speaks_first: bool):
+    """A call that asks for another protocol gets 501 and a Status, in no time; its backend is let go."""
     loop = SimulatedLoop()
     left: list[str] = []
 
@@ -38,7 +44,7 @@ def test_upgrades_are_refused_at_once(*, timeout: float | None, speaks_first: bo
     async def ask() -> tuple[int, dict[str, object], float]:
         network = Network()
         CURRENT.set(Process(1, "apiserver", Path("/dev/null")))
-        listener = APIListener(network, exec_)
+        listener = APIListener(network, exec_, LoopClock())
         await listener.listen(ServerOptions(secure_port=PORT))
         began = asyncio.get_running_loop().time()
         headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
@@ -53,6 +59,117 @@ def test_upgrades_are_refused_at_once(*, timeout: float | None, speaks_first: bo
     finally:
         loop.finish()
     assert (code, status["kind"], status["reason"], status["code"]) == (501, "Status", "NotImplemented", 501)
-    assert "does not carry upgraded connections" in str(status["message"])
+    assert "connect to the server's port" in str(status["message"])
     assert seconds < 0.01
     assert left == ["backend"]
+
+
+async def echo(request: Request) -> Response:
+    """Answers with the path; an upgraded connection gets back what it sends."""
+    if request.headers.get("Upgrade") is None:
+        return Response(200, json.dumps({"path": request.path}).encode())
+
+    async def talk(tunnel: Tunnel) -> None:
+        while data := await tunnel.read():
+            await tunnel.write(data)
+
+    return Response(101, Upgrade(talk), headers=[("Upgrade", "echo")])
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    made = SimulatedLoop()
+    yield made
+    made.finish()
+
+
+async def serving() -> tuple[Process, APIListener]:
+    """Returns a server on PORT, and the process that it lives in."""
+    server = Process(1, "apiserver", Path("/dev/null"))
+    listener = server.context.run(APIListener, Network(), echo, LoopClock())
+    await server.spawn(listener.listen(ServerOptions(bind_address="127.0.0.1", secure_port=PORT)))
+    return server, listener
+
+
+async def upgraded() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Returns a connection whose upgrade has been granted."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+    writer.write(b"GET /exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 101 ")
+    return reader, writer
+
+
+def test_a_connection_is_upgraded(loop: SimulatedLoop):
+    """A client of a server's port has the connection to itself, behind the head of the answer."""
+
+    async def talk() -> bytes:
+        await serving()
+        reader, writer = await upgraded()
+        writer.write(b"hello")
+        heard = await reader.readexactly(5)
+        writer.close()
+        return heard
+
+    assert loop.run_until_complete(talk()) == b"hello"
+    assert loop.failures == []
+
+
+def test_an_upgraded_connection_ends_with_its_server(loop: SimulatedLoop):
+    """A server that is killed takes its connections with it, and takes no others."""
+
+    async def talk() -> bytes:
+        server, _ = await serving()
+        reader, writer = await upgraded()
+        server.end()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", PORT)
+        heard = await reader.read()
+        writer.close()
+        return heard
+
+    assert loop.run_until_complete(talk()) == b""
+
+
+def test_an_outage_is_one_for_connections_too(loop: SimulatedLoop):
+    """During an outage connections end and are refused; after it they are taken again."""
+
+    async def talk() -> bytes:
+        _, listener = await serving()
+        reader, writer = await upgraded()
+        outage = asyncio.create_task(listener.refuse_during(asyncio.sleep(5)))
+        assert await reader.read() == b""
+        writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", PORT)
+        await outage
+        reader, writer = await upgraded()
+        writer.write(b"again")
+        heard = await reader.readexactly(5)
+        writer.close()
+        return heard
+
+    assert loop.run_until_complete(talk()) == b"again"
+
+
+async def asked_by_aiohttp() -> Any:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{PORT}/a") as answer:
+        return await answer.json()
+
+
+async def asked_by_httpx() -> Any:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answers = [await client.get(f"http://127.0.0.1:{PORT}/a") for _ in range(2)]
+    return answers[-1].json()
+
+
+@pytest.mark.parametrize("ask", [asked_by_aiohttp, asked_by_httpx])
+def test_other_libraries_reach_a_server(loop: SimulatedLoop, ask: Callable[[], Coroutine[Any, Any, Any]]):
+    """aiohttp and httpx connect to a simulated server's port as to any other, without knowing of it."""
+
+    async def talk() -> Any:
+        await serving()
+        return await ask()
+
+    assert loop.run_until_complete(talk()) == {"path": "/a"}
+    assert loop.failures == []

@@ -73,8 +73,12 @@ class CachedReads:
         return revision != "0"
 
     def answers_watch(self, options: ListOptions) -> bool:
-        """Decides whether a watch is fed by the cache."""
-        if not self.has_cache():
+        """Decides whether a watch waits for the cache, or fails with it; those of custom resources do not."""
+        return self.has_cache() and self.feeds_watch(options)
+
+    def feeds_watch(self, options: ListOptions) -> bool:
+        """Decides whether a watch is fed by a cache, which knows no event from before it was filled."""
+        if self._resource.storage_resource == _WITHOUT_CACHE:
             return False
         from_store = options.resource_version == "" and options.send_initial_events is None
         return not (from_store and self._features.watches_from_store)
@@ -123,6 +127,8 @@ class CachedReads:
     # --- which objects -------------------------------------------------------------------------------------
 
     async def _is_failing(self) -> bool:
+        if self._changed == {} and not self._unreadable and not self._examining.locked():
+            return False  # nothing has changed since all could be read
         async with self._examining:
             if self._changed is None or self._changed:
                 await self._examine()

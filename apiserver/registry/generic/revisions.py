@@ -6,6 +6,7 @@ from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
 from kubeskew.apiserver.storage.interfaces import Store
 
+EXPIRED_LIST = "The resourceVersion for the provided list is too old."  # etcd3/errors.go
 WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeout)
 
 
@@ -41,6 +42,17 @@ async def wait(store: Store, revision: int) -> None:
         raise errors.too_large_resource_version(revision, error.current) from None
 
 
+def future_list(revision: int, newest: int, *, told: bool) -> StatusError:
+    """Returns the answer to a list at exactly a revision that has not been written yet, where the storage is
+    asked and no cache: that it is too large, or etcd's own words.
+
+    Source: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go (GetList), kubernetes/kubernetes#132374.
+    """
+    if not told:
+        return StatusError(500, "", "etcdserver: mvcc: required revision is a future revision")
+    return errors.too_large_resource_version(revision, newest, retry_after_seconds=0)
+
+
 def too_old(error: CompactedError) -> StatusError:
-    """Returns the 410 of a list or watch at a revision that is gone."""
+    """Returns the 410 of a watch at a revision that is gone."""
     return StatusError(410, "Expired", f"too old resource version: {error.asked} ({error.horizon})")

@@ -12,6 +12,7 @@ from kubeskew.apimachinery.clock import SeededEntropy, deadline
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import VersionParam
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import output_option, print_json, print_table
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
@@ -32,7 +33,12 @@ _BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, Recu
 @click.option("--node", help="Only on this node (default: every node that the files know).")
 @click.option("--version", type=VersionParam(), default=None, help="Scheduler version.  [default: 1.36]")
 @click.option(
-    "--feature-gates", "gates", default="", metavar="A=true,…", help="The scheduler's feature gates."
+    "--feature-gates",
+    "gates",
+    shell_complete=completion.gates,
+    default="",
+    metavar="A=true,…",
+    help="The scheduler's feature gates.",
 )
 @click.option(
     "--explain", is_flag=True, help="Say of every device which check refused it, and of every pool."

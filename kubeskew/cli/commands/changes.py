@@ -3,6 +3,7 @@
 import click
 
 from kubeskew.apimachinery.versions import Version
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import (
     VERSION,
     change,
@@ -49,7 +50,7 @@ def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], for
 
 @click.command()
 @state_dir_option
-@click.argument("gates", metavar="A=true,B=false,C-")
+@click.argument("gates", metavar="A=true,B=false,C-", shell_complete=completion.gates)
 @component_option
 def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
     """Set feature gates; the components restart with them. `C-` takes back what was set by hand.
@@ -67,7 +68,7 @@ def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
 
 @click.command()
 @state_dir_option
-@click.argument("component")
+@click.argument("component", shell_complete=completion.components)
 def restart(directory: StateDir, component: str) -> None:
     """Stop a component gracefully and start it again.
 
@@ -82,7 +83,7 @@ def restart(directory: StateDir, component: str) -> None:
 
 @click.command()
 @state_dir_option
-@click.argument("component")
+@click.argument("component", shell_complete=completion.components)
 def kill(directory: StateDir, component: str) -> None:
     """End a component with SIGKILL; it stays down until it is restarted.
 

@@ -3,12 +3,14 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any
 
 import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apiserver.storage.failures import CompactedError, StorageError
+from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -16,48 +18,76 @@ from kubeskew.cli.commands.options import (
     run_async,
     state_dir_option,
 )
+from kubeskew.cli.event_filter import EventFilter, check_verbs, parse_bound
 from kubeskew.cli.history import events_since
 from kubeskew.cli.row_filter import RowFilter
-from kubeskew.cli.terminal import escaped
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.reading import Row
 
 COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
+_WIDTHS = [8, 12, 8, 56, 30, 36, 6]  # of rows that come one by one
+_WEIGHTS = [2, 2, 2, 3, 2, 1, 2]  # what a terminal leaves of them
 
 
 @click.command()
 @state_dir_option
 @output_option
+@click.option("-n", "--namespace", default="", help="Only objects of this namespace.")
+@click.option("--name", default="", help="Only objects of this name.")
+@click.option("--user", default="", help="Only what this user wrote.")
+@click.option("--verb", "verbs", multiple=True, help="Only create, update, delete, started, …; repeatable.")
 @click.option(
-    "--since", type=click.IntRange(0), default=0, show_default=True, help="Only after this revision."
+    "--component",
+    "components",
+    multiple=True,
+    metavar="C",
+    help="Only what this component wrote, and what happened to it; repeatable.",
 )
+@click.option("--since", metavar="REV|TIME", help="Only after this revision, or from this time on.")
+@click.option("--until", metavar="REV|TIME", help="Only up to this revision, or this time.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
 @click.option("--where", metavar="CEL", help="Only rows of which an expression over their fields is true.")
-@click.argument("resource", required=False)
+@click.argument("resource", required=False, shell_complete=completion.resources)
 def events(
-    directory: StateDir, output: str, since: int, follow: bool, where: str | None, resource: str | None
+    directory: StateDir,
+    output: str,
+    namespace: str,
+    name: str,
+    user: str,
+    verbs: tuple[str, ...],
+    components: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    follow: bool,
+    where: str | None,
+    resource: str | None,
 ) -> None:
     """List the log: what was written, by which component at which version, and when components came and went.
 
     RESOURCE limits it to one, named as kubectl takes it: plural, singular, short name or kind, with the group
-    behind a dot where that is needed. The fields of a row are those that `-o json` shows.
+    behind a dot where that is needed. In the other filters `*` stands for any text. A time is one of the day
+    (17:30:05, as it is printed), a whole one (2026-01-31T17:30:05Z), or how long ago it was (5m), in UTC. The
+    fields of a row are those that `-o json` shows. On a terminal lines are cut to fit.
 
     \b
     kubeskew events
-    kubeskew events --since 100 pods
+    kubeskew events --since 100 --until 200 pods -n default
+    kubeskew events --since 5m --component scheduler --component kubelet/node-1
+    kubeskew events --verb delete --user 'system:node:*'
     kubeskew events --follow resourceclaims -o json
     kubeskew events --where 'verb == "update" && by.startsWith("kube-scheduler ")'
     """
-    chosen = RowFilter(where) if where is not None else None
-    directory.load()
-    found = _rows(
-        directory,
-        since,
-        resource,
-        chosen,
-        SystemClock() if follow else None,
+    expression = RowFilter(where) if where is not None else None
+    clock = SystemClock()
+    chosen = EventFilter(
+        *(namespace, name, user, check_verbs(verbs), components),
+        *(parse_bound(since, "--since", clock.now()), parse_bound(until, "--until", clock.now())),
     )
+    _check_bounds(chosen, follow=follow)
+    directory.load()
+    start = chosen.since if isinstance(chosen.since, int) else 0
+    found = _rows(directory, start, resource, chosen, expression, clock if follow else None)
     try:
         run_async(_follow(found, output) if follow else _list(found, output))
     except KeyboardInterrupt:
@@ -65,16 +95,33 @@ def events(
     except StorageError as error:
         raise ClusterError(f"cannot read the log: {error}") from error
     except CompactedError as error:
-        raise UserError(f"--since {error.asked}: the log begins after revision {error.horizon}") from error
+        raise UserError(
+            f"--since: revision {error.asked} is compacted: the log begins after revision {error.horizon}"
+        ) from error
+
+
+def _check_bounds(chosen: EventFilter, *, follow: bool) -> None:
+    if follow and chosen.until is not None:
+        raise UserError("--follow does not end: leave it out, or --until")
+    since, until = chosen.since, chosen.until
+    revisions = isinstance(since, int) and isinstance(until, int) and until < since
+    moments = isinstance(since, datetime) and isinstance(until, datetime) and until < since
+    if revisions or moments:
+        raise UserError("--until is before --since: nothing can be between them")
 
 
 async def _rows(
-    directory: StateDir, since: int, resource: str | None, chosen: RowFilter | None, follow: Clock | None
+    directory: StateDir,
+    since: int,
+    resource: str | None,
+    chosen: EventFilter,
+    expression: RowFilter | None,
+    follow: Clock | None,
 ) -> AsyncGenerator[Row, None]:
-    """Yields the rows that are `chosen`; with a clock to `follow`, it does not end."""
+    """Yields the rows that are wanted; with a clock to `follow`, it does not end."""
     async with aclosing(events_since(directory.storage_url, since, resource, follow=follow)) as found:
         async for row in found:
-            if chosen is None or chosen.takes(row):
+            if chosen.takes(row) and (expression is None or expression.takes(row)):
                 yield row
 
 
@@ -84,17 +131,23 @@ async def _list(found: AsyncGenerator[Row, None], output: str) -> None:
     if output == "json":
         print_json(rows)
     else:
-        print_table(COLUMNS, [_short(row) for row in rows])
+        print_table(COLUMNS, [_short(row) for row in rows], _WEIGHTS)
 
 
 async def _follow(found: AsyncGenerator[Row, None], output: str) -> None:
+    """Prints rows as they come. Columns are as wide as they usually are: nobody knows what is to come."""
+    limit = terminal.width()
+    if output != "json":
+        click.echo(terminal.row(COLUMNS, terminal.fitted(_WIDTHS, limit, _WEIGHTS)))
     async with aclosing(found):
         async for row in found:
             if output == "json":
                 click.echo(json.dumps(row))
             else:
                 short = _short(row)
-                click.echo("   ".join(escaped(str(short[column.lower()])) for column in COLUMNS))
+                cells = [str(short[column.lower()]) for column in COLUMNS]
+                usual = [max(len(c), w) if limit is None else w for c, w in zip(cells, _WIDTHS, strict=True)]
+                click.echo(terminal.row(cells, terminal.fitted(usual, limit, _WEIGHTS)))
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import click
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import output_option, print_json, show_progress
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
@@ -32,7 +33,13 @@ _KINDS = tuple(kind.value for kind in Kind)
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO|CELL|FINDING...")
+@click.argument(
+    "scenarios",
+    nargs=-1,
+    required=True,
+    metavar="SCENARIO|CELL|FINDING...",
+    shell_complete=completion.scenarios,
+)
 @click.option("--seeds", type=int, metavar="N", help="So many runs, over all cells [default: 100].")
 @click.option("--seconds", type=float, metavar="S", help="Explore for so long.")
 @click.option(
@@ -90,8 +97,7 @@ def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) 
             return _show(_replay(Path(scenarios[0]), entries), output)
         kinds, cells = _kinds(flags["faults"]), selecting.cells_named(scenarios, flags["bugs"])
         budget = _budget(flags, len(cells))
-        exploration = _explore(cells, kinds, entries, budget, flags, ", ".join(scenarios))
-        return _show(exploration, output)
+        return _explore(cells, kinds, entries, budget, {**flags, "output": output}, ", ".join(scenarios))
     except ScenarioError as error:
         raise UserError(str(error)) from error
     except OSError as error:
@@ -105,8 +111,8 @@ def _explore(
     budget: Budget,
     flags: dict[str, Any],
     title: str,
-) -> Exploration:
-    """Explores, and writes the report; of an interrupted exploration as far as it came."""
+) -> int:
+    """Explores, shows and reports what was found; of an interrupted exploration what it has found so far."""
     origins = [selecting.origin_of(cell) for cell in cells]
     kept = None
     if flags["report"] is not None:
@@ -115,11 +121,14 @@ def _explore(
     exploration = Exploration(origins, Simulations(cells, kinds), entries, SystemClock(), show_progress, kept)
     try:
         exploration.explore(flags["jobs"], budget)
+    except KeyboardInterrupt:
+        _show(exploration, flags["output"])
+        raise
     finally:
         if kept is not None:
             report = exploration.as_json()
             kept.finish(report, as_html(report, title))
-    return exploration
+    return _show(exploration, flags["output"])
 
 
 def _replay(path: Path, entries: Sequence[Entry]) -> Exploration:

@@ -9,6 +9,7 @@ from kubeskew.apimachinery.faults.reading import ALL
 from kubeskew.apimachinery.faults.reading_effects import CODES
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import change, output_option, print_json, print_table, state_dir_option
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
@@ -100,7 +101,7 @@ def _effects(command: Command) -> Command:
 
 @fault.command(_SET)
 @state_dir_option
-@click.argument("component")
+@click.argument("component", shell_complete=completion.components)
 @_selecting
 @_effects
 def set_fault(directory: StateDir, component: str, **given: Any) -> None:

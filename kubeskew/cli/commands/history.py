@@ -1,15 +1,17 @@
 """The commands that look back: `history`, `diff` and `why`."""
 
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 import orjson
 
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.records import Event, Key, Verb
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Event, Key, Verb
+from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -18,6 +20,7 @@ from kubeskew.cli.commands.options import (
 )
 from kubeskew.cli.resource_arguments import resource_of
 from kubeskew.cli.terminal import echo
+from kubeskew.cluster.branching.moment import check_kept
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.changes import changes, patch
@@ -41,7 +44,7 @@ namespace_option = click.option(
 @state_dir_option
 @output_option
 @namespace_option
-@click.argument("resource")
+@click.argument("resource", shell_complete=completion.resources)
 @click.argument("name")
 def history(directory: StateDir, output: str, namespace: str, resource: str, name: str) -> None:
     """Show every write of one object that the log has: when, by whom, and what it changed.
@@ -54,7 +57,7 @@ def history(directory: StateDir, output: str, namespace: str, resource: str, nam
     log = _log(directory)
     writes = _writes(log, _place(log, resource, namespace, name))
     if not writes:
-        raise UserError(f"the log has no {resource} {namespace}/{name}")
+        raise UserError(_absent(log, resource, namespace, name))
     rows = [*_history(writes)]
     if output == "json":
         print_json(rows)
@@ -62,7 +65,7 @@ def history(directory: StateDir, output: str, namespace: str, resource: str, nam
     for row in rows:
         echo(f"{row['revision']}  {row['time'][11:23]}  {row['verb']} by {row['by']}{_through(row)}")
         for change in row["changes"]:
-            echo(f"    {change}"[: max(_width(), _NARROW)])
+            echo(_fitting(f"    {change}"))
 
 
 def _history(writes: Sequence[Write]) -> list[dict[str, Any]]:
@@ -97,18 +100,24 @@ def _through(row: Mapping[str, Any]) -> str:
 @output_option
 @click.argument("old", type=click.IntRange(0), metavar="REV")
 @click.argument("new", type=click.IntRange(0), metavar="REV")
-def diff(directory: StateDir, output: str, old: int, new: int) -> None:
+@click.argument("resource", required=False)
+@click.option("-n", "--namespace", help="Only objects of this namespace.")
+def diff(
+    directory: StateDir, output: str, old: int, new: int, resource: str | None, namespace: str | None
+) -> None:
     """Show what differs between the cluster's objects at two revisions.
 
-    Exits 0 whether or not something differs. Leases and Events are objects like others.
+    Exits 0 whether or not something differs. Leases and Events are objects like others; RESOURCE limits it to
+    one kind.
 
     \b
     kubeskew diff 120 180
+    kubeskew diff 120 180 pods -n default
     kubeskew diff 120 180 -o json
     """
     directory.load()
     try:
-        rows = run_async(_differences(directory, old, new))
+        rows = run_async(_differences(directory, old, new, resource, namespace))
     except StorageError as error:
         raise ClusterError(f"cannot read the log: {error}") from error
     if output == "json":
@@ -118,24 +127,29 @@ def diff(directory: StateDir, output: str, old: int, new: int) -> None:
         place = "/".join(filter(None, (row["namespace"], row["name"])))
         echo(f"{row['what']} {row['resource']} {place}")
         for change in row["changes"]:
-            echo(f"    {change}"[: max(_width(), _NARROW)])
+            echo(_fitting(f"    {change}"))
     echo(f"{len(rows)} objects differ between revision {old} and revision {new}.", err=True)
 
 
-async def _differences(directory: StateDir, old: int, new: int) -> list[dict[str, Any]]:
+async def _differences(
+    directory: StateDir, old: int, new: int, resource: str | None, namespace: str | None
+) -> list[dict[str, Any]]:
     """Returns a row per object that differs. Raises UserError for a revision that cannot be had."""
     first, last = sorted((old, new))
     async with await LogReader.open(directory.storage_url) as reader:
-        newest, horizon = await reader.revision(), await reader.horizon()
-        if last > newest:
-            raise UserError(f"revision {last} has not been written yet: the newest is {newest}")
-        if first < horizon:
-            raise UserError(f"revision {first} is compacted: the log begins after revision {horizon}")
+        if resource is not None:
+            resource = resource_of(resource, await reader.resources())
+        for revision in (last, first):
+            await check_kept(reader, max(revision, EMPTY_REVISION))
         at_first: dict[Key, Event] = {}
         later: dict[Key, Event] = {}
         async for event in reader.remaining():
             if event.revision > last:
                 break
+            if resource not in (None, event.key.resource):
+                continue
+            if namespace is not None and event.key.namespace != namespace:
+                continue
             (at_first if event.revision <= first else later)[event.key] = event
     rows = []
     for key in sorted(later):
@@ -160,7 +174,7 @@ def _value(event: Event | None) -> Any:
 @state_dir_option
 @output_option
 @namespace_option
-@click.argument("what")
+@click.argument("what", shell_complete=completion.resources)
 @click.argument("name", required=False)
 def why(directory: StateDir, output: str, namespace: str, what: str, name: str | None) -> None:
     """Tell the story of one pod, claim or other object: which component did what to it, because of what.
@@ -180,13 +194,37 @@ def why(directory: StateDir, output: str, namespace: str, what: str, name: str |
     place = _place(log, what, namespace, name) if name else _pod_or_claim(log, namespace, what)
     if not _writes(log, place):
         raise UserError(f"the log has no {place[0]} {'/'.join(filter(None, place[1:]))}")
-    found = story(log, node_records(directory), *place)
+    found = _with_refusals(directory, log, place, story(log, node_records(directory), *place))
     if output == "json":
         fields = ("revision", "time", "text", "because")
         print_json([{name: getattr(sentence, name) for name in fields} for sentence in found])
         return
     for sentence in found:
         echo(_line(sentence))
+
+
+def _with_refusals(
+    directory: StateDir, log: Sequence[Logged], place: tuple[str, str, str], told: Sequence[Sentence]
+) -> list[Sentence]:
+    """Returns a story in which each time that a pod found no place says which plugins refused which nodes."""
+    from kubeskew.cli.rejections import refusals
+
+    config = directory.load().runtime_config
+
+    async def asked() -> list[Sentence]:
+        async with await LogReader.open(directory.storage_url) as reader:
+            found = []
+            for sentence in told:
+                if sentence.waits and not sentence.because:
+                    before = sentence.revision - 1
+                    why = "; ".join(await refusals(reader, log, config, before, (place[1], place[2])))
+                    sentence = replace(sentence, because=why)
+                found.append(sentence)
+            return found
+
+    if place[0] != "pods" or not any(sentence.waits for sentence in told):
+        return [*told]
+    return run_async(asked())
 
 
 def _line(sentence: Sentence) -> str:
@@ -228,6 +266,17 @@ def _place(log: Sequence[Logged], resource: str, namespace: str, name: str) -> t
     return found, "" if spaces == {""} else namespace, name
 
 
+def _absent(log: Sequence[Logged], resource: str, namespace: str, name: str) -> str:
+    """Returns that there is no such object, and where there is one of the name."""
+    kind, _, _ = _place(log, resource, namespace, name)
+    own = [entry for entry in log if isinstance(entry, Write) and entry.resource == kind]
+    spaces = sorted({entry.namespace for entry in own if entry.name == name and entry.namespace})
+    place = "" if own and not any(entry.namespace for entry in own) else f"{namespace}/"
+    elsewhere = f"; there is one in {', '.join(spaces)}: say -n" if spaces else ""
+    names = sorted({entry.name for entry in own if entry.namespace in ("", namespace)})
+    return f"the log has no {resource} {place}{name}{elsewhere or did_you_mean(name, names)}"
+
+
 def _writes(log: Sequence[Logged], place: tuple[str, str, str]) -> list[Write]:
     return [
         entry
@@ -236,5 +285,7 @@ def _writes(log: Sequence[Logged], place: tuple[str, str, str]) -> list[Write]:
     ]
 
 
-def _width() -> int:
-    return shutil.get_terminal_size().columns
+def _fitting(line: str) -> str:
+    """Returns a line as a terminal has room for it, but for a very narrow one."""
+    limit = terminal.width()
+    return line if limit is None else terminal.cut(line, max(limit, _NARROW))

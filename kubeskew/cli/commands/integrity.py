@@ -55,6 +55,7 @@ async def _replayed(directory: StateDir) -> Replay:
 def _document(result: Replay) -> dict[str, Any]:
     metadata = result.metadata
     return {
+        "store": metadata.store_id,
         "revision": result.revision,
         "events": result.events,
         "compacted": metadata.compacted,
@@ -85,6 +86,7 @@ def _row(difference: Difference) -> dict[str, Any]:
 
 
 def _print(result: Replay) -> None:
+    click.echo(f"store       {result.metadata.store_id or '-'}")
     click.echo(f"revision    {result.revision}")
     click.echo(f"events      {result.events}{_forgotten(result)}")
     click.echo(f"objects     {len(result.objects)}")

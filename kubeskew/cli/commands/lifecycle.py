@@ -7,7 +7,8 @@ import click
 
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cli.commands.options import VERSION, change, parse_gates, state_dir_option
+from kubeskew.cli import completion
+from kubeskew.cli.commands.options import VERSION, change, parse_gates, show_progress, state_dir_option
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import disagreements
@@ -20,7 +21,11 @@ from kubeskew.cluster.state import StateDir
 @click.option("--version", type=VERSION, help="Kubernetes version of every component [default: 1.36].")
 @click.option("--nodes", type=click.IntRange(0), help="How many fake nodes [default: 3].")
 @click.option(
-    "--feature-gates", default="", metavar="A=true,B=false", help="Feature gates of every component."
+    "--feature-gates",
+    shell_complete=completion.gates,
+    default="",
+    metavar="A=true,B=false",
+    help="Feature gates of every component.",
 )
 @bugs_option
 @click.option(
@@ -50,6 +55,10 @@ def up(
     kubeskew up --version 1.33.5 --bugs k8s-132334=off
     kubeskew up --config cluster.yaml
     """
+    if directory.rewind_interrupted():
+        from kubeskew.cluster.branching.rewind import resume
+
+        resume(directory, show_progress)
     base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
     spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port, bugs)
     if directory.exists():

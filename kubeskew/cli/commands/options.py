@@ -12,6 +12,7 @@ import click
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.process.component import VersionParam
+from kubeskew.cli import completion, terminal
 from kubeskew.cli.terminal import echo, escaped
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.forking import component_processes
@@ -50,6 +51,7 @@ component_option = click.option(
     "components",
     multiple=True,
     metavar="C",
+    shell_complete=completion.components,
     help="Only this component (apiserver, controller-manager, scheduler, kubelet, kubelet/NODE); repeatable.",
 )
 
@@ -116,9 +118,16 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Prints rows as aligned columns, as kubectl does; a column's key is its title in lower case."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], weights: Sequence[int] = ()
+) -> None:
+    """Prints rows as aligned columns, as kubectl does; a column's key is its title in lower case.
+
+    With `weights` of the columns lines are cut to fit a terminal.
+    """
     cells = [[escaped(str(row.get(column.lower(), ""))) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    if weights:
+        widths = terminal.fitted(widths, terminal.width(), weights)
     for line in [list(columns), *cells]:
-        click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        click.echo(terminal.row(line, widths))

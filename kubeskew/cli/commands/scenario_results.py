@@ -1,34 +1,28 @@
-"""Shows what came of a run of scenarios: tables, JSON, and the evidence for a review."""
+"""Shows what came of a run of scenarios: tables and JSON."""
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from kubeskew.cli.commands.options import print_json, print_table
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.failures import ClusterError
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.report import Run, as_json, remarks
+from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import FAILED, NOT_RUN
-from kubeskew.conformance.review import Repeating, as_markdown
 from kubeskew.conformance.running import OUTCOMES
 
 
-def write_review(
-    run: Run, path: Path, selection: Selection, command: Sequence[str], bugs: Mapping[str, bool]
-) -> None:
-    """Writes the evidence for a production-readiness review; scenarios that come along go by their names."""
+def repeating(
+    selection: Selection, command: Sequence[str], bugs: Mapping[str, bool], flags: Sequence[str] = ()
+) -> Repeating:
+    """Returns what repeats a run and its cells; scenarios that come along go by their names."""
     bundled = {str(file) for file in matrices.bundled().values()}
     places = {
         scenario.name: scenario.source for scenario in selection.scenarios if scenario.source not in bundled
     }
     switched = ",".join(f"{name}={'on' if there else 'off'}" for name, there in bugs.items())
-    repeating = Repeating(command, places, ["--bugs", switched] if bugs else [])
-    try:
-        path.write_text(as_markdown(run, version("kubeskew"), repeating))
-    except OSError as error:
-        raise ClusterError(f"cannot write {path}: {error.strerror}") from error
+    return Repeating(command, places, [*flags, *(["--bugs", switched] if bugs else [])])
 
 
 def show(run: Run, output: str, report: Path | None, differences: Sequence[str] | None) -> int:

@@ -1,7 +1,6 @@
 """`kubeskew run` and `kubeskew matrix`."""
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,9 +14,13 @@ import click
 from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.process.component import bugs_option
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import output_option, print_json, print_table, run_async, show_progress
 from kubeskew.cli.commands.replaying import faults_option, replay
-from kubeskew.cli.commands.scenario_results import show, write_review
+from kubeskew.cli.commands.review_options import ReviewFlags, review_options
+from kubeskew.cli.commands.scenario_results import repeating, show
+from kubeskew.cli.shards import ShardType
+from kubeskew.cli.subcommands import CommandWithSubcommands
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
@@ -32,27 +35,15 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import failing_sets
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.report import Run, write
+from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.resuming import REPORT, taken_over
 from kubeskew.conformance.scenario import Cell
 
 F = Callable[..., Any]
+
+EXPLORATION = "exploration.json"  # as simulation/explore/keeping.py has it, which is slow to import
 T = TypeVar("T")
-
-
-class ShardType(click.ParamType[tuple[int, int]]):
-    """Reads `I/N`: the I-th of N parts."""
-
-    name = "I/N"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        found = re.fullmatch(r"(\d+)/(\d+)", str(value))
-        number, count = (int(found[1]), int(found[2])) if found else (0, 0)
-        if not 1 <= number <= count:
-            self.fail(f"{value!r} is no part such as 1/4", param, ctx)
-        return number, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +70,7 @@ def run_options(command: F) -> F:
             "--only",
             multiple=True,
             metavar="PATTERN",
+            shell_complete=completion.cells,
             help="Only cells whose names match, as in a shell; repeatable.",
         ),
         click.option(
@@ -117,7 +109,9 @@ def run_options(command: F) -> F:
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@click.argument(
+    "scenarios", nargs=-1, required=True, metavar="SCENARIO...", shell_complete=completion.scenarios
+)
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -156,12 +150,14 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
         cells = _cells(selection, asked)
         if asked.listing:
             return _list(cells, asked)
-        finished = _run(selection, cells, asked, kubeconfig, processes)
+        at = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
+        again = repeating(selection, _words("run", scenarios, None, asked), asked.bugs, at)
+        finished = _run(selection, cells, asked, kubeconfig, processes, again)
     return show(finished, asked.output, asked.report, None)
 
 
-@click.command()
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO...]")
+@click.command(cls=CommandWithSubcommands, subcommands={"compare": "kubeskew.cli.commands.comparing:compare"})
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO...]", shell_complete=completion.scenarios)
 @click.option(
     "--profile",
     metavar="NAME|FILE",
@@ -177,17 +173,13 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
     show_default="conformance/outcomes.json",
     help="The file of recorded outcomes.",
 )
-@click.option(
-    "--prr",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write Markdown for a production-readiness review here: what the run shows of rollouts and gates.",
-)
+@review_options
 @run_options
 def matrix(
     scenarios: tuple[str, ...],
     profile: str | None,
     prr: Path | None,
+    prr_gates: tuple[str, ...],
     compare: bool,
     record: bool,
     recorded: Path,
@@ -203,8 +195,10 @@ def matrix(
     kubeskew matrix mine.yaml other.yaml --jobs 4
     kubeskew matrix --profile mine-profile.yaml --list -o json
     kubeskew matrix --profile full --compare
+    kubeskew matrix compare report-before report-after
     kubeskew matrix kep-5004/pairs kep-5004/on-off-on --simulate --prr evidence.md
     kubeskew matrix --profile full --report report --resume --prr evidence.md
+    kubeskew matrix mine.yaml --prr evidence.md --prr-gate DRAPartitionableDevices
     """
     if scenarios and profile:
         raise UserError("name scenarios or a profile, not both: a profile in a file can list scenarios")
@@ -213,8 +207,8 @@ def matrix(
     asked = _asked(flags)
     if asked.bugs and (compare or record):
         raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
-    if prr and not prr.parent.is_dir():
-        raise UserError(f"--prr {prr}: there is no directory {prr.parent}")
+    review = ReviewFlags(prr, prr_gates)
+    review.check()
     if asked.simulate and record:
         raise UserError("--record: the record is of processes; leave out --simulate")
     with _component_processes(asked, None) as processes:
@@ -225,9 +219,9 @@ def matrix(
         if asked.listing:
             return _list(cells, asked)
         before = _checked(lambda: outcomes.read(recorded)) if compare or record else {}
-        finished = _run(selection, cells, asked, None, processes)
-    if prr:
-        write_review(finished, prr, selection, _repeating(scenarios, profile, asked), asked.bugs)
+        again = repeating(selection, _words("matrix", scenarios, profile, asked), asked.bugs)
+        finished = _run(selection, cells, asked, None, processes, again)
+    review.write(finished, selection)
     whole = profile == "full" and not asked.only and not asked.shard
     known = [cell.name for cell in cells] if whole else None
     if record:
@@ -242,9 +236,9 @@ def matrix(
     )
 
 
-def _repeating(scenarios: Sequence[str], profile: str | None, asked: RunFlags) -> list[str]:
+def _words(command: str, scenarios: Sequence[str], profile: str | None, asked: RunFlags) -> list[str]:
     """Returns the words of the command that runs the same cells again."""
-    words = ["kubeskew", "matrix", *scenarios, *(["--profile", profile] if profile else [])]
+    words = ["kubeskew", command, *scenarios, *(["--profile", profile] if profile else [])]
     words += [word for pattern in asked.only for word in ("--only", pattern)]
     words += ["--shard", "/".join(map(str, asked.shard))] if asked.shard else []
     return words + (["--simulate", "--seed", str(asked.seed or 0)] if asked.simulate else [])
@@ -258,6 +252,11 @@ def _asked(flags: dict[str, Any]) -> RunFlags:
         raise UserError("--seed is of simulations: add --simulate, or leave it out")
     if asked.resume and asked.bugs:
         raise UserError("leave out --resume: the report may be of cells with other known bugs")
+    if asked.report and (asked.report / EXPLORATION).exists():
+        raise UserError(
+            f"--report {asked.report}: an exploration is kept there, whose report would be lost: "
+            "name another directory"
+        )
     if asked.resume and not asked.report:
         raise UserError(
             "--resume goes on with the run that a report tells of: name its directory by --report"
@@ -295,7 +294,8 @@ def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
         cells = _simulated(cells)
     if not asked.shard:
         return cells
-    part = matrices.shard(cells, *asked.shard)
+    deal = matrices.shard_of_groups if asked.simulate else matrices.shard
+    part = deal(cells, *asked.shard)
     if not part:
         raise UserError(
             f"--shard {asked.shard[0]}/{asked.shard[1]}: empty, there are {len(cells)} cells in all"
@@ -348,6 +348,7 @@ def _run(
     asked: RunFlags,
     kubeconfig: Path | None,
     processes: Processes,
+    again: Repeating,
 ) -> Run:
     """Runs the cells and writes the report, of an interrupted run as far as it came."""
     clock = SystemClock()
@@ -381,15 +382,21 @@ def _run(
         else:
             results = run_async(running.run_cells(left, control_for, clock, show_progress, asked.jobs, done))
     except KeyboardInterrupt:
-        _finish(selection, started, running.interrupted(cells, done), asked)
+        _finish(selection, started, running.interrupted(cells, done), asked, again)
         raise
     by_name = {result.name: result for result in (*taken, *results)}
-    return _finish(selection, started, [by_name[cell.name] for cell in cells], asked)
+    return _finish(selection, started, [by_name[cell.name] for cell in cells], asked, again)
 
 
-def _finish(selection: Selection, started: datetime, results: Sequence[CellResult], asked: RunFlags) -> Run:
+def _finish(
+    selection: Selection,
+    started: datetime,
+    results: Sequence[CellResult],
+    asked: RunFlags,
+    again: Repeating,
+) -> Run:
     """Writes the report of these results."""
-    finished = Run(selection.title, started, results, failing_sets(selection.scenarios, results))
+    finished = Run(selection.title, started, results, failing_sets(selection.scenarios, results), again)
     if asked.report:
         try:
             write(finished, asked.report)

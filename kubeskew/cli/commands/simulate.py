@@ -8,6 +8,7 @@ import click
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import VersionParam
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -42,7 +43,12 @@ version_option = click.option(
     help="Scheduler version, with -f.  [default: 1.36; else that of the cluster's scheduler]",
 )
 gates_option = click.option(
-    "--feature-gates", "gates", default="", metavar="A=true,…", help="The scheduler's feature gates, with -f."
+    "--feature-gates",
+    "gates",
+    shell_complete=completion.gates,
+    default="",
+    metavar="A=true,…",
+    help="The scheduler's feature gates, with -f.",
 )
 
 

@@ -10,6 +10,7 @@ import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.known_bugs import bugs_flag
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -137,10 +138,10 @@ def kubeconfig(directory: StateDir) -> None:
 
 @click.command()
 @state_dir_option
-@click.argument("component")
+@click.argument("component", required=False, shell_complete=completion.components)
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
-def logs(directory: StateDir, component: str, follow: bool) -> None:
-    """Print the log of a component.
+def logs(directory: StateDir, component: str | None, follow: bool) -> None:
+    """Print the log of a component; without a name, list the logs that there are.
 
     Of a driver with a controller, driver/NAME has the lines of both processes in the order of their times,
     behind the name of the process; driver-plugin/NAME and driver-controller/NAME have those of one.
@@ -152,6 +153,9 @@ def logs(directory: StateDir, component: str, follow: bool) -> None:
     """
     state = directory.load()
     components = state.components()
+    if component is None:
+        _list_logs(directory, components)
+        return
     processes = dict.fromkeys(components[name].name for name in select(state, [component]))
     paths = {name: directory.log(name) for name in processes if directory.log(name).exists()}
     if not paths:
@@ -162,6 +166,16 @@ def logs(directory: StateDir, component: str, follow: bool) -> None:
             run_async(_follow(paths, SystemClock()))
         return
     _print_logs({name: path.read_text(errors="replace") for name, path in paths.items()})
+
+
+def _list_logs(directory: StateDir, components: Mapping[str, Process]) -> None:
+    """Prints the components that have written a log, with the size and the file."""
+    paths = {name: directory.log(process.name) for name, process in components.items()}
+    there = {name: path for name, path in paths.items() if path.exists()}
+    print_table(
+        ("COMPONENT", "BYTES", "FILE"),
+        [{"component": name, "bytes": path.stat().st_size, "file": path} for name, path in there.items()],
+    )
 
 
 def _print_logs(logs: Mapping[str, str]) -> None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
+from kubeskew.apimachinery.catalogue import parse_runtime_config
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, user_agent
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.records import Entry
+from kubeskew.cli import completion
 from kubeskew.cli.commands.options import (
     VERSION,
     output_option,
@@ -21,20 +23,22 @@ from kubeskew.cli.commands.options import (
     show_progress,
     state_dir_option,
 )
-from kubeskew.cli.storage.audit import AuditFinding, audit
-from kubeskew.cli.storage.migration import Migrated, migrate
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
+from kubeskew.conformance.storage.migration import Migrated, migrate
+from kubeskew.conformance.storage.servers import Settings
+from kubeskew.conformance.storage.way import StepFinding, audit_way, minors
 
-COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS"]
+COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
 
 @click.group()
 def storage() -> None:
-    """Say what another version would make of the stored objects, or write them anew.
+    """Say what other versions would make of the stored objects, or write them anew.
 
     \b
     kubeskew storage audit --for 1.33
+    kubeskew storage audit --to 1.26
     kubeskew storage migrate
     """
 
@@ -42,47 +46,88 @@ def storage() -> None:
 @storage.command("audit")
 @state_dir_option
 @output_option
-@click.option("--for", "version", type=VERSION, required=True, help="The version of the API server to come.")
+@click.option("--for", "version", type=VERSION, help="The version of the API server to come.")
+@click.option("--to", "target", type=VERSION, help="The end of a way, minor by minor, that all follow.")
 @click.option(
-    "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Its gates, set by hand."
+    "--feature-gates",
+    "gates",
+    shell_complete=completion.gates,
+    default="",
+    metavar="A=true,B=false",
+    help="Gates to be set by hand there.",
 )
-def audit_command(directory: StateDir, output: str, version: Version, gates: str) -> int:
+@click.option(
+    "--runtime-config", default="", metavar="API=true,…", help="APIs to be served there, if not as now."
+)
+def audit_command(
+    directory: StateDir,
+    output: str,
+    version: Version | None,
+    target: Version | None,
+    gates: str,
+    runtime_config: str,
+) -> int:
     """Say which stored objects an API server of another version cannot read, and what others would lose.
 
     `unreadable`: gets and lists fail. `lost`: fields that it does not know, gone with its next write.
-    `changed`: values that it reads as others. `unserved`: nobody sees the object. Custom resources are left
-    out. Exits 1 if there is anything. The cluster may run or be down; nothing is changed.
+    `changed`: values that it reads as others. `unserved`: nobody sees the object. `undrained`: the node's
+    kubelet cannot read what the one before it kept, and does not start. Custom resources are left out.
+
+    BEFORE is what to do while the API servers are as they are. With --to that is said for each step of the
+    way, as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the
+    version has them. Exits 1 if there is anything. The cluster may run or be down; nothing is changed.
 
     \b
     kubeskew storage audit --for 1.33
+    kubeskew storage audit --to 1.37 -o json
     kubeskew storage audit --for 1.25+kep3063 --feature-gates DynamicResourceAllocation=true -o json
     """
-    directory.load()
-    try:
-        chosen = FeatureGates.parse(version, gates)
-    except ValueError as error:
-        raise UserError(f"feature gates: {error}") from error
-    found = audit(_entries(directory), version, chosen)
+    if (version is None) == (target is None):
+        raise click.UsageError("give one of --for and --to")
+    found = _audited(directory, version, target, gates, runtime_config)
     if output == "json":
         print_json([_row(each) for each in found])
         return 1 if found else 0
     rows = [
         {
-            "what": each.what,
-            "object": " ".join((each.key.resource, each.key.path)),
-            "stored as": each.stored,
-            "details": "; ".join(each.details),
+            "for": str(each.to),
+            "what": each.found.what,
+            "object": " ".join((each.found.key.resource, each.found.key.path)),
+            "stored as": each.found.stored,
+            "details": "; ".join(each.found.details),
+            "before": each.advice,
         }
         for each in found
     ]
     if rows:
-        print_table(COLUMNS, rows)
-    counts = Counter(each.what for each in found)
+        print_table(COLUMNS if target is None else ["FOR", *COLUMNS], rows)
+    counts = Counter(each.found.what for each in found)
     listed = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "nothing"
-    click.echo(f"For an API server {version}: {listed}.", err=True)
+    place = f"For an API server {version}" if version else f"On the way to {target}"
+    click.echo(f"{place}: {listed}.", err=True)
     if counts:
         click.echo("Delete or change these objects before you move, or keep the API server.", err=True)
     return 1 if found else 0
+
+
+def _audited(
+    directory: StateDir, version: Version | None, target: Version | None, gates: str, runtime_config: str
+) -> list[StepFinding]:
+    state = directory.load()
+    servers = state.of_kind("apiserver")
+    oldest = min(servers, key=lambda server: Version.parse(server.version))
+    present = Version.parse(oldest.version).release
+    way = minors(present, target) if target is not None else [version] if version is not None else []
+    if not way:
+        raise UserError(f"the API servers are at {target} already")
+    try:
+        by_hand = parse_overrides(gates)
+        served = parse_runtime_config(runtime_config) if runtime_config else state.runtime_config
+        settings = [Settings.taken_along(each, oldest.gates, served, by_hand) for each in way]
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    now = Settings.taken_along(present, oldest.gates, state.runtime_config)
+    return audit_way(_entries(directory), now, settings, nodes=target is not None)
 
 
 def _entries(directory: StateDir) -> Sequence[Entry]:
@@ -96,8 +141,10 @@ def _entries(directory: StateDir) -> Sequence[Entry]:
         raise ClusterError(f"cannot read the store: {error}") from error
 
 
-def _row(found: AuditFinding) -> dict[str, Any]:
+def _row(step: StepFinding) -> dict[str, Any]:
+    found = step.found
     return {
+        "for": str(step.to),
         "what": found.what,
         "resource": found.key.resource,
         "namespace": found.key.namespace,
@@ -105,13 +152,14 @@ def _row(found: AuditFinding) -> dict[str, Any]:
         "revision": found.revision,
         "storedAs": found.stored,
         "details": list(found.details),
+        "before": {"at": str(step.at), "do": step.do, "advice": step.advice},
     }
 
 
 @storage.command("migrate")
 @state_dir_option
 @output_option
-@click.argument("resources", nargs=-1)
+@click.argument("resources", nargs=-1, shell_complete=completion.resources)
 def migrate_command(directory: StateDir, output: str, resources: tuple[str, ...]) -> int:
     """Write every stored object anew, in the version and with the fields of the API server that runs.
 

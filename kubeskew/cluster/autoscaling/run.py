@@ -139,6 +139,25 @@ async def feasible(source: Source) -> dict[str, str]:
     return {uid: node for uid, (_, node) in answer.placed.items()}
 
 
+async def rejections(source: Source, namespace: str, name: str) -> dict[tuple[str, str], list[str]]:
+    """Returns by plugin and reason the nodes that are refused to a pending pod: all of them where a plugin
+    refuses the pod before it looks at any. Raises SimulationError, ClusterError.
+    """
+    async with _snapshot(source) as (service, _):
+        pod = next((pod for pod in service.pods() if _place(pod) == (namespace, name)), None)
+        if pod is None or not _is_pending(pod, service):
+            return {}
+        snapshot = _cluster_snapshot(service)
+        before, by_node = snapshot.rejections(PodInfo(pod))
+        if before is not None:
+            by_node = {node.name: before for node in snapshot.nodes()}
+        found: dict[tuple[str, str], list[str]] = {}
+        for node, status in sorted(by_node.items()):
+            if not status.is_success:
+                found.setdefault((status.plugin, status.message), []).append(node)
+        return found
+
+
 async def scale_down(source: Source, node: str) -> Removal:
     """Returns where the node's pods would go. Raises UnknownNodeError, SimulationError, ClusterError."""
     async with _snapshot(source) as (service, client):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reserved_for
-from kubeskew.apimachinery.clock import Entropy
+from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation, display
@@ -21,6 +21,10 @@ from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceCl
 
 log = logging.getLogger(__name__)
 
+# How long, and how often, a claim for extended resources is looked for that the informer has to bring
+# (extendeddynamicresources.go, waitForExtendedClaimInAssumeCache, 1.36).
+_INFORMER_SECONDS, _LOOK_SECONDS = 120, 1.0
+
 PodsOfGroup = Callable[[str, str], int]  # namespace, name → how many of its pods are on a node
 
 
@@ -33,6 +37,7 @@ class ClaimBinder:
         writer: ClaimWriter,
         users: ClaimUsers,
         pods_of_group: PodsOfGroup,
+        clock: Clock,
         entropy: Entropy,
         metrics: DynamicMetrics,
     ) -> None:
@@ -40,6 +45,7 @@ class ClaimBinder:
         self._users = users
         self._pods_of_group = pods_of_group
         self._writer = writer
+        self._clock = clock
         self._entropy = entropy
         self._metrics = metrics
 
@@ -70,7 +76,6 @@ class ClaimBinder:
     async def _bind_extended_claim(self, extended_claim: ExtendedResourceClaim, pod: PodInfo) -> None:
         def seen(claim: Object) -> None:
             extended_claim.claim, extended_claim.exists = claim, True
-            self._claims.assume(claim)
 
         try:
             seen(await self._create(extended_claim.claim))
@@ -79,9 +84,21 @@ class ClaimBinder:
                     extended_claim.claim, extended_claim.result, _pod_as_consumer(pod), seen
                 )
             )
+            await self._informed(extended_claim.claim)
         finally:
             self._claims.remove_pending(extended_claim.pending_uid)
         await self._writer.announce(pod, extended_claim.claim, extended_claim.mappings)
+
+    async def _informed(self, claim: Object) -> None:
+        """Returns when the informer has brought a new claim, or has not for long; until then its devices are
+        kept as in flight.
+        """
+        end = self._clock.monotonic() + _INFORMER_SECONDS
+        while not self._claims.assume(claim):
+            if self._clock.monotonic() >= end:
+                log.info("Claim not stored in assume cache after retries: %s", display(claim))
+                return
+            await self._clock.sleep(_LOOK_SECONDS)
 
     async def _create(self, claim: Object) -> Object:
         status = "failure"

@@ -22,8 +22,6 @@ _ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, "ResourceClaimAd
 CLAIM_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
 _DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE, "ResourceClaimDelete")
 
-_REMEMBERED_DELETIONS = 1000
-
 
 def _key(claim: Mapping[str, Any]) -> Key:
     metadata = claim["metadata"]
@@ -52,7 +50,6 @@ class ClaimTracker:
         self._shares = shares
         self._allocated = AllocatedDevices()
         self._pending: dict[str, list[AllocatedDevice]] = {}  # claim uid → devices
-        self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
 
     def copy(self, observer: ClaimObserver | None = None) -> "ClaimTracker":
@@ -111,9 +108,6 @@ class ClaimTracker:
         if old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid"):
             self._drop(_key(claim))
             self.listener(_DELETED, old, None)
-        self._gone[claim["metadata"].get("uid", "")] = None
-        if len(self._gone) > _REMEMBERED_DELETIONS:
-            del self._gone[next(iter(self._gone))]
 
     # -- what is assumed without any server, in a copy
 
@@ -127,13 +121,18 @@ class ClaimTracker:
 
     # -- our own decisions
 
-    def assume(self, claim: Object) -> None:
-        """Takes the answer to a write without waiting for the informer.
+    def assume(self, claim: Object) -> bool:
+        """Takes the answer to a write without waiting for the informer; returns False if that does not know
+        the claim.
 
-        It may come after the event that the claim was deleted.
+        A claim that the informer never had would stay for ever: it may be deleted while the watch is broken,
+        or have been deleted before the answer came (scheduler/util/assumecache, 1.36).
         """
-        if claim["metadata"].get("uid", "") not in self._gone:
-            self.set_claim(claim)
+        known = self._claims.get(_key(claim))
+        if known is None or known["metadata"].get("uid") != claim["metadata"].get("uid"):
+            return False
+        self.set_claim(claim)
+        return True
 
     def forget(self, claim: Object) -> None:
         """Forgets a claim that the scheduler deleted."""

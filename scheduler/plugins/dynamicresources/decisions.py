@@ -19,6 +19,7 @@ from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceW
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
 from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
 from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
+from kubeskew.scheduler.plugins.dynamicresources.rejection_log import RejectionLog, keys_of
 from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourcePlan, PodState
 
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
@@ -33,6 +34,7 @@ class ClaimDecisions(NamedTuple):
     chooser: DeviceChooser
     extended_claims: ExtendedResourceClaims | None
     wait: DeviceWait
+    log: RejectionLog
 
     # -- PreFilter
 
@@ -70,33 +72,56 @@ class ClaimDecisions(NamedTuple):
 
     def filter(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
         """Returns whether the node has devices for the claims, and the claims that have some are usable."""
-        known = self.chooser.known(own, node)
-        if known is not None:
-            return known
-        extended_plan = self._on_node(own, pod, node)
-        if isinstance(extended_plan, Status):
-            return extended_plan
-        status = self.chooser.choose(own, extended_plan, node)
-        if status is SUCCESS and (own.pinned or own.lost):
-            return self._check_allocated(own, node)
+        status = self.chooser.known(own, node)
+        if status is None:
+            extended_plan = self._on_node(own, pod, node)
+            if isinstance(extended_plan, Status):
+                if self.log.heard:
+                    self._log_extended(own, extended_plan, pod, node)
+                return extended_plan
+            status = self.chooser.choose(own, extended_plan, node)
+        if not status.is_success:
+            if self.log.heard:
+                claims = [claim.claim for claim in own.to_allocate]
+                if own.extended_claim is not None:
+                    claims.append(own.extended_claim.claim)
+                keys = keys_of(claims)
+                self.log.rejected("Filter", status, pod=pod.key, node=node.name, resourceclaims=keys)
+        elif own.pinned or own.lost:
+            return self._check_allocated(own, pod, node)
         return status
+
+    def _log_extended(self, own: PodState, status: Status, pod: PodInfo, node: NodeInfo) -> None:
+        """Logs why the extended resources alone keep a pod from a node."""
+        extended_claim = own.extended_claim
+        if extended_claim is None or self.extended_claims is None:
+            return
+        if extended_claim.exists:
+            (claim,) = keys_of([extended_claim.claim])
+            self.log.rejected("Filter", status, pod=pod.key, node=node.name, claim=claim)
+        else:
+            resource = self.extended_claims.unknown_to(extended_claim, node) or ""
+            self.log.rejected("Filter", status, pod=pod.key, node=node.name, resource=resource)
 
     def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> ExtendedResourcePlan | Status | None:
         if self.extended_claims is None or own.extended_claim is None:
             return None
         return self.extended_claims.on_node(own, own.extended_claim, pod, node)
 
-    @staticmethod
-    def _check_allocated(own: PodState, node: NodeInfo) -> Status:
+    def _check_allocated(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
         """Returns whether the claims that are allocated can be used on the node."""
         unavailable = {
             index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
         }
+        if self.log.heard:
+            for key in keys_of(own.claims[index].claim for index in sorted(unavailable)):
+                self.log.elsewhere(pod=pod.key, node=node.name, resourceclaim=key)
         unavailable.update(own.lost)
         if not unavailable:
             return SUCCESS
         own.unavailable |= unavailable
         own.choices.pop(node.name, None)
+        self.log.rejected("Filter", _NOT_HERE, pod=pod.key)
         return _NOT_HERE
 
     # -- Reserve

@@ -38,6 +38,7 @@ from kubeskew.scheduler.plugins.dynamicresources.extended_resources import Exten
 from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
 from kubeskew.scheduler.plugins.dynamicresources.plugin import ClaimServices, DynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
+from kubeskew.scheduler.plugins.dynamicresources.rejection_log import RejectionLog
 from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -116,6 +117,7 @@ class DynamicState:
             DeviceChooser(features, allocator, claims.allocated.devices, handle.clock),
             extended_claims,
             DeviceWait(features, claims, handle, profile),
+            RejectionLog(named=features.named_loggers),
         )
 
     def _driver_allocation(self, handle: Handle) -> DriverAllocation | None:

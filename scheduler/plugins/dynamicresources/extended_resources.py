@@ -82,16 +82,22 @@ class ExtendedResourceClaims:
             own, extended_claim, pod, tuple(name for name, has_class in extended_claim.resources if has_class)
         )
 
+    @staticmethod
+    def unknown_to(extended_claim: ExtendedResourceClaim, node: NodeInfo) -> str | None:
+        """Returns the first resource that neither a class backs nor the node names; None if there is none."""
+        missing = (name for name, has_class in extended_claim.resources if not has_class)
+        return next((name for name in missing if name not in node.extended_resources), None)
+
     def _backed(self, extended_claim: ExtendedResourceClaim, node: NodeInfo) -> tuple[str, ...] | Status:
         """Returns the resources in the extended-resource claim for a node: those that it has from DRA
         alone."""
-        backed: list[str] = []
-        for resource, has_class in extended_claim.resources:
-            if not has_class:
-                if resource not in node.extended_resources:
-                    return unresolvable("cannot fit resource")
-            elif self._extended.is_lacking(node.allocatable, resource):
-                backed.append(resource)
+        if self.unknown_to(extended_claim, node) is not None:
+            return unresolvable("cannot fit resource")
+        backed = [
+            resource
+            for resource, has_class in extended_claim.resources
+            if has_class and self._extended.is_lacking(node.allocatable, resource)
+        ]
         if backed and self._plugged_too:
             return tuple(resource for resource, has_class in extended_claim.resources if has_class)
         return tuple(backed)

@@ -3,11 +3,9 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeskew.apimachinery.process.verbosity import tell
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
@@ -31,8 +29,6 @@ from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulati
 from kubeskew.scheduler.plugins.dynamicresources.state import PodState
 
 NAME = "DynamicResources"
-
-log = logging.getLogger(__name__)
 
 _SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
@@ -68,12 +64,14 @@ class DynamicResources:
         self._node = handle.cache.node
         self._hinted = handle.features.queueing_hints
         self._pod_claims = decisions.pod_claims
+        self._log = decisions.log
         self._wait = decisions.wait
         self._binder = ClaimBinder(
             services.claims,
             services.writer,
             services.users,
             services.pods_of_group,
+            handle.clock,
             handle.entropy,
             handle.metrics.dynamic,
         )
@@ -98,7 +96,7 @@ class DynamicResources:
         own = self._decisions.pre_filter(pod) if simulation is None else simulation.pre_filter(pod)
         if isinstance(own, PreFilterResult):
             if simulation is None and not (own.status.is_success or own.status.is_skip):
-                _log_rejection(own.status, pod=pod.key)
+                self._log.rejected("PreFilter", own.status, pod=pod.key)
             return own
         if self._drivers is not None and simulation is None:
             try:
@@ -116,11 +114,9 @@ class DynamicResources:
         status = SUCCESS
         if self._drivers is not None and own.driven is not None:
             status = self._drivers.filter(own.driven, node)
-        if status.is_success:
-            status = self._decisions.filter(own, pod, node)
-        if not status.is_success:
-            _log_rejection(status, pod=pod.key, node=node.name)
-        return status
+            if not status.is_success:
+                self._log.rejected("Filter", status, pod=pod.key, node=node.name)
+        return self._decisions.filter(own, pod, node) if status.is_success else status
 
     # -- simulating for the cluster autoscaler
 
@@ -206,7 +202,7 @@ class DynamicResources:
             await self._wait.wait(own, pod, node)
         except FAILURES as error:
             status = failed(error)
-            _log_rejection(status, pod=pod.key, node=node)
+            self._log.rejected("PreBind", status, pod=pod.key, node=node)
             return status
         return SUCCESS
 
@@ -226,11 +222,3 @@ class DynamicResources:
 
 def _idle(reason: str) -> Status:
     return unschedulable(reason) if reason else unschedulable()
-
-
-def _log_rejection(status: Status, **of: str) -> None:
-    """Logs why the plugin rejects a pod, or fails, as upstream's statusUnschedulable and statusError do."""
-    if status.is_rejected:
-        tell(log, 5, "pod unschedulable", **of, reason=status.message)
-    else:
-        tell(log, 5, "dynamic resource plugin failed", **of, err=status.message)

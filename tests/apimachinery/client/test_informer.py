@@ -122,6 +122,26 @@ async def test_an_object_replaced_while_away_is_deleted_and_added(client, server
     assert seen == [("deleted", "a"), ("added", "a")]
 
 
+async def test_what_another_version_shows_otherwise_is_told_after_a_relist(client, server, informer, seen):
+    """An object of the same revision that the server now shows otherwise is told as updated, another not."""
+    await client.create(CONFIG_MAPS, config_map("a", "1"))
+    await client.create(CONFIG_MAPS, config_map("b", "1"))
+    informer.start()
+    await informer.synced()
+    shown = await client.get(CONFIG_MAPS, "a", "default")
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    await server.disconnect()
+    await asyncio.sleep(1)
+    server.outage = None
+    server.show({**shown, "data": {"value": "2"}})
+    await client.create(CONFIG_MAPS, config_map("c"))
+    server.compact()
+    seen.clear()
+    await settled(informer, server)
+
+    assert seen == [("updated", "1", "2"), ("added", "c")]
+
+
 async def test_the_backoff_grows_to_one_second(server, informer):
     """A server that is away is asked 50 ms, 100 ms, … and at most 1 s later."""
     times = []

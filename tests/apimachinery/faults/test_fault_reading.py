@@ -108,6 +108,12 @@ def test_a_fault_says_what_it_is(body, id_, text):
             {"component": "apiserver", "crash": "after", "event": "ADDED"},
             "event: an API server has no watch; it crashes at a commit",
         ),
+        ({"verb": "NodePrepareResources", "drop": "answer"}, "only kubelets call NodePrepareResources"),
+        ({"component": "kubelet/a", "verb": "NodePrepareResources", "answer": 500}, "can be lost or delayed"),
+        (
+            {"component": "kubelet/a", "verb": "NodePrepareResources", "resource": "pods", "drop": "answer"},
+            "is a call of a driver, whose name is `name`",
+        ),
         ({"stale": False}, "stale: expected true or a duration"),
         ({"outage": "often"}, "outage: expected true, refuse, hang or a duration"),
         ({"outage": "5s", "for": "6s"}, "for: outage says 5s already"),

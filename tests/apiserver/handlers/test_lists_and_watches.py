@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 import uvloop
@@ -24,6 +25,21 @@ async def five(api):
 
 def names(answer):
     return "".join(item["metadata"]["name"] for item in answer.body["items"])
+
+
+@asynccontextmanager
+async def of_version(minor, **gates):
+    """A server of another minor, and the administrator's way to it."""
+    server = await open_server(minor, gates=gates)
+    try:
+        yield Caller(server)
+    finally:
+        await close_server(server)
+
+
+async def watched(api, target):
+    """The events of a watch that ends by itself: type and object."""
+    return [event async for event in api.watch(target)]
 
 
 async def test_list(api, five):
@@ -193,6 +209,55 @@ async def test_revisions(api, five):
     assert future.body["message"].startswith("Timeout: Too large resource version: 999999, current: ")
 
 
+@pytest.mark.parametrize("query", ["resourceVersionMatch=Exact", "limit=2"])
+@pytest.mark.parametrize(
+    ("minor", "status", "message", "details"),
+    [
+        (33, 500, "etcdserver: mvcc: required revision is a future revision", None),
+        (34, 504, "Timeout: Too large resource version: 999999, current: ", {"retryAfterSeconds": 1}),
+        (36, 504, "Timeout: Too large resource version: 999999, current: ", {"retryAfterSeconds": 1}),
+    ],
+)
+async def test_an_exact_list_of_the_future(query, minor, status, message, details):
+    """Up to 1.33 an exact list at a revision to come gets etcd's words as a 500, then 504."""
+    async with of_version(minor) as api:
+        answer = await api.get(f"{MAPS}?resourceVersion=999999&{query}")
+    assert (answer.status, answer.body["message"][: len(message)]) == (status, message)
+    found = answer.body.get("details")
+    assert (found and {"retryAfterSeconds": found["retryAfterSeconds"]}) == details
+
+
+async def test_an_exact_list_of_the_future_that_no_cache_answers():
+    """Without snapshots in the cache the storage says at once that the revision is too large."""
+    async with of_version(34, ListFromCacheSnapshot=False) as api:
+        answer = await api.get(f"{MAPS}?resourceVersion=999999&resourceVersionMatch=Exact")
+    assert answer.status == 504
+    assert answer.body["details"] == {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    }
+
+
+async def test_every_kept_revision_can_be_listed_and_watched(server, api, five):
+    """An exact list has what there was at a revision, a watch what came behind it, unless it is compacted."""
+    await api.delete(f"{MAPS}/b")
+    kept = [int(revision) for revision in five]
+    for count, revision in enumerate(kept, 1):
+        exact = await api.get(f"{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact")
+        assert names(exact) == "abcde"[:count]
+        assert exact.body["metadata"]["resourceVersion"] == str(revision)
+        lines = await watched(api, f"{MAPS}?watch=true&resourceVersion={revision}&timeoutSeconds=1")
+        assert [kind for kind, _ in lines] == ["ADDED"] * (5 - count) + ["DELETED"]
+    await server.services.store.compact(kept[2])
+    for revision in kept[:2]:
+        gone = await api.get(f"{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact")
+        assert (gone.status, gone.body["reason"]) == (410, "Expired")
+        assert gone.body["message"] == "The resourceVersion for the provided list is too old."
+        [(kind, error)] = await watched(api, f"{MAPS}?watch=true&resourceVersion={revision}&timeoutSeconds=1")
+        assert (kind, error["code"]) == ("ERROR", 410)
+        assert error["message"] == f"too old resource version: {revision} ({kept[2]})"
+    assert names(await api.get(f"{MAPS}?resourceVersion={kept[2]}&resourceVersionMatch=Exact")) == "abc"
+
+
 @pytest.mark.parametrize(
     ("query", "status", "text"),
     [
@@ -293,6 +358,54 @@ async def test_watch_too_old(api, five):
 
     events = [event async for event in api.watch(f"{MAPS}?watch=true&resourceVersion={five[0]}")]
     assert [(kind, obj["code"], obj["reason"]) for kind, obj in events] == [("ERROR", 410, "Expired")]
+
+
+@pytest.fixture
+async def restarted(tmp_path):
+    """A server that began over what another one had written; gives a caller, and the revision then."""
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    before = await open_server(url=url)
+    made = await Caller(before).post(MAPS, config_map("a"))
+    await Caller(before).post(MAPS, config_map("b"))
+    newest = before.services.store.revision
+    await close_server(before)
+    server = await open_server(url=url)
+    yield Caller(server), int(made.body["metadata"]["resourceVersion"]), newest
+    await close_server(server)
+
+
+async def test_a_server_that_starts_knows_no_older_events_to_watch(restarted):
+    """A watch from before the server's start is an ERROR event with 410 and the revision of the start; one
+    from the start goes on, and lists of the past are answered."""
+    api, first, start = restarted
+    found = [event async for event in api.watch(f"{MAPS}?watch=true&resourceVersion={first}")]
+    assert [(kind, obj["code"], obj["message"]) for kind, obj in found] == [
+        ("ERROR", 410, f"too old resource version: {first} ({start})")
+    ]
+    seen = asyncio.create_task(gather(api, f"{MAPS}?watch=true&resourceVersion={start}", 1))
+    await api.post(MAPS, config_map("c"))
+    assert await seen == [("ADDED", "c")]
+    assert names(await api.get(f"{MAPS}?resourceVersion={first}&resourceVersionMatch=Exact")) == "a"
+
+
+async def test_a_watch_begins_at_any_kept_revision_if_it_says_exactly(restarted):
+    """With resourceVersionMatch=Exact a watch goes on from a revision before the server's start."""
+    api, first, _ = restarted
+    exact = f"{MAPS}?watch=true&resourceVersion={first}&resourceVersionMatch=Exact"
+    assert await gather(api, exact, 1) == [("ADDED", "b")]
+    for refused in ("resourceVersionMatch=Exact", "resourceVersion=0&resourceVersionMatch=Exact"):
+        assert (await api.get(f"{MAPS}?watch=true&{refused}")).status == 422
+
+
+async def test_events_have_no_cache_that_begins_with_the_server(restarted):
+    """A watch of events goes on from before the server's start, for upstream's comes from etcd."""
+    api, first, _ = restarted
+    events = MAPS.replace("configmaps", "events")
+    seen = asyncio.create_task(gather(api, f"{events}?watch=true&resourceVersion={first}", 1))
+    about = {"kind": "ConfigMap", "namespace": "default", "name": "a"}
+    made = await api.post(events, {"metadata": {"name": "e"}, "involvedObject": about})
+    assert made.status == 201, made.raw
+    assert await seen == [("ADDED", "e")]
 
 
 async def test_bookmark_before_the_end(api, monkeypatch):

@@ -294,6 +294,15 @@ class TestStore:
         rest = await store.list_at(page.revision, "pods", None, page.last, 10)
         assert [entry.key.name for entry in rest.entries] == ["p2", "p3", "p4"]
 
+    async def test_a_cache_begins_when_it_is_filled(self, store: CachedStore):
+        """A cache begins with the store, or when it is filled anew; the log knows the past all the same."""
+        began = store.cached_since("pods")
+        for i in range(3):
+            await store.write(create(pod(f"p{i}")))
+        store.refill("widgets.example.com")
+        assert (store.cached_since("pods"), store.cached_since("widgets.example.com")) == (began, began + 3)
+        assert store.horizon("widgets.example.com") == 0
+
     async def test_the_horizon_moves_with_compaction_and_by_resource(self, store: CachedStore):
         """Older revisions are refused: after compaction for all, for a young resource before its birth."""
         for i in range(5):

@@ -132,3 +132,16 @@ async def test_records_in_memory_tell_the_same_story(tmp_path):
         await reader.close()
         await log.close()
     assert told_by[0] == told_by[1] != []
+
+
+async def test_a_follower_is_told_that_the_log_is_another(tmp_path):
+    """A follower hears that the file was replaced, as a rewind does, in place of waiting for ever."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await log.append(create(pod()))
+    await log.close()
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        found = reader.follow(CLOCK)
+        assert (await anext(found)).revision == 2
+        (tmp_path / "events.db").rename(tmp_path / "old.db")
+        with pytest.raises(StorageError, match="removed or replaced, as by a rewind"):
+            await anext(found)

@@ -39,7 +39,7 @@ def test_the_first_that_fits_decides(tmp_path: Path):
     text = "ResourceQuota a/b says that 3 of pods is used; it is 2"
 
     def classed(invariant: str, message: str, faults: tuple[str, ...], minor: int) -> Verdict:
-        return classify(known, invariant, message, faults, [Version(minor)])
+        return classify(known, invariant, message, faults, [Version(minor)], {})
 
     assert classed("I09", text, ("crash", "lost-answer"), 31).class_ == "known:123"
     assert classed("I09", text, ("crash",), 31).class_ == "defect"
@@ -48,6 +48,21 @@ def test_the_first_that_fits_decides(tmp_path: Path):
     )
     assert classed("I09", "another", (), 33).class_ == "unknown"
     assert classed("I10", text, ("lost-answer",), 33).class_ == "unknown"
+
+
+def test_a_bug_that_a_release_does_not_have_is_not_what_was_found(tmp_path: Path):
+    """A finding is a known bug's only where a component has the bug, by its patch or because it is on."""
+    known = read_entries(entries(tmp_path, {"class": "known:126343"}))
+    text = "ResourceQuota a/b says that 3 of pods is used; it is 2"
+
+    def classed(version: str, **bugs: bool) -> str:
+        settings = {name.replace("_", "-"): on for name, on in bugs.items()}
+        return classify(known, "I09", text, (), [Version.parse(version)], settings).class_
+
+    assert classed("1.29.8") == "known:126343"
+    assert classed("1.29.8", k8s_126343=False) == "unknown"
+    assert classed("1.29.9") == "unknown"
+    assert classed("1.29.9", k8s_126343=True) == "known:126343"
 
 
 def test_who_has_to_look():

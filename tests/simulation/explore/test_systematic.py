@@ -31,12 +31,15 @@ def test_every_write_and_delivery_is_a_site():
     ]
 
 
-def test_the_three_patterns_come_at_each_site():
-    """At each write a component dies or gets no answer; at each delivery it sees too old a state, or none."""
+def test_the_patterns_come_at_each_site():
+    """At each write a component dies, gets no answer or an error, or is not heard; at each delivery it sees
+    too old a state, for short or for long, or none."""
     made = plans(CALLS, tuple(Kind))
 
-    assert len(made) == 2 * (3 + 3)
-    assert patterns(made) == ["intermediate-1", "stale-1", "unanswered-1", "unobserved-1"]
+    assert len(made) == 4 * 3 + 3 * 3
+    assert patterns(made) == [
+        *("blind-1", "intermediate-1", "refused-1", "stale-1", "unanswered-1", "unobserved-1", "unsent-1"),
+    ]
     assert made == plans(CALLS, tuple(Kind))
 
 
@@ -44,3 +47,11 @@ def test_only_kinds_that_are_asked_for():
     """Plans with faults of other kinds are left out."""
     made = plans(CALLS, (Kind.CRASH,))
     assert (len(made), patterns(made)) == (3, ["intermediate-1"])
+
+
+def test_each_kind_of_call_has_its_turn():
+    """One plan of each pattern at each kind of call comes before a second one of any of them."""
+    calls = {"scheduler": {"create pods/binding": 50, "update resourceclaims": 1}}
+    first = plans(calls, tuple(Kind))[: 2 * 4]
+
+    assert len({(plan.faults[0].name, plan.faults[0].parameters["resource"]) for plan in first}) == 8

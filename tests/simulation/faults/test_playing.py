@@ -99,6 +99,32 @@ def test_a_fault_of_a_component_fires_where_it_is_meant(fault: dict[str, Any], p
 
 
 @pytest.mark.parametrize(
+    ("fault", "point"),
+    [
+        ({"drop": "request"}, "lost-request: "),
+        ({"drop": "answer"}, "lost-answer: "),
+        ({"delay": "3s"}, "slow: "),
+        ({"crash": "after", "back": "1s"}, "crash: "),
+    ],
+)
+def test_a_fault_meets_a_call_of_a_driver(fault: dict[str, Any], point: str):
+    """A kubelet's call of a driver that is lost, late or its last is told as others are, and done again."""
+    ran = run({"component": KUBELET, "verb": "NodePrepareResources", "nth": 1, **fault})
+    met = [each for each in played(ran).points if each.startswith(point)]
+    assert len(met) == 1
+    assert met[0].endswith("NodePrepareResources plugins")
+    assert running_after(ran) > running_after(undisturbed())
+    assert (played(ran).unfired, played(ran).violations) == ([], [])
+
+
+def test_a_watch_that_stands_still_for_minutes_is_outlasted():
+    """Faults end only after it has gone on, though the scenario's step failed before."""
+    ran = run({"component": KUBELET, "event": "ADDED", "resource": "pods", "times": 1, "stale": "400s"})
+    assert played(ran).healed_because == "the scenario ended"
+    assert running_after(ran) > 399.0
+
+
+@pytest.mark.parametrize(
     ("component", "fault", "point"),
     [
         (

@@ -10,6 +10,7 @@ from kubeskew.conformance.evidence.nodes import NodeRecords
 from kubeskew.simulation.invariants.catalogue import invariants, measuring
 from kubeskew.simulation.invariants.checking import check
 from kubeskew.simulation.invariants.invariant import Evidence
+from kubeskew.simulation.invariants.tolerance import USUAL
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {
@@ -79,11 +80,12 @@ class History:
         self.log.append(Write(len(self.log) + 1, at(self.now), verb, *place, by, obj, server, user))
         return self
 
-    def broken(self, *, at_rest=True, calls=(), containers=(), **evidence):
+    def broken(self, *, at_rest=True, calls=(), containers=(), tolerance=USUAL, **evidence):
         """Returns the violations as `code: message`."""
         measure = measuring(FeatureGates(Version.parse("1.36"), {}), SystemClock())
         records = NodeRecords(calls, containers)
-        found = check(self.log, invariants(measure), Evidence(records, **evidence), at_rest=at_rest)
+        judges = invariants(measure, tolerance)
+        found = check(self.log, judges, Evidence(records, **evidence), at_rest=at_rest)
         return [f"{violation.code}: {violation.message}" for violation in found]
 
 

@@ -1,10 +1,13 @@
 """Each invariant on a log that breaks it, and on the nearest one that does not."""
 
+from datetime import timedelta
+
 import pytest
 from history import CLAIMS, COLLECTOR, LEASES, SLICES, History, allocation, at, owned_by
 
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall
 from kubeskew.simulation.invariants.invariant import ComponentFailure
+from kubeskew.simulation.invariants.tolerance import Tolerance
 
 SCHEDULER, MANAGER = "kube-scheduler 1.36", "kube-controller-manager 1.36"
 ALL = ("apiserver", "controller-manager", "scheduler", "kubelet/n1")
@@ -217,6 +220,57 @@ def test_a_running_container_is_not_stopped_by_itself():
     ]
     log.write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING, metadata=DELETING)
     assert [text for text in log.broken(containers=[stopped]) if text.startswith("I06")] == []
+
+
+def test_a_pod_that_has_ended_stays_so():
+    """I06 tells of a pod that had succeeded and is failed later."""
+    log = History().write("pods", "p", status={"phase": "Succeeded"})
+    log.write("pods", "p", status={"phase": "Failed"}, by="kubelet/n1 1.36")
+    assert [text[:3] for text in log.broken()] == ["I06"]
+
+
+def test_nobody_takes_a_claim_from_a_pod_that_uses_it():
+    """I06 tells of a component that ends a reservation of a pod with a node, unless the pod has ended."""
+    for phase, broken in (("Running", ["I06"]), ("Succeeded", [])):
+        log = History().write("pods", "p", spec={"nodeName": "n1"}, status={"phase": phase})
+        log.write(CLAIMS, "c", status=allocation("d", reserved=["p"]))
+        log.write(CLAIMS, "c", status=allocation("d"), by="kube-scheduler 1.36")
+        assert [text[:3] for text in log.broken(at_rest=False)] == broken
+
+
+def test_one_claim_is_made_for_each_that_a_pod_names():
+    """I08 tells of a second claim of the same name in the pod's spec."""
+    for entry, broken in (("a", ["I08"]), ("b", [])):
+        log = History().write("pods", "p")
+        for name, each in (("c1", "a"), ("c2", entry)):
+            annotations = {"resource.kubernetes.io/pod-claim-name": each}
+            log.write(CLAIMS, name, metadata={**owned_by("Pod", "p"), "annotations": annotations}, by=MANAGER)
+        assert [text[:3] for text in log.broken(at_rest=False)] == broken
+
+
+def test_a_cron_job_knows_its_jobs():
+    """I08 tells of an active job that its cron job does not count."""
+    for active, broken in (([], ["I08"]), ([{"name": "j", "uid": "Job-j"}], [])):
+        log = History("controller-manager").write("cronjobs.batch", "t", status={"active": active})
+        log.write("jobs.batch", "j", metadata=owned_by("CronJob", "t"), by=MANAGER)
+        assert [text[:3] for text in log.broken()] == broken
+
+
+def test_times_of_machines_whose_clocks_differ_tell_no_order():
+    """I06 and I19 take no order from times that are closer than the clocks of a run differ."""
+    tolerance = Tolerance(clock_skew=timedelta(seconds=3))
+    early = ContainerEvent(at(0), "n1", "Pod-p", "c", "id", "stopped")
+    log = History().write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING)
+    log.write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING, metadata=DELETING)
+    assert [text[:3] for text in log.broken(at_rest=False, containers=[early])] == ["I06"]
+    assert log.broken(at_rest=False, containers=[early], tolerance=tolerance) == []
+
+    log = History()
+    for holder, renewed in (("a", 3), ("b", 4)):
+        spec = {"holderIdentity": holder, "renewTime": at(renewed), "leaseDurationSeconds": 1}
+        log.write(LEASES, "l", metadata={"namespace": "kube-system"}, spec=spec)
+    assert [text[:3] for text in log.broken()] == ["I19"]
+    assert log.broken(tolerance=tolerance) == []
 
 
 def test_a_workload_replaces_no_running_pod_unless_it_changes():

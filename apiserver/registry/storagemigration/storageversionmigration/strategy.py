@@ -16,7 +16,10 @@ from kubeskew.apiserver.registry.storagemigration.storageversionmigration import
 
 class MigrationStatus(HandwrittenValidation, StatusStrategy):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(storageversionmigration_validation.migration_status_errors(new, old))
+        bound = ctx.features.requests.ended_migrations_run_not
+        return list(
+            storageversionmigration_validation.migration_status_errors(new, old, runs_to_its_end=bound)
+        )
 
 
 class MigrationStrategy(ValidatedAsNew):
@@ -26,7 +29,7 @@ class MigrationStrategy(ValidatedAsNew):
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(storageversionmigration_validation.migration_errors(obj.get("spec") or {}))
+        return list(storageversionmigration_validation.migration_errors(obj))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(storageversionmigration_validation.migration_update_errors(new, old))

@@ -1,6 +1,7 @@
 """Checks StorageVersionMigrations.
 
-Source: pkg/apis/storagemigration/validation/validation.go, 1.36.
+Source: pkg/apis/storagemigration/validation/validation.go, 1.30 to 1.36. That a migration may say that it
+runs after it has ended, since 1.36, follows from its controller of 1.36, which leaves that to the runner.
 """
 
 from collections.abc import Iterator
@@ -12,30 +13,37 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import conditions as common
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 
+_ALPHA = "storagemigration.k8s.io/v1alpha1"
 
-def migration_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks a StorageVersionMigration."""
-    if not (spec.get("resource") or {}).get("resource"):
+
+def migration_errors(migration: Object) -> Iterator[FieldError]:
+    """Checks a StorageVersionMigration; v1alpha1 names the version of the resource, too."""
+    resource = (migration.get("spec") or {}).get("resource") or {}
+    if not resource.get("resource"):
         yield required("spec.resource.resource", "resource is required")
+    if migration["apiVersion"] == _ALPHA and not resource.get("version"):
+        yield required("spec.resource.version", "version is required")
 
 
 def migration_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
     after, before = ((migration.get("spec") or {}).get("resource") or {} for migration in (new, old))
-    for name in ("group", "resource"):
+    for name in ("group", "version", "resource"):
         if (after.get(name) or "") != (before.get(name) or ""):
             yield invalid(name, after.get(name) or "", IMMUTABLE)
 
 
-def migration_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
+def migration_status_errors(new: Object, old: Object, *, runs_to_its_end: bool) -> Iterator[FieldError]:
+    """Checks a status. `runs_to_its_end`: what has ended does not run."""
     after, before = (migration.get("status") or {} for migration in (new, old))
     yield from _revision(after.get("resourceVersion") or "", before.get("resourceVersion") or "")
     found, path = after.get("conditions") or [], "status.conditions"
-    yield from common.condition_errors(found, path)
+    dated = [{"lastTransitionTime": each.get("lastUpdateTime"), **each} for each in found]
+    yield from common.condition_errors(dated, path)
     now, then = _true(found), _true(before.get("conditions") or [])
     if {"Succeeded", "Failed"} <= now:
         yield invalid(path, found, "Both success and failed conditions cannot be true at the same time")
     for kind, word in (("Succeeded", "success"), ("Failed", "failed")):
-        if {kind, "Running"} <= now:
+        if runs_to_its_end and {kind, "Running"} <= now:
             yield invalid(path, found, f"Running condition cannot be true when {word} condition is true")
     for kind, word in (("Succeeded", "Success"), ("Failed", "Failed")):
         if kind in then - now:

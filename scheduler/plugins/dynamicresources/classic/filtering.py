@@ -27,7 +27,8 @@ class ClaimFilter:
     def check(self, own: DriverClaims, node: NodeInfo) -> Status:
         """Returns the first reason against the node.
 
-        Claims that are allocated elsewhere are noted if they are the only one.
+        Claims that are allocated elsewhere are noted if they are the only one. With the bug all of them are,
+        if a claim in one of as many first places is one that waits for a pod (pull request 122415).
         """
         unavailable = []
         for index, claim in enumerate(own.claims):
@@ -41,8 +42,10 @@ class ClaimFilter:
                 return status
         if not unavailable:
             return SUCCESS
-        noted = range(len(unavailable)) if self._features.frees_by_position else unavailable
-        own.unavailable.update(dict.fromkeys(noted))
+        if not self._features.frees_immediate:
+            own.unavailable.update(dict.fromkeys(index for index in unavailable if _is_delayed(own, index)))
+        elif any(_is_delayed(own, position) for position in range(len(unavailable))):
+            own.unavailable.update(dict.fromkeys(unavailable))
         return _NOT_HERE
 
     def _check_pending(self, claim: DriverClaim, node: NodeInfo) -> Status:
@@ -56,3 +59,8 @@ class ClaimFilter:
         if not all(selector_matches(selector, node.labels, node.name) for selector in selectors):
             return self._excluded
         return UNSUITABLE if node.name in (claim.unsuitable or ()) else SUCCESS
+
+
+def _is_delayed(own: DriverClaims, index: int) -> bool:
+    """Returns whether the claim waits for a pod before it is allocated."""
+    return bool(own.claims[index].claim["spec"].get("allocationMode") != "Immediate")

@@ -107,16 +107,13 @@ class ClassicWriter:
         self._learn(claim, answer)
 
     def freeable(self, own: DriverClaims, pod: PodInfo) -> DriverClaim | None:
-        """Returns a random one of the claims that keep the pod from nodes, and that nobody else has.
-
-        Claims that were allocated at once are never given back.
-        """
+        """Returns a random one of the claims that are noted, and that nobody else has."""
         indices = list(own.unavailable)
         while indices:
             claim = own.claims[indices.pop(int(self._entropy.random() * len(indices)))]
             users = reserved_for(claim.claim)
             unused = not users or (len(users) == 1 and users[0].get("uid") == pod.uid)
-            if unused and not claim.is_pending and claim.claim["spec"].get("allocationMode") != "Immediate":
+            if unused and not claim.is_pending:
                 return claim
         return None
 

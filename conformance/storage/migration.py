@@ -7,6 +7,7 @@ put as they are; one that is gone or was written meanwhile needs no migration.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
@@ -50,9 +51,12 @@ async def migrate(
 
 
 async def _served(client: APIClient) -> list[tuple[str, Object]]:
-    """Returns the path of the preferred version and the resource, for each that can be listed and put."""
+    """Returns a path and the resource, for each that can be listed and put: in the preferred version of the
+    group, else in the first that has it (client-go, ServerPreferredResources).
+    """
     groups = (await client.request("GET", "/apis"))["groups"]
-    paths = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
+    versions = [each["groupVersion"] for group in groups for each in _preferred_first(group)]
+    paths = ["/api/v1", *(f"/apis/{version}" for version in versions)]
     found, seen = [], set()
     for path in paths:
         try:
@@ -66,6 +70,12 @@ async def _served(client: APIClient) -> list[tuple[str, Object]]:
                 seen.add(name)
                 found.append((path, resource))
     return found
+
+
+def _preferred_first(group: Object) -> list[Object]:
+    """Returns the versions of a group, the preferred one before the others."""
+    preferred: Object = group["preferredVersion"]
+    return [preferred, *(each for each in group["versions"] if each != preferred)]
 
 
 def _full(path: str, resource: Object) -> str:
@@ -103,7 +113,7 @@ async def _put(client: APIClient, path: str, obj: dict[str, Any], made: Migrated
     metadata = obj["metadata"]
     base, _, plural = path.rpartition("/")
     namespace = f"/namespaces/{metadata['namespace']}" if metadata.get("namespace") else ""
-    target = f"{base}{namespace}/{plural}/{metadata['name']}"
+    target = f"{base}{namespace}/{plural}/{quote(metadata['name'], safe=':')}"
     try:
         written = await client.request("PUT", target, body=obj)
     except StatusError as error:

@@ -1,0 +1,177 @@
+"""Writes the log as it was at a revision into a database of its own, for a fork or to go back there.
+
+The source may be written meanwhile: it is read on one snapshot, and nothing in it changes. What it comes to
+is held against the digest that the newest event carries, so that a branch never begins with objects that the
+log did not leave.
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from sqlalchemy import ClauseElement, MetaData, Table, delete, func, insert, select
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+
+from kubeskew.apiserver.storage.checksums import entry_sum
+from kubeskew.apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
+from kubeskew.apiserver.storage.high_water import SUFFIX, HighWaterMark
+from kubeskew.apiserver.storage.metadata import Metadata
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry, Verb
+from kubeskew.apiserver.storage.sql_log import record
+from kubeskew.apiserver.storage.sqlite import quoted
+from kubeskew.apiserver.storage.statements import Session, compile_all, entry_of
+from kubeskew.migrations import upgrading
+from kubeskew.migrations.tables import events, meta, objects, timeline
+
+_SOURCE = "source"  # the schema under which the source is attached
+
+
+def branch(source: str, target: str, note: ComponentEvent) -> Branch:
+    """Writes the log of the database `source` up to the note's revision into the new file `target`. Blocks.
+
+    `note` is put behind it on the time line. Raises CompactedError, FutureRevisionError, StorageError; then
+    there is no target.
+    """
+    remove(target)
+    try:
+        with closing(_opened(source, "mode=ro")) as origin, closing(_opened(target, "mode=rwc")) as raw:
+            Path(target).chmod(0o600)
+            upgrading.check(origin)
+            newest = _newest(origin, note.revision)
+            _fill(raw, origin, source, note.revision, newest)
+            result = _finished(raw, note, newest)
+        _flush(target)
+        with closing(HighWaterMark.open(target)) as mark:
+            mark.note(result.revision)
+    except (sqlite3.Error, upgrading.SchemaError, OSError) as error:
+        remove(target)
+        raise StorageError(f"branching {source}: {error}") from error
+    except BaseException:
+        remove(target)
+        raise
+    return result
+
+
+def branched_id(before: str, note: ComponentEvent) -> str:
+    """Returns the id of a store that was branched off from the one that had the id `before`."""
+    return sha256(f"{before}\0{note.what}\0{note.revision}\0{note.time}".encode()).hexdigest()[:32]
+
+
+def remove(target: str) -> None:
+    """Removes what a branch that was not finished has left."""
+    for suffix in ("", "-journal", "-wal", "-shm", SUFFIX):
+        Path(f"{target}{suffix}").unlink(missing_ok=True)
+
+
+def _opened(path: str, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quoted(path)}?{mode}", uri=True, isolation_level=None)
+
+
+def _newest(origin: sqlite3.Connection, revision: int) -> int:
+    """Returns the newest revision of the source. Raises CompactedError or FutureRevisionError if it has no
+    `revision`."""
+    metadata = Metadata.read(_session(origin))
+    head = max(_session(origin).all("revision")[0][0] or EMPTY_REVISION, metadata.floor)
+    oldest = max(metadata.horizon, EMPTY_REVISION)
+    if revision < oldest:
+        raise CompactedError(revision, oldest)
+    if revision > head:
+        raise FutureRevisionError(revision, head)
+    return head
+
+
+def _sql(statement: ClauseElement) -> str:
+    """Returns a statement as text, with its values in it."""
+    return str(statement.compile(dialect=SQLiteDialect(), compile_kwargs={"literal_binds": True}))
+
+
+def _session(raw: sqlite3.Connection) -> Session:
+    return Session(raw, compile_all(SQLiteDialect(paramstyle="qmark")))
+
+
+def _fill(
+    raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revision: int, newest: int
+) -> None:
+    """Gives the target every row up to `revision`: the source's pages without what is newer, or the rows one
+    by one, whichever is less work.
+    """
+    raw.execute("PRAGMA cache_size=-200000")
+    raw.execute("PRAGMA synchronous=OFF")  # it is flushed once, at the end
+    if (revision - EMPTY_REVISION) * 3 > (newest - EMPTY_REVISION) * 2:
+        origin.backup(raw)
+        raw.execute("PRAGMA journal_mode=OFF")  # what is not finished is thrown away
+        raw.execute("BEGIN")
+        for table in (events, timeline):
+            raw.execute(_sql(delete(table).where(table.c.revision > revision)))
+        raw.execute(_sql(delete(objects)))
+        return
+    raw.execute("PRAGMA journal_mode=OFF")
+    upgrading.prepare(raw, lambda: None)
+    raw.execute(f"ATTACH DATABASE ? AS {_SOURCE}", (f"file:{quoted(source)}?mode=ro",))
+    raw.execute("BEGIN")
+    _copy(raw, meta)
+    _copy(raw, events, revision)
+    _copy(raw, timeline, revision)
+
+
+def _finished(raw: sqlite3.Connection, note: ComponentEvent, newest: int) -> Branch:
+    """Adds the table of objects, the metadata and the note, and ends the transaction."""
+    session = _session(raw)
+    metadata = Metadata.read(session)
+    entries = _project(raw, session)
+    kept = _checked(session, entries, metadata, note.revision)
+    raw.execute(_sql(delete(meta)))
+    for name, value in replace(kept, store_id=branched_id(metadata.store_id, note)).rows():
+        session.run("put_meta", name=name, value=value)
+    record(session, note)
+    count = session.all("count")[0][0]
+    raw.execute("COMMIT")
+    return Branch(note.revision, count, len(entries), newest)
+
+
+def _copy(raw: sqlite3.Connection, table: Table, until: int | None = None) -> None:
+    """Copies the rows of a table, of those with a revision the ones not newer than `until`."""
+    source = table.to_metadata(MetaData(), schema=_SOURCE)
+    rows = select(source)
+    if until is not None:
+        rows = rows.where(source.c.revision <= until).order_by(source.c.revision)
+    raw.execute(_sql(insert(table).from_select([*table.c], rows)))
+
+
+def _project(raw: sqlite3.Connection, session: Session) -> Sequence[Entry]:
+    """Fills the table of objects from the events, and returns it."""
+    of_events = [events.c[column.name] for column in objects.c]
+    latest = select(func.max(events.c.revision)).group_by(
+        events.c.resource, events.c.namespace, events.c.name
+    )
+    there = events.c.revision.in_(latest) & (events.c.verb != Verb.DELETE.value)
+    raw.execute(_sql(insert(objects).from_select([*objects.c], select(*of_events).where(there))))
+    return [entry_of(row) for row in session.all("entries")]
+
+
+def _checked(session: Session, entries: Sequence[Entry], metadata: Metadata, revision: int) -> Metadata:
+    """Returns the metadata of the branch. Raises DamageError unless the objects are those that its newest
+    event tells of.
+
+    At the revision of a compaction that event may be gone, together with its digest: deletions are forgotten
+    there. Then the next revision counts on from the compaction's.
+    """
+    newest, digest = (session.all("newest") or [(EMPTY_REVISION, 0)])[0]
+    total = sum(map(entry_sum, entries))
+    if newest < revision:
+        return replace(metadata, floor=revision, digest_offset=total - digest)
+    if total != digest + metadata.digest_offset:
+        raise DamageError("the log does not come to the objects that its newest event tells of")
+    return metadata
+
+
+def _flush(target: str) -> None:
+    descriptor = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Says what API servers of other versions would make of the stored objects."""

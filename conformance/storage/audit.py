@@ -1,0 +1,89 @@
+"""Says beforehand what an API server of another version would make of the stored objects.
+
+Each object is read by that server's own codec. What cannot be decoded makes reads fail. What is decoded loses
+with the next write the fields that the version does not know. What the version does not serve stays stored,
+where nobody sees it. Defaults that a version adds are no change. Custom resources do not depend on the
+version and are left out.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import UnreadableError, decoded
+from kubeskew.conformance.evidence.changes import FieldChange, changes, value_changes
+from kubeskew.conformance.storage.servers import Settings, StorageServer, is_custom
+
+UNREADABLE, UNSERVED, LOST, CHANGED = "unreadable", "unserved", "lost", "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """One thing that happens to one object. `details` are the decoder's words, or the fields."""
+
+    key: Key
+    revision: int
+    stored: str  # the apiVersion that it is stored in
+    what: str
+    details: tuple[str, ...] = ()
+
+
+def audit(entries: Iterable[Entry], settings: Settings) -> list[AuditFinding]:
+    """Returns what a server of the version would make of the objects, in the order of their keys."""
+    return [*findings(entries, StorageServer(settings))]
+
+
+def findings(entries: Iterable[Entry], server: StorageServer) -> Iterator[AuditFinding]:
+    """Yields what a server makes of the objects, in the order of their keys."""
+    for entry in sorted(entries, key=lambda entry: entry.key):
+        for each in _of_entry(server, entry):
+            yield AuditFinding(entry.key, entry.revision, *each)
+
+
+def _of_entry(server: StorageServer, entry: Entry) -> Iterator[tuple[Any, ...]]:
+    try:
+        stored = decoded(entry.value)
+    except UnreadableError as error:
+        yield "", UNREADABLE, (error.text,)
+        return
+    api_version = stored["apiVersion"]
+    if is_custom(stored):
+        return
+    if not server.keeps(entry):
+        yield api_version, UNSERVED, (f"{server.version} has no {entry.key.resource}",)
+        return
+    try:
+        read = server.read(entry)
+    except UnreadableError as error:
+        yield api_version, UNREADABLE, (error.text,)
+        return
+    if not server.serves(entry):
+        yield api_version, UNSERVED
+    differing = differences(stored, read)
+    gone = [change for change in differing if change.op == "remove" and change.before is not None]
+    lost = tuple(str(change)[2:] for change in gone)  # a null says nothing
+    changed = tuple(str(change) for change in differing if change.op == "replace")
+    if lost:
+        yield api_version, LOST, lost
+    if changed:
+        yield api_version, CHANGED, changed
+
+
+def differences(before: Any, after: Any) -> list[FieldChange]:
+    """Returns what differs between objects, field by field; items of lists without keys count by position."""
+    return _expanded(changes(before, after))
+
+
+def _expanded(found: Iterable[FieldChange]) -> list[FieldChange]:
+    expanded = []
+    for change in found:
+        old, new = change.before, change.after
+        aligned = isinstance(old, list) and isinstance(new, list) and len(old) == len(new)
+        if change.op == "replace" and aligned and all(isinstance(each, dict) for each in (*old, *new)):
+            for position, (one, other) in enumerate(zip(old, new, strict=True)):
+                inner = _expanded(value_changes(one, other))
+                expanded += [replace(each, path=f"{change.path}.{position}.{each.path}") for each in inner]
+        else:
+            expanded.append(change)
+    return expanded

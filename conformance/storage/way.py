@@ -1,0 +1,109 @@
+"""Audits the stored objects for a way over several versions, and says what to do before each step.
+
+What has to be deleted or written anew before a step is taken to have been: behind it the objects are as they
+are then. So each finding is told once, at the first step that it belongs to.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kubeskew.apimachinery.versions import NEWEST_MINOR, OLDEST_MINOR, Version
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import UnreadableError
+from kubeskew.conformance.storage import audit
+from kubeskew.conformance.storage.audit import AuditFinding
+from kubeskew.conformance.storage.nodes import undrained
+from kubeskew.conformance.storage.servers import Settings, StorageServer
+
+# What an operator can do.
+DELETE, MIGRATE, SERVE, DRAIN, NOTHING = "delete", "migrate", "serve", "drain", ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinding:
+    """A finding at one step: the version that is moved to, and what to do while the servers are at `at`."""
+
+    to: Version
+    found: AuditFinding
+    do: str
+    at: Version
+
+    @property
+    def advice(self) -> str:
+        """Returns what to do, in words; empty if nothing helps."""
+        resource = self.found.key.resource
+        return {
+            DELETE: f"delete it at {self.at}",
+            MIGRATE: f"kubeskew storage migrate {resource} at {self.at}",
+            SERVE: f"serve it at {self.to} (--runtime-config)",
+            DRAIN: f"drain the node at {self.at} and delete its dra_manager_state",
+        }.get(self.do, "")
+
+
+def minors(present: Version, target: Version) -> list[Version]:
+    """Returns the versions on the way to another one, one minor at a time, without the present one."""
+    step = 1 if target > present else -1
+    between = [Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)]
+    low, high = sorted((present.minor, target.minor))
+    inner = [version for version in between if low < version.minor < high][::step]
+    return [*inner, target] if target != present else []
+
+
+def audit_way(
+    entries: Iterable[Entry], present: Settings, way: Sequence[Settings], *, nodes: bool = False
+) -> list[StepFinding]:
+    """Returns what happens to the objects at each step of a way, by step and key.
+
+    With `nodes`, the kubelets follow the servers: nodes that would not start at the next version are told.
+    """
+    stored = {entry.key: entry for entry in entries}
+    before, found = StorageServer(present), list[StepFinding]()
+    told: set[tuple[Key, str, tuple[str, ...]]] = set()
+    for settings in way:
+        server = StorageServer(settings)
+        steps = [*_step(stored, before, server)]
+        if nodes:
+            for each, pods in undrained([*stored.values()], before, server):
+                found.append(StepFinding(server.version, each, DRAIN, before.version))
+                for pod in pods:
+                    del stored[pod]
+        for step in steps:
+            # What a release does not serve is told once, though each names itself.
+            details = () if step.found.what == audit.UNSERVED else step.found.details
+            place = (step.found.key, step.found.what, details)
+            if place not in told:
+                found.append(step)
+            told.add(place)
+        before = server
+    return found
+
+
+def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer) -> Iterator[StepFinding]:
+    """Yields the findings of one step; `stored` becomes what it is once their advice is followed."""
+    for found in [*audit.findings(stored.values(), server)]:
+        step = StepFinding(server.version, found, NOTHING, before.version)
+        match found.what:
+            case audit.UNREADABLE:
+                anew = _anew(stored[found.key], before, server)
+                if anew is None:
+                    del stored[found.key]
+                else:
+                    stored[found.key] = anew
+                yield replace(step, do=MIGRATE if anew else DELETE)
+            case audit.UNSERVED:
+                kept = server.keeps(stored[found.key])
+                if not kept:
+                    del stored[found.key]
+                yield replace(step, do=SERVE if kept else DELETE)
+            case _:
+                yield step
+
+
+def _anew(entry: Entry, before: StorageServer, server: StorageServer) -> Entry | None:
+    """Returns the entry as the server before the step writes it; None if that does not help."""
+    try:
+        anew = before.rewritten(entry)
+        server.read(anew)
+    except UnreadableError:
+        return None
+    return anew

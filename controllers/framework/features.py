@@ -1,0 +1,12 @@
+"""Decides what controllers of pods have in common, by gates."""
+
+from kubeskew.apimachinery.gates import FeatureGates
+
+
+def waits_for_own_writes(gates: FeatureGates, gate: str, bug: str = "") -> bool:
+    """Returns whether a controller waits until it has seen what it wrote (KEP-5647).
+
+    `gate` is its own; before 1.36 none has one, and those that have a `bug` for it wait only without it.
+    """
+    without = bool(bug) and not gates.bugs.present(bug)
+    return gates.enabled(gate) and (without or not bug) if gates.knows(gate) else without

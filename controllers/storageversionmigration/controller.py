@@ -1,0 +1,229 @@
+"""The storage version migrator: has every object of a resource written once more, as it is.
+
+A migration goes through two hands, three since 1.36: one notes the resource version from which on
+everything is written in the new version, one patches the objects that the garbage collector knows, and the
+migration runner says of each resource which migration runs. A patch that changes nothing is written
+if the server stores other bytes than those that are there.
+
+Source: pkg/controller/storageversionmigrator, 1.30 to 1.36. Of 1.37 the patch and the validation of
+resources are as its pull requests (138874) say; the counts that its messages have (138875) are left out.
+"""
+
+import logging
+from typing import Any, NamedTuple
+
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APPLY_PATCH, CONNECTION_ERRORS, MERGE_PATCH
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework.base import Controller, ControllerContext, SyncError
+from kubeskew.controllers.framework.discovery import ServedResource, served_resources
+from kubeskew.controllers.storageversionmigration.conditions import (
+    FAILED,
+    FAILED_REASON,
+    IN_PROGRESS_REASON,
+    RUNNING,
+    SUCCEEDED,
+    SUCCEEDED_REASON,
+    is_over,
+    with_status,
+    with_true,
+)
+from kubeskew.controllers.storageversionmigration.features import MigrationFeatures
+from kubeskew.controllers.storageversionmigration.runner import MigrationRunner
+
+log = logging.getLogger(__name__)
+
+_NOWHERE = "@fake:svm_ns!"  # a namespace that cannot be
+_NEEDED = ("update", "patch", "list")
+_GRACE_SECONDS = 60.0  # the garbage collector may not have heard of a new resource yet
+_PASSING = frozenset({"InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests"})
+
+
+class Work(NamedTuple):
+    """An item to process: `revise` notes the resource version, `migrate` patches, `run` chooses."""
+
+    action: str
+    name: str  # of a migration; of `run`, of the resource: RESOURCE.GROUP
+
+
+class StorageVersionMigrationController(Controller):
+    name = "storage-version-migrator-controller"
+    component = "storage-version-migrator-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._features = MigrationFeatures.of(context.environment.version, context.environment.gates)
+        self._ref = self._features.ref
+        self._monitors = context.monitors
+        self._migrations = context.informer(self._ref)
+        self._runner = MigrationRunner(self.client, self._migrations, self.clock, self._features)
+        self._migrations.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
+
+    def _changed(self, migration: Object) -> None:
+        name = migration["metadata"]["name"]
+        self.queue.add(Work("revise", name))
+        self.queue.add(Work("migrate", name))
+        self._deleted(migration)
+
+    def _deleted(self, migration: Object) -> None:
+        if self._features.one_at_a_time:
+            self.queue.add(Work("run", resource_of(migration)))
+
+    async def sync(self, key: Work) -> None:
+        if key.action == "run":
+            await self._runner.choose(key.name)
+            return
+        migration = self._migrations.get("", key.name)
+        if migration is None or is_over(migration):
+            return
+        revision = (migration.get("status") or {}).get("resourceVersion") or ""
+        if key.action == "revise" and not revision:
+            await self._revise(migration)
+        elif key.action == "migrate" and revision:
+            await self._migrate(migration, int(revision))
+
+    # -- the resource version
+
+    async def _revise(self, migration: Object) -> None:
+        served = await self._served(migration)
+        if served is None:
+            await self._fail(migration, "resource does not exist in discovery")
+            return
+        ref = served.ref
+        if not self._features.names_versions and not served.verbs.issuperset(_NEEDED):
+            needed = " ".join(_NEEDED)
+            why = f'resource "{_gvr(ref)}" does not support discovery operations: [{needed}]'
+            await self._fail(migration, why)
+            return
+        namespace = _NOWHERE if ref.namespaced else ""
+        listed = await self.client.list(ref, namespace, limit=1, metadata_only=True)
+        await self._update(with_status(migration, resourceVersion=listed["metadata"]["resourceVersion"]))
+
+    async def _served(self, migration: Object) -> ServedResource | None:
+        """Returns the resource that a migration names, in its version or in the first of its group."""
+        wanted = migration["spec"]["resource"]
+        place = (wanted.get("group") or "", wanted["resource"])
+        for served in await served_resources(self.client):
+            named = served.ref.version == wanted.get("version") if self._features.names_versions else True
+            if (served.ref.group, served.ref.plural) == place and named:
+                return served
+        return None
+
+    # -- the migration
+
+    async def _migrate(self, migration: Object, revision: int) -> None:
+        monitor = await self._monitor(migration)
+        if monitor is None:
+            return
+        known = int(monitor.resource_version or "0")
+        if known < revision:
+            raise SyncError(
+                "GC cache is not up to date, requeuing to attempt again. "
+                f"gcListResourceVersion: {known}, listResourceVersion: {revision}"
+            )
+        if not self._features.one_at_a_time:
+            migration = await self._set(migration, RUNNING, IN_PROGRESS_REASON)
+        failure = await self._patch_all(monitor, revision)
+        if failure:
+            await self._fail(migration, failure)
+            return
+        await self._set(migration, SUCCEEDED, SUCCEEDED_REASON)
+
+    async def _monitor(self, migration: Object) -> Informer | None:
+        """Returns what the garbage collector has of the resource; fails a migration of what it does not
+        watch.
+        """
+        wanted = migration["spec"]["resource"]
+        found = next((ref for ref in self._monitors if _is_wanted(ref, wanted)), None)
+        monitor = self._monitors.get(found) if found else None
+        if monitor is None:
+            created = parse_timestamp(migration["metadata"]["creationTimestamp"])
+            age = (self.clock.now() - created).total_seconds()
+            if age < _GRACE_SECONDS or self._features.makes_deleted:
+                raise SyncError("resource does not exist in GC, requeuing to attempt again")
+            told = self._features.names_versions
+            await self._fail(migration, "resource not found" if told else "resource does not exist in GC")
+            return None
+        if not monitor.has_synced:
+            raise SyncError("dependency graph is not synced, requeuing to attempt again")
+        return monitor
+
+    async def _patch_all(self, monitor: Informer, revision: int) -> str:
+        """Patches each object as it is; returns why the migration fails, empty if it does not."""
+        features = self._features
+        for obj in monitor.list():
+            metadata = obj["metadata"]
+            if features.leaves_newer and int(metadata["resourceVersion"]) > revision:
+                continue
+            try:
+                await self._patch(monitor.ref, metadata)
+            except StatusError as error:
+                if error.code == 409 or (features.merges and error.code == 404):
+                    continue  # somebody else has written it, or it is gone
+                if features.tries_again and error.reason in _PASSING:
+                    raise
+                log.info("Failed to migrate the resource: %s %s: %s", monitor.ref, metadata["name"], error)
+                return _failure(error, features)
+            except CONNECTION_ERRORS as error:
+                if features.tries_again:
+                    raise
+                return _failure(error, features)
+        return ""
+
+    async def _patch(self, ref: Ref, metadata: Object) -> None:
+        """Patches an object with nothing but what says which state of which object is meant."""
+        body: Any = {"apiVersion": ref.api_version, "kind": ref.kind}
+        version = {"resourceVersion": metadata["resourceVersion"]}
+        if self._features.merges:
+            body = {"metadata": version}
+        elif not self._features.makes_deleted:
+            body["metadata"] = {"uid": metadata["uid"], **version}
+        await self.client.patch(
+            ref,
+            metadata["name"],
+            metadata.get("namespace") or "",
+            body,
+            MERGE_PATCH if self._features.merges else APPLY_PATCH,
+            field_manager=self.name,
+        )
+
+    # -- the status
+
+    async def _fail(self, migration: Object, why: str) -> None:
+        await self._set(migration, FAILED, FAILED_REASON, why)
+
+    async def _set(self, migration: Object, kind: str, reason: str, message: str = "") -> Object:
+        changed = with_true(migration, kind, reason, message, self.clock.now(), self._features)
+        return await self._update(changed)
+
+    async def _update(self, migration: Object) -> Object:
+        try:
+            return await self.client.update(self._ref, migration, "status")
+        except StatusError as error:
+            if is_reason(error, "Conflict"):
+                raise SyncError(f"error updating status: {error}") from error
+            raise
+
+
+def resource_of(migration: Object) -> str:
+    """Returns the resource of a migration, with its group: the name of its definition, if it has one."""
+    wanted = migration["spec"]["resource"]
+    return f"{wanted['resource']}.{wanted.get('group') or ''}"
+
+
+def _is_wanted(ref: Ref, wanted: Object) -> bool:
+    version = wanted.get("version") or ref.version
+    return (ref.group, ref.version, ref.plural) == (wanted.get("group") or "", version, wanted["resource"])
+
+
+def _failure(error: Exception, features: MigrationFeatures) -> str:
+    told = f": {error}" if features.tries_again else ""
+    return f"migration encountered unhandled error{told}"
+
+
+def _gvr(ref: Ref) -> str:
+    """Returns the resource as Go prints a GroupVersionResource."""
+    return f"{ref.group}/{ref.version}, Resource={ref.plural}"

@@ -1,0 +1,137 @@
+"""The resources that pods of a node were given, kept over restarts of the kubelet with in-place resizing.
+
+Up to 1.32 the status manager keeps them, since 1.33 the allocation manager, which also keeps what containers
+were started or resized with (pkg/kubelet/allocation). Without the gate nothing is read or written.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.checkpoints import pod_allocations
+from kubeskew.kubelet.checkpoints.pod_allocations import Allocated, AllocationForm, Resources
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.files import StateFiles
+
+STATUS_MANAGER = "pod_status_manager_state"
+ALLOCATED, ACTUATED = "allocated_pods_state", "actuated_pods_state"
+_ONE_FILE = (AllocationForm.STRUCTS, AllocationForm.TEXT)
+_DEFAULTED = ("cpu", "memory")
+
+
+class _StateFile:
+    """One file, and what is in it or about to be."""
+
+    def __init__(self, path: Path, form: AllocationForm, files: StateFiles) -> None:
+        self.allocated: Allocated = {}
+        self._path = path
+        self._form = form
+        self._files = files
+        self._content = b""  # as it was read or written last
+
+    def load(self) -> None:
+        """Raises CheckpointError, with the text of a kubelet's panic."""
+        content = self._files.read(self._path)
+        if content is None:
+            if self._form in _ONE_FILE:
+                self.save()
+            return
+        try:
+            self.allocated = pod_allocations.decode(content, self._form)
+        except (CheckpointError, AttributeError, TypeError, ValueError) as error:
+            kind = "pod allocation" if self._form in _ONE_FILE else "pod resource information"
+            raise CheckpointError(
+                f"could not restore state from checkpoint: {error}, please drain this node and delete {kind} "
+                f'checkpoint file "/var/lib/kubelet/{self._path.name}" before restarting Kubelet'
+            ) from error
+        self._content = content
+
+    def save(self) -> None:
+        """Writes the file, unless it says the same already."""
+        content = pod_allocations.encode(self.allocated, self._form)
+        if content != self._content:
+            self._files.write(self._path, content)
+            self._content = content
+
+
+class PodAllocations:
+    """The allocations of one node's pods. Call `load` first."""
+
+    def __init__(self, directory: Path, features: KubeletFeatures, files: StateFiles) -> None:
+        """The files are in `directory`."""
+        form = self._form = features.allocation_form
+        self._zeros = features.restores_missing_as_zero
+        self._allocated: _StateFile | None = None
+        self._actuated: _StateFile | None = None
+        if form is not None:
+            name = STATUS_MANAGER if form in _ONE_FILE else ALLOCATED
+            self._allocated = _StateFile(directory / name, form, files)
+            if form not in _ONE_FILE:
+                self._actuated = _StateFile(directory / ACTUATED, form, files)
+        self._given: dict[str, Mapping[str, Resources]] = {}  # what this kubelet was last told, by pod UID
+
+    def load(self) -> None:
+        """Loads what the last kubelet stored. Raises CheckpointError, and the kubelet does not start."""
+        for file in (self._allocated, self._actuated):
+            if file is not None:
+                file.load()
+
+    def of(self, uid: str) -> Mapping[str, Resources]:
+        """Returns what a pod's containers were given; empty for a pod that is not known."""
+        return {} if self._allocated is None else self._allocated.allocated.get(uid, {})
+
+    def give(self, pod: Object) -> None:
+        """Stores that the containers are given what the pod asks for now."""
+        if self._allocated is None:
+            return
+        uid, resources = pod_spec.uid_of(pod), _resources(pod, with_sidecars=self._actuated is not None)
+        if self._given.get(uid) == resources:
+            return
+        self._given[uid] = resources
+        known = self._allocated.allocated.get(uid, {})
+        self._allocated.allocated[uid] = {
+            name: _with_zeros(asked) if self._zeros and name in known else asked
+            for name, asked in resources.items()
+        }
+        self._allocated.save()
+
+    def actuate(self, pod: Object, container: Object) -> None:
+        """Stores that a container has what it was given."""
+        if self._actuated is None:
+            return
+        of_pod = self._actuated.allocated.setdefault(pod_spec.uid_of(pod), {})
+        resources = dict(container.get("resources") or {})
+        if of_pod.get(container["name"]) != resources:
+            of_pod[container["name"]] = resources
+            self._actuated.save()
+
+    def remove(self, uid: str) -> None:
+        """Forgets a pod. Since 1.33 the files do so with the next change only."""
+        self._given.pop(uid, None)
+        for file in (self._allocated, self._actuated):
+            if file is not None and file.allocated.pop(uid, None) is not None and self._form in _ONE_FILE:
+                file.save()
+
+    def retain(self, uids: Collection[str]) -> None:
+        """Forgets all other pods."""
+        files = [file for file in (self._allocated, self._actuated) if file is not None]
+        for uid in [uid for file in files for uid in file.allocated if uid not in uids]:
+            self.remove(uid)
+
+
+def _resources(pod: Object, *, with_sidecars: bool) -> dict[str, Resources]:
+    sidecars = [container for container in pod_spec.init_containers(pod) if is_sidecar(container)]
+    containers = [*pod_spec.containers(pod), *(sidecars if with_sidecars else ())]
+    return {container["name"]: dict(container.get("resources") or {}) for container in containers}
+
+
+def _with_zeros(resources: Resources) -> Resources:
+    """Returns the resources as a kubelet of 1.27 has them that takes the amounts of a pod it knew from its
+    checkpoint: what the container does not ask for is Go's zero Quantity (issue 117589)."""
+    requests = resources.get("requests")
+    if requests is None:
+        return resources
+    return {**resources, "requests": {**dict.fromkeys(_DEFAULTED), **requests}}

@@ -1,0 +1,239 @@
+"""The file `cpu_manager_state`, in the formats V1 to V4 (pkg/kubelet/cm/cpumanager/state/checkpoint.go).
+
+Up to 1.35 a kubelet writes V2. 1.36 writes V3 with PodLevelResourceManagers, which older kubelets and those
+without the gate cannot read. 1.37 writes V4: what it reads itself is a text with a sum of its own, so that
+fields can be added, and around it is a V2 for older kubelets. (A V4 without that broke them, issue 139069.)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from kubeskew.kubelet.checkpoints.checksum import SpewText, checksum, mapping, string, struct
+from kubeskew.kubelet.checkpoints.cpusets import CPUSet, CPUSetError, format_set, parse
+from kubeskew.kubelet.checkpoints.reading import (
+    CORRUPTED,
+    CheckpointError,
+    mapping_of,
+    parsed,
+    sum_of,
+    text_of,
+    unfit,
+)
+
+Entries = dict[str, dict[str, CPUSet]]  # by pod UID and container
+_Texts = Mapping[str, Mapping[str, str]]
+_ENTRY_TYPE = "map[string]map[string]string"
+
+
+@dataclass(slots=True)
+class CPUManagerState:
+    """The contents: `shared` are the CPUs without exclusive user, `entries` the exclusive ones."""
+
+    policy: str
+    shared: CPUSet = frozenset()
+    entries: Entries = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CPUStateFormats:
+    """The format that a kubelet writes, and those that it tries to read, in this order.
+
+    If none fits, the error is that of the last.
+    """
+
+    writes: int
+    reads: tuple[int, ...]
+    shared_name: str = "default cpu set"  # in errors
+
+
+def encode(state: CPUManagerState, formats: CPUStateFormats) -> bytes:
+    """Returns the file's content."""
+    entries = {
+        pod: {name: format_set(cpus) for name, cpus in sorted(of_pod.items())}
+        for pod, of_pod in sorted(state.entries.items())
+    }
+    contents: dict[str, Any] = {"policyName": state.policy, "defaultCpuSet": format_set(state.shared)}
+    if entries:
+        contents["entries"] = entries
+    if formats.writes == 3:
+        total = checksum(_printed(contents, entries, _pods({})))
+        return orjson.dumps({**contents, "checksum": total})
+    content: dict[str, Any] = {**contents, "checksum": checksum(_printed(contents, entries))}
+    if formats.writes == 4:
+        data = orjson.dumps(contents).decode()
+        content |= {"data": data, "dataChecksum": checksum(string(data))}
+    return orjson.dumps(content)
+
+
+def decode(content: bytes, formats: CPUStateFormats) -> CPUManagerState:
+    """Returns the contents. Raises CheckpointError."""
+    failure = CheckpointError(CORRUPTED)
+    for version in formats.reads:
+        try:
+            return _state(_READERS[version](content), formats)
+        except _FatalError as error:
+            raise CheckpointError(str(error)) from error
+        except CheckpointError as error:
+            failure = error
+    raise failure
+
+
+class _FatalError(Exception):
+    """The file is of the format that was tried, and bad: no other is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    policy: str
+    shared: str
+    entries: _Texts
+
+
+def _state(contents: _Contents, formats: CPUStateFormats) -> CPUManagerState:
+    try:
+        shared = parse(contents.shared)
+    except CPUSetError as error:
+        raise _FatalError(f'could not parse {formats.shared_name} "{contents.shared}": {error}') from error
+    state = CPUManagerState(contents.policy, shared)
+    for pod, of_pod in contents.entries.items():
+        for name, text in of_pod.items():
+            try:
+                state.entries.setdefault(pod, {})[name] = parse(text)
+            except CPUSetError as error:
+                raise _FatalError(
+                    f'could not parse cpuset "{text}" for container "{name}" in pod "{pod}": {error}'
+                ) from error
+    return state
+
+
+def _read_v1(content: bytes) -> _Contents:
+    """The format of kubelets before 1.18, whose entries name containers' ids: none of a fake node is
+    among them."""
+    kind = "CPUManagerCheckpointV1"
+    members = parsed(content)
+    entries = mapping_of(members, "entries", kind, "map[string]string")
+    for text in (entries or {}).values():
+        if not isinstance(text, str):
+            raise unfit(text, f"{kind}.entries", "string")
+    printed = SpewText("map[string]string", mapping("map[string]string", entries).text)
+    _verify(members, kind, (_struct("CPUManagerCheckpoint", members, {"Entries": printed}),), zero=True)
+    for container in entries or {}:
+        raise _FatalError(f"containerID '{container}' not found in initial containers list")
+    return _Contents(text_of(members, "policyName", kind), text_of(members, "defaultCpuSet", kind), {})
+
+
+def _read_v2(content: bytes) -> _Contents:
+    kind = "CPUManagerCheckpointV2"
+    members = parsed(content)
+    entries = _entries(members, kind)
+    names = ("CPUManagerCheckpoint", kind)
+    _verify(members, kind, tuple(_printed(members, entries, name=name) for name in names), zero=True)
+    return _contents(members, entries, kind)
+
+
+def _read_v3(content: bytes) -> _Contents:
+    kind = "CPUManagerCheckpointV3"
+    members = parsed(content)
+    entries = _entries(members, kind)
+    pods = _pods(mapping_of(members, "podEntries", kind, "state.PodCPUAssignments"))
+    names = ("CPUManagerCheckpoint", kind)
+    _verify(members, kind, tuple(_printed(members, entries, pods, name) for name in names))
+    return _contents(members, entries, kind)
+
+
+def _read_v4(content: bytes) -> _Contents:
+    kind = "CPUManagerCheckpoint"
+    members = parsed(content)
+    data, total = text_of(members, "data", kind), sum_of(members, "dataChecksum", kind)
+    try:
+        contents = parsed(data.encode())
+        read = _contents(contents, _entries(contents, "CPUManagerCheckpointData"), "CPUManagerCheckpointData")
+    except CheckpointError as error:
+        text = f"failed to deserialize cpu manager checkpoint data: {error}"
+        raise _v4_failure(text, data, total) from error
+    if checksum(string(data)) != total:
+        raise _v4_failure(CORRUPTED, data, total)
+    return read
+
+
+def _v4_failure(text: str, data: str, total: int) -> Exception:
+    """Returns an error that is final if the file has anything of V4, else one that has older formats
+    tried."""
+    if data or total:
+        return _FatalError(f"could not load v4 checkpoint: {text}")
+    return CheckpointError(text)
+
+
+_READERS: Mapping[int, Callable[[bytes], _Contents]] = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4}
+
+
+def _contents(members: Mapping[str, Any], entries: _Texts | None, kind: str) -> _Contents:
+    shared = text_of(members, "defaultCpuSet", kind)
+    return _Contents(text_of(members, "policyName", kind), shared, entries or {})
+
+
+def _entries(members: Mapping[str, Any], kind: str) -> _Texts | None:
+    entries = mapping_of(members, "entries", kind, _ENTRY_TYPE)
+    for of_pod in (entries or {}).values():
+        if of_pod is not None and not isinstance(of_pod, dict):
+            raise unfit(of_pod, f"{kind}.entries", "map[string]string")
+        for text in (of_pod or {}).values():
+            if not isinstance(text, str):
+                raise unfit(text, f"{kind}.entries", "string")
+    return entries
+
+
+def _verify(
+    members: Mapping[str, Any], kind: str, printed: tuple[SpewText, ...], *, zero: bool = False
+) -> None:
+    """Raises CheckpointError if the sum is that of none of the printed structs; `zero` is taken for one
+    that was never set."""
+    total = sum_of(members, "checksum", kind)
+    if not (zero and total == 0) and total not in map(checksum, printed):
+        raise CheckpointError(CORRUPTED)
+
+
+def _printed(
+    members: Mapping[str, Any],
+    entries: _Texts | None,
+    pods: SpewText | None = None,
+    name: str = "CPUManagerCheckpoint",
+) -> SpewText:
+    by_pod = None
+    if entries is not None:
+        by_pod = {pod: mapping("map[string]string", of_pod) for pod, of_pod in entries.items()}
+    fields = {"Entries": mapping(_ENTRY_TYPE, by_pod)} | ({"PodEntries": pods} if pods is not None else {})
+    return _struct(name, members, fields)
+
+
+def _struct(name: str, members: Mapping[str, Any], fields: Mapping[str, SpewText]) -> SpewText:
+    folded = {key.lower(): value for key, value in members.items()}
+    return struct(
+        f"*state.{name}",
+        {
+            "PolicyName": string(folded.get("policyname") or ""),
+            "DefaultCPUSet": string(folded.get("defaultcpuset") or ""),
+            **fields,
+            "Checksum": SpewText("checksum.Checksum", "0"),
+        },
+    )
+
+
+def _pods(entries: Mapping[str, Any] | None) -> SpewText:
+    """Returns what Go prints of the CPUs of whole pods, which fake kubelets never assign."""
+    kind = "state.PodCPUAssignments"
+    if entries is None:
+        return SpewText(kind, "<nil>")
+    return mapping(kind, {pod: _pod_entry(entry) for pod, entry in entries.items()})
+
+
+def _pod_entry(entry: Any) -> SpewText:
+    try:
+        cpus = parse(entry.get("cpuSet") or "")
+    except (AttributeError, CPUSetError) as error:
+        raise CheckpointError(str(error)) from error
+    elements = mapping("map[int]struct {}", dict.fromkeys(cpus, "{}"))
+    return struct("state.PodEntry", {"CPUSet": struct("cpuset.CPUSet", {"elems": elements})})

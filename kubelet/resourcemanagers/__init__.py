@@ -1,0 +1,1 @@
+"""The CPU manager and the memory manager of a node (pkg/kubelet/cm)."""

@@ -1,0 +1,237 @@
+"""The memory manager: memory of NUMA nodes for containers of Guaranteed pods (pkg/kubelet/cm/memorymanager).
+
+A fake node has one NUMA node with all its memory.
+"""
+
+import copy
+from collections.abc import Mapping, Set
+from pathlib import Path
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.checkpoints import memory_manager_state
+from kubeskew.kubelet.checkpoints.memory_manager_state import (
+    Block,
+    Machine,
+    MemoryManagerState,
+    MemoryStateFormats,
+)
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.files import StateFiles
+from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
+
+FILE_NAME = "memory_manager_state"
+STATIC = "Static"
+_UPSTREAM_PATH = f"/var/lib/kubelet/{FILE_NAME}"
+_HUGE_PAGES = ("hugepages-1Gi", "hugepages-2Mi")
+_NODE = "0"
+
+
+class MemoryManager:
+    """The memory of one node. Call `start` first."""
+
+    def __init__(
+        self,
+        directory: Path,
+        amounts: NodeAmounts,
+        policy: str,
+        formats: MemoryStateFormats,
+        files: StateFiles,
+    ) -> None:
+        """The checkpoint is in `directory`."""
+        self._path = directory / FILE_NAME
+        self._formats = formats
+        self._files = files
+        self._policy = policy
+        self._reserved = Quantity.parse(amounts.reserved.get("memory", "0")).value()
+        self._empty = _empty_machine(amounts.capacity, self._reserved)
+        self._state = MemoryManagerState(self._policy)
+        self._reusable: tuple[str, dict[str, int]] = ("", {})  # of init containers of the newest pod
+
+    @property
+    def is_static(self) -> bool:
+        return self._policy == STATIC
+
+    def start(self) -> None:
+        """Restores what the last kubelet stored. Raises CheckpointError, and the kubelet does not start."""
+        if self.is_static and self._reserved <= 0:
+            raise CheckpointError("[memorymanager] you should specify the system reserved memory")
+        try:
+            self._restore()
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"start memory manager error: could not restore state from checkpoint: {error}, please drain "
+                f'this node and delete the memory manager checkpoint file "{_UPSTREAM_PATH}" before '
+                "restarting Kubelet"
+            ) from error
+        if self.is_static:
+            self._validate()
+
+    def allocate(self, pod: Object) -> None:
+        """Gives memory to the pod's containers if it is Guaranteed. Raises DeviceError."""
+        if not self.is_static or pod_spec.qos_class(pod) != "Guaranteed" or pod["spec"].get("resources"):
+            return
+        for container in [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]:
+            self._allocate(pod, container)
+
+    def collect(self, active: Mapping[str, Set[str]]) -> None:
+        """Takes back the memory of containers that no active pod has."""
+        stale = [
+            (pod, name)
+            for pod, of_pod in self._state.entries.items()
+            for name in of_pod
+            if name not in active.get(pod, ())
+        ]
+        for pod, name in stale:
+            self._release(pod, name)
+
+    # --
+
+    def _restore(self) -> None:
+        content = self._files.read(self._path)
+        if content is None:
+            self._save()
+            return
+        try:
+            state = memory_manager_state.decode(content, self._formats)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CheckpointError(f"checkpoint has another shape: {error!r}") from error
+        if state.policy != self._policy:
+            raise CheckpointError(
+                f'[memorymanager] configured policy "{self._policy}" differs from state checkpoint policy '
+                f'"{state.policy}"'
+            )
+        self._state = state
+
+    def _validate(self) -> None:
+        """Checks the state against the node's memory (policy_static.go, validateState)."""
+        state = self._state
+        if not state.machine:
+            if state.entries:
+                raise CheckpointError(
+                    "start memory manager error: [memorymanager] machine state can not be empty when it has "
+                    "memory assignments"
+                )
+            state.machine = copy.deepcopy(self._empty)
+            self._save()
+            return
+        expected = copy.deepcopy(self._empty)
+        for of_pod in state.entries.values():
+            for blocks in of_pod.values():
+                for block in blocks:
+                    _take(expected, block)
+        if expected != state.machine:
+            raise CheckpointError(
+                "start memory manager error: [memorymanager] the expected machine state is different from "
+                "the real one"
+            )
+
+    def _allocate(self, pod: Object, container: Object) -> None:
+        uid, name, state = pod_spec.uid_of(pod), container["name"], self._state
+        blocks: list[Block] | None = state.entries.get(uid, {}).get(name)
+        if blocks is None:
+            reusable = self._reusable[1] if self._reusable[0] == uid else {}
+            blocks = [_block(kind, size) for kind, size in _requested(container).items()]
+            machine = copy.deepcopy(state.machine)
+            for block in blocks:
+                missing = max(0, block["size"] - reusable.get(block["type"], 0))
+                if machine[_NODE]["memoryMap"].get(block["type"], {}).get("free", 0) < missing:
+                    raise DeviceError(
+                        "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough "
+                        "memory is available"
+                    )
+                _take(machine, _block(block["type"], missing))
+            state.machine = machine
+            state.entries.setdefault(uid, {})[name] = blocks
+            self._shrink_init_containers(pod, container, blocks)
+            self._save()
+        self._note_reusable(pod, container, blocks)
+
+    def _note_reusable(self, pod: Object, container: Object, blocks: list[Block]) -> None:
+        """Notes the memory of the pod's init containers, which end, that its other containers may have."""
+        uid = pod_spec.uid_of(pod)
+        before = self._reusable[1] if self._reusable[0] == uid else {}
+        sizes = {block["type"]: block["size"] for block in blocks}
+        if container in pod_spec.init_containers(pod) and not is_sidecar(container):
+            after = {kind: max(before.get(kind, 0), sizes.get(kind, 0)) for kind in sorted({*before, *sizes})}
+        else:
+            after = {kind: max(0, size - sizes.get(kind, 0)) for kind, size in before.items()}
+        self._reusable = uid, after
+
+    def _shrink_init_containers(self, pod: Object, container: Object, blocks: list[Block]) -> None:
+        """Takes from blocks of init containers what a container has over from them: all blocks of a pod
+        together are what it was given (updateInitContainersMemoryBlocks)."""
+        if container in pod_spec.init_containers(pod) and is_sidecar(container):
+            return
+        of_pod = self._state.entries[pod_spec.uid_of(pod)]
+        for block in blocks:
+            rest = block["size"]
+            for init in pod_spec.init_containers(pod):
+                if init["name"] == container["name"]:
+                    break
+                if is_sidecar(init):
+                    continue
+                for earlier in of_pod.get(init["name"], []):
+                    if earlier["type"] == block["type"]:
+                        taken = min(rest, earlier["size"])
+                        earlier["size"] -= taken
+                        rest -= taken
+
+    def _release(self, pod: str, name: str) -> None:
+        of_pod = self._state.entries[pod]
+        for block in of_pod.pop(name):
+            node = self._state.machine[_NODE]
+            table = node["memoryMap"][block["type"]]
+            node["numberOfAssignments"] -= 1
+            table["reserved"] -= block["size"]
+            table["free"] += block["size"]
+        if not of_pod:
+            del self._state.entries[pod]
+        self._save()
+
+    def _save(self) -> None:
+        self._files.write(self._path, memory_manager_state.encode(self._state, self._formats))
+
+
+def _empty_machine(capacity: Mapping[str, str], reserved: int) -> Machine:
+    """Returns the node's memory without any assignment."""
+    total = Quantity.parse(capacity["memory"]).value()
+    tables = {kind: _table(Quantity.parse(capacity.get(kind, "0")).value(), 0) for kind in _HUGE_PAGES}
+    tables["memory"] = _table(total, min(reserved, total))
+    return {_NODE: {"numberOfAssignments": 0, "memoryMap": tables, "cells": [0]}}
+
+
+def _table(total: int, reserved: int) -> dict[str, int]:
+    usable = total - reserved
+    return {
+        "total": total,
+        "systemReserved": reserved,
+        "allocatable": usable,
+        "reserved": 0,
+        "free": usable,
+    }
+
+
+def _block(kind: str, size: int) -> Block:
+    return {"numaAffinity": [0], "type": kind, "size": size}
+
+
+def _take(machine: Machine, block: Block) -> None:
+    node = machine[_NODE]
+    node["numberOfAssignments"] += 1
+    table = node["memoryMap"][block["type"]]
+    table["reserved"] += block["size"]
+    table["free"] -= block["size"]
+
+
+def _requested(container: Object) -> dict[str, int]:
+    """Returns the bytes of memory and of huge pages that the container asks for."""
+    asked = pod_spec.requests_of(container)
+    return {
+        name: amount.value()
+        for name, amount in sorted(asked.items())
+        if name == "memory" or name.startswith("hugepages-")
+    }

@@ -1,0 +1,27 @@
+"""Prints what makes a shell complete the command line."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from kubeskew.cluster.failures import UserError
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_KUBESKEW_COMPLETE"  # which click looks for, from the name of the program
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands, components, gates, releases, scenarios and cells.
+
+    \b
+    source <(kubeskew completion bash)                                         # in ~/.bashrc
+    source <(kubeskew completion zsh)                                          # in ~/.zshrc, after compinit
+    kubeskew completion fish > ~/.config/fish/completions/kubeskew.fish
+    """
+    made = get_completion_class(shell)
+    if made is None:
+        raise UserError(f"there is no completion for {shell}")
+    root = ctx.find_root()
+    click.echo(made(root.command, {}, "kubeskew", VARIABLE).source())

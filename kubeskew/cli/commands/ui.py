@@ -1,0 +1,143 @@
+"""`kubeskew ui`: a page of the cluster, on loopback."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.cli.commands.options import (
+    output_option,
+    parse_gate_changes,
+    print_json,
+    run_async,
+    show_progress,
+    state_dir_option,
+)
+from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.state import StateDir
+
+if TYPE_CHECKING:
+    from kubeskew.cli.ui.server import Site
+    from kubeskew.cluster.cluster import Cluster
+
+_HOST = "127.0.0.1"
+
+
+@click.command()
+@state_dir_option
+@output_option
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port to listen on, on loopback [default: a free one].",
+)
+def ui(directory: StateDir, output: str, port: int) -> None:
+    """Show the cluster as a page: its time line as it grows, any moment of it, and buttons.
+
+    Prints the address, which holds the administrator's token, and serves until Ctrl-C. The cluster may be
+    down: then the page shows what its log has.
+
+    \b
+    kubeskew ui
+    kubeskew ui --port 8080
+    kubeskew ui -o json
+    """
+    directory.load()
+    token = _token(directory)
+    with component_processes() as processes:
+        site = _site(directory, token, processes)
+
+        def listening(actual: int) -> None:
+            url = f"http://{_HOST}:{actual}/#token={token}"
+            if output == "json":
+                print_json({"url": url, "port": actual})
+            else:
+                click.echo(f"The cluster is shown at\n\n  {url}\n\nCtrl-C ends this; the cluster goes on.")
+
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+            run_async(_serve(site, port, listening))
+
+
+def _token(directory: StateDir) -> str:
+    """Returns the administrator's token. Raises ClusterError in one line if there is none."""
+    remedy = "`kubeskew down --purge` and `kubeskew up` make a cluster that has one"
+    try:
+        token = directory.token.read_text().strip()
+    except OSError as error:
+        raise ClusterError(
+            f"cannot read the administrator's token, {directory.token}: {error.strerror}; "
+            f"put it back, or {remedy}"
+        ) from error
+    if not token:
+        raise ClusterError(
+            f"the administrator's token, {directory.token}, is empty; put it back, or {remedy}"
+        )
+    return token
+
+
+def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
+    from kubeskew.apimachinery.versions import SUPPORTED
+    from kubeskew.cli.ui.actions import Actions
+    from kubeskew.cli.ui.page import page, script
+    from kubeskew.cli.ui.recording import Recording
+    from kubeskew.cli.ui.server import Site
+    from kubeskew.cluster.cluster import Cluster
+    from kubeskew.cluster.platform import Platform
+    from kubeskew.conformance.evidence.node_files import node_records
+
+    clock = SystemClock()
+
+    def cluster(progress: Callable[[str], None]) -> "Cluster":
+        def told(text: str) -> None:
+            progress(text)
+            show_progress(text)
+
+        return Cluster(directory, Platform(clock, processes), told)
+
+    def components() -> list[dict[str, Any]]:
+        state = directory.load()
+        return [
+            {"name": name, "version": process.version, "runs": processes.alive(process.pid, process.birth)}
+            for name, process in state.components().items()
+        ]
+
+    return Site(
+        Recording(directory.storage_url, clock),
+        lambda: node_records(directory),
+        components,
+        [str(version) for version in SUPPORTED],
+        Actions(cluster, parse_gate_changes),
+        token,
+        str(directory.token),
+        page(str(directory.path)),
+        script(),
+    )
+
+
+async def _serve(site: "Site", port: int, listening: Callable[[int], None]) -> None:
+    """Serves until it is cancelled; `listening` hears of the port."""
+    from aiohttp import web
+
+    from kubeskew.cli.ui.server import application
+
+    runner = web.AppRunner(application(site), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        server = web.TCPSite(runner, _HOST, port)
+        try:
+            await server.start()
+        except OSError as error:
+            raise ClusterError(
+                f"cannot listen on port {port}: {error.strerror}; choose another --port"
+            ) from error
+        (address,) = runner.addresses
+        listening(address[1])
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,80 @@
+"""Completes arguments in a shell: components of the cluster, gates, resources, scenarios and their cells."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from kubeskew.apimachinery.catalogue.data import resource_rows
+from kubeskew.apimachinery.component_names import all_names
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import State, StateDir
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def components(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the cluster's components; none if there is no cluster."""
+    state = _state(ctx)
+    return [] if state is None else _matching(all_names(state.components()), incomplete)
+
+
+def gates(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns `GATE=true`, `GATE=false`, behind what is written before the last comma: gates that the
+    cluster's releases know, or any.
+    """
+    state = _state(ctx)
+    versions = (
+        SUPPORTED if state is None else [Version.parse(each.version) for each in state.processes.values()]
+    )
+    known = {name for version in versions for name in FeatureGates(version).known()}
+    before, comma, last = incomplete.rpartition(",")
+    name, equals, _ = last.partition("=")
+    found = [f"{name}=true", f"{name}=false"] if equals and name in known else sorted(known)
+    return _matching([f"{before}{comma}{each}" for each in found], incomplete)
+
+
+def resources(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the plurals of the resources that some release serves."""
+    return _matching(sorted({row["r"] for row in resource_rows()}), incomplete)
+
+
+def scenarios(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the scenarios that come along, and the cells of the one that is named; files, if none does."""
+    from kubeskew.conformance.matrix import bundled, find
+
+    known = bundled()
+    found = [*known]
+    for name in known:
+        if incomplete == name or incomplete.startswith(f"{name}/"):
+            found += [cell.name for cell in find(name).cells()]
+    return _matching(found, incomplete) or [CompletionItem(incomplete, type="file")]
+
+
+def cells(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the cells of the scenarios that are named, or of all, for the option `--only`."""
+    from kubeskew.conformance.matrix import bundled, find
+
+    known = bundled()
+    near = [name for name in known if incomplete.startswith(f"{name}/")]
+    named = [name for name in ctx.params.get("scenarios") or near or known if name in known]
+    found = [cell.name for name in named for cell in find(name).cells()]
+    return _matching(found, incomplete)
+
+
+def _state(ctx: click.Context) -> State | None:
+    """Returns the state of the cluster that the command line names; None if there is none."""
+    directory = ctx.params.get("directory")
+    if not isinstance(directory, StateDir):
+        directory = StateDir(Path(ctx.find_root().params.get("state_dir") or ".kubeskew").absolute())
+    try:
+        return directory.load()
+    except (ClusterError, UserError, OSError):
+        return None
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]

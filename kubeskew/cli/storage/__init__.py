@@ -1,1 +1,0 @@
-"""Audits stored objects for another version, and writes them anew."""

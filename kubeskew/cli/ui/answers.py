@@ -1,0 +1,147 @@
+"""Answers what the page asks of a recording: the whole over time, one moment, one object."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from kubeskew.cli.ui.picture import picture
+from kubeskew.cli.ui.recording import Key, Recording
+from kubeskew.conformance.evidence.changes import FieldChange, changes
+from kubeskew.conformance.evidence.component_runs import component_runs
+from kubeskew.conformance.evidence.fault_moments import fault_moments
+from kubeskew.conformance.evidence.lives import pod_lives
+from kubeskew.conformance.evidence.log import ComponentChange, Write
+from kubeskew.conformance.evidence.nodes import NodeRecords
+from kubeskew.conformance.evidence.object_lives import object_lives
+
+Answer = dict[str, Any]
+
+
+def timeline(recording: Recording, records: NodeRecords) -> Answer:
+    """Returns what `lanes.js` draws, as a cell of a report has it, and how far the log reaches."""
+    log = recording.entries
+    return {
+        "oldest": recording.oldest,
+        "newest": recording.newest,
+        "count": len(log),
+        "problem": recording.problem,
+        "began": log[0].time if log else "",
+        "ended": log[-1].time if log else "",
+        "components": [asdict(run) for run in component_runs(log)],
+        "pods": [asdict(life) for life in pod_lives(log)],
+        "objects": [asdict(life) for life in object_lives(log)],
+        "faults": [asdict(moment) for moment in fault_moments(log)],
+        "calls": [asdict(call) for call in records.calls],
+    }
+
+
+def moment(recording: Recording, revision: int) -> Answer:
+    """Returns the cluster at a revision: what was written then and by whom, its objects, its devices."""
+    at = list(recording.objects(revision))
+    return {
+        "revision": revision,
+        "time": recording.time_of(revision),
+        "happened": [_happened(recording, entry) for entry in recording.entries_at(revision)],
+        "components": _components(recording, revision),
+        "objects": [
+            {
+                "resource": write.resource,
+                "namespace": write.namespace,
+                "name": write.name,
+                "revision": write.revision,
+                "by": write.by,
+            }
+            for write in at
+        ],
+        "picture": picture(write.value for write in at),
+    }
+
+
+def _components(recording: Recording, revision: int) -> list[Answer]:
+    """Returns the components that ran at a revision."""
+    log = [entry for entry in recording.entries if entry.revision <= revision]
+    running = [run for run in component_runs(log) if not run.until]
+    return [{"name": run.component, "version": run.version, "gates": run.gates} for run in running]
+
+
+def _happened(recording: Recording, entry: Write | ComponentChange) -> Answer:
+    if isinstance(entry, ComponentChange):
+        what = " ".join(filter(None, (entry.what, entry.version, entry.gates, entry.detail)))
+        return {"what": f"{entry.component} {what}", "by": "", "user": "", "server": "", "changes": []}
+    key = (entry.resource, entry.namespace, entry.name)
+    return {
+        "what": f"{entry.verb} {entry.resource} {'/'.join(filter(None, key[1:]))}",
+        "key": key,
+        "by": entry.by,
+        "user": entry.user,
+        "server": entry.server,
+        "changes": [] if entry.verb == "delete" else _changes(recording, entry),
+    }
+
+
+def _changes(recording: Recording, write: Write) -> list[str]:
+    before = recording.last_write((write.resource, write.namespace, write.name), write.revision - 1)
+    if before is None or before.verb == "delete":
+        return []
+    return [str(change) for change in changes(before.value, write.value)]
+
+
+def one_object(recording: Recording, key: Key, revision: int, against: int | None = None) -> Answer | None:
+    """Returns an object at a revision, who wrote it, and line by line what differs from the write before or,
+    if given, from the revision `against`. None if the log has nothing of it by then."""
+    write = recording.last_write(key, revision)
+    if write is None:
+        return None
+    writes = recording.history(key)
+    index = next(number for number, each in enumerate(writes) if each is write)
+    before = recording.last_write(key, write.revision - 1 if against is None else against)
+    old, new = _state(before), _state(write)
+    return {
+        "resource": write.resource,
+        "namespace": write.namespace,
+        "name": write.name,
+        "revision": write.revision,
+        "time": write.time,
+        "verb": write.verb,
+        "by": write.by,
+        "user": write.user,
+        "server": write.server,
+        "against": before.revision if before is not None else None,
+        "previous": writes[index - 1].revision if index else None,
+        "next": writes[index + 1].revision if index + 1 < len(writes) else None,
+        "number": index + 1,
+        "writes": len(writes),
+        "changes": [_change(each) for each in changes(old, new)]
+        if old is not None and new is not None
+        else [],
+        "lines": _lines(old, new),
+    }
+
+
+def _state(write: Write | None) -> Mapping[str, Any] | None:
+    """Returns the object that a write left behind."""
+    return None if write is None or write.verb == "delete" else write.value
+
+
+def _change(change: FieldChange) -> Answer:
+    return {"text": str(change), "path": change.path, "before": change.before, "after": change.after}
+
+
+def _lines(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Returns the lines of an object as YAML, each with its sign: new, gone, or as it was."""
+    before, after = _text(old), _text(new)
+    if old is None:
+        return [(" ", line) for line in after]
+    found = [(line[0], line[2:]) for line in difflib.ndiff(before, after)]
+    return [(sign, line) for sign, line in found if sign != "?"]
+
+
+def _text(value: Mapping[str, Any] | None) -> Sequence[str]:
+    """Returns an object as YAML, without what every write changes."""
+    if value is None:
+        return []
+    metadata = {name: each for name, each in value["metadata"].items() if name != "managedFields"}
+    return yaml.safe_dump({**value, "metadata": metadata}, sort_keys=False, width=100).splitlines()

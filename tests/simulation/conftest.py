@@ -1,0 +1,5 @@
+"""The fixture of the plugin, as users have it."""
+
+from kubeskew.simulation.pytest_plugin import simulated_cluster
+
+__all__ = ["simulated_cluster"]

@@ -1,0 +1,26 @@
+"""Runs of a laboratory: what the one without faults tells the others."""
+
+from pathlib import Path
+
+from kubeskew.simulation.explore.jobs import RunJob
+from kubeskew.simulation.explore.laboratory import Simulations
+from kubeskew.simulation.explore.selecting import cells_named
+from kubeskew.simulation.explore.systematic import sites
+from kubeskew.simulation.faults.plan import Kind
+
+SCENARIO = Path(__file__).parents[2] / "data" / "simulated-pod.yaml"
+
+
+def test_a_run_without_faults_counts_writes_and_deliveries():
+    """Writes, calls of drivers and events of each component are known, so that plans can be made of them."""
+    ran = Simulations(cells_named([str(SCENARIO)], {}), tuple(Kind)).run(RunJob(0, 0))
+
+    assert ran.calls is not None
+    found = {(site.component, site.verb, site.resource) for site in sites(ran.calls)}
+    assert {
+        ("scheduler", "create", "pods/binding"),
+        ("kubelet/node", "NodePrepareResources", "plugins"),
+        ("scheduler", "ADDED", "pods"),
+        ("kubelet/node", "ADDED", "pods"),
+    } <= found
+    assert (ran.failures, dict(ran.drawn)) == ([], {})
