@@ -1,19 +1,19 @@
 """`audit` and `migrate`: what `kubeskew storage` says of the stored objects, and how it writes them anew."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from kubeskew.apimachinery.gates import parse_overrides
+from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import ScenarioError, StepError
-from kubeskew.conformance.evidence.log import FAULT, ComponentChange
+from kubeskew.conformance.evidence.log import FAULT, KUBELET, ComponentChange
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.scenario import Operation
 from kubeskew.conformance.storage import migration
 from kubeskew.conformance.storage.servers import Settings
-from kubeskew.conformance.storage.way import StepFinding, audit_way, minors
+from kubeskew.conformance.storage.way import Kubelets, StepFinding, audit_way, kubelets_on_way, minors
 
 
 async def audit(ctx: CellContext, operation: Operation) -> None:
@@ -46,11 +46,9 @@ async def _audited(ctx: CellContext, body: Object) -> list[StepFinding]:
     changes = [
         entry
         for entry in await ctx.control.log()
-        if isinstance(entry, ComponentChange)
-        and entry.component.startswith("apiserver")
-        and not entry.what.startswith(FAULT)
+        if isinstance(entry, ComponentChange) and not entry.what.startswith(FAULT)
     ]
-    servers = {change.component: change for change in changes}
+    servers = {change.component: change for change in changes if change.component.startswith("apiserver")}
     oldest = min(servers.values(), key=lambda server: Version.parse(server.version))
     gates, served = parse_overrides(oldest.gates), ctx.control.runtime_config
     present = Version.parse(oldest.version).release
@@ -58,7 +56,18 @@ async def _audited(ctx: CellContext, body: Object) -> list[StepFinding]:
     way = minors(present, target) if "to" in body else [target]
     settings = [Settings.taken_along(each, gates, served, body.get("gates")) for each in way]
     now = Settings.taken_along(present, gates, served)
-    return audit_way(await ctx.control.entries(), now, settings, nodes="to" in body)
+    kubelets = kubelets_on_way(_kubelets(changes), present, way, body.get("gates")) if "to" in body else []
+    return audit_way(await ctx.control.entries(), now, settings, kubelets)
+
+
+def _kubelets(changes: Iterable[ComponentChange]) -> Kubelets:
+    return {
+        change.component.removeprefix(KUBELET): FeatureGates.parse(
+            Version.parse(change.version), change.gates
+        )
+        for change in changes
+        if change.component.startswith(KUBELET) and change.version
+    }
 
 
 def _lines(found: Sequence[StepFinding], wanted: Sequence[str] | None) -> list[str]:

@@ -2,8 +2,8 @@
 
 Each object is read by that server's own codec. What cannot be decoded makes reads fail. What is decoded loses
 with the next write the fields that the version does not know. What the version does not serve stays stored,
-where nobody sees it. Defaults that a version adds are no change. Custom resources do not depend on the
-version and are left out.
+where nobody sees it. Defaults that a version adds are no change. Custom resources are read along their stored
+definitions; what a webhook has to convert is told, for an audit calls none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +16,7 @@ from kubeskew.conformance.evidence.changes import FieldChange, changes, value_ch
 from kubeskew.conformance.storage.servers import Settings, StorageServer, is_custom
 
 UNREADABLE, UNSERVED, LOST, CHANGED = "unreadable", "unserved", "lost", "changed"
+WEBHOOK = "webhook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class AuditFinding:
 
 def audit(entries: Iterable[Entry], settings: Settings) -> list[AuditFinding]:
     """Returns what a server of the version would make of the objects, in the order of their keys."""
-    return [*findings(entries, StorageServer(settings))]
+    stored = [*entries]
+    return [*findings(stored, StorageServer(settings, stored))]
 
 
 def findings(entries: Iterable[Entry], server: StorageServer) -> Iterator[AuditFinding]:
@@ -48,10 +50,9 @@ def _of_entry(server: StorageServer, entry: Entry) -> Iterator[tuple[Any, ...]]:
         yield "", UNREADABLE, (error.text,)
         return
     api_version = stored["apiVersion"]
-    if is_custom(stored):
-        return
     if not server.keeps(entry):
-        yield api_version, UNSERVED, (f"{server.version} has no {entry.key.resource}",)
+        missing = "no accepted definition has" if is_custom(stored) else f"{server.version} has no"
+        yield api_version, UNSERVED, (f"{missing} {entry.key.resource}",)
         return
     try:
         read = server.read(entry)
@@ -60,14 +61,25 @@ def _of_entry(server: StorageServer, entry: Entry) -> Iterator[tuple[Any, ...]]:
         return
     if not server.serves(entry):
         yield api_version, UNSERVED
+    converted = server.conversion(entry)
+    if converted:
+        yield api_version, WEBHOOK, (converted,)
     differing = differences(stored, read)
-    gone = [change for change in differing if change.op == "remove" and change.before is not None]
-    lost = tuple(str(change)[2:] for change in gone)  # a null says nothing
+    gone = [change for change in differing if change.op == "remove" and _says_something(change)]
+    lost = tuple(str(change)[2:] for change in gone)
     changed = tuple(str(change) for change in differing if change.op == "replace")
     if lost:
         yield api_version, LOST, lost
     if changed:
         yield api_version, CHANGED, changed
+
+
+def _says_something(change: FieldChange) -> bool:
+    """Decides whether a field that is gone had told anything: a null tells nothing, nor does an empty status,
+    which Go writes of a struct without any."""
+    if change.path.rpartition(".")[2] == "status":
+        return bool(change.before)
+    return change.before is not None
 
 
 def differences(before: Any, after: Any) -> list[FieldChange]:

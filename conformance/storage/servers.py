@@ -1,18 +1,24 @@
 """Reads stored objects as the API server of some version does, without starting one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
+from kubeskew.apimachinery.catalogue.types import OBJECT_META
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import SUPPORTED, Version
-from kubeskew.apiserver.registry.codec import Codec
+from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
+from kubeskew.apiserver.apiextensions.table import Snapshot
+from kubeskew.apiserver.features import SchemaFeatures, features_of
+from kubeskew.apiserver.registry.codec import Codec, undecodable
 from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
-from kubeskew.apiserver.unreadable import decoded
+from kubeskew.apiserver.unreadable import decoded, known_object
 from kubeskew.apiserver.webhooks.client import CallError
 
 
@@ -47,52 +53,99 @@ class Settings:
         Those that the version does not know, or has locked otherwise, are left out, for they have to be
         unset before the move. `by_hand` counts in any case: raises ValueError if it cannot be.
         """
-        known = FeatureGates(version)
-        kept = {}
-        for name, on in gates.items():
-            spec = known.spec(name)
-            if spec is not None and not (spec.locked and spec.default != on):
-                kept[name] = on
-        chosen = FeatureGates(version, {**kept, **(by_hand or {})})
-        chosen.validate()
-        return cls(chosen, runtime_config)
+        return cls(gates_taken_along(version, gates, by_hand), runtime_config)
+
+
+def gates_taken_along(
+    version: Version, gates: Mapping[str, bool], by_hand: Mapping[str, bool] | None = None
+) -> FeatureGates:
+    """Returns the gates of a component that is moved to a version, as `Settings.taken_along` says."""
+    known = FeatureGates(version)
+    kept = {}
+    for name, on in gates.items():
+        spec = known.spec(name)
+        if spec is not None and not (spec.locked and spec.default != on):
+            kept[name] = on
+    chosen = FeatureGates(version, {**kept, **(by_hand or {})})
+    chosen.validate()
+    return chosen
 
 
 class StorageServer:
     """The part of an API server that reads and writes stored bytes."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, entries: Iterable[Entry] = ()) -> None:
+        """`entries` have the definitions of custom resources that the server finds in its store."""
         self.version = settings.version
         self.gates = settings.gates
-        self._table = catalogue_for(settings.version, settings.gates, settings.runtime_config)
+        builtin = catalogue_for(settings.version, settings.gates, settings.runtime_config)
+        metadata, features = builtin.definitions()[OBJECT_META], features_of(settings.gates).schemas
+        self._definitions = _definitions(entries, metadata, features)
+        self._table = Snapshot(builtin, self._definitions.values(), 0)
         clock, entropy = SystemClock(), SeededEntropy(0)
         environment = Environment(settings.version, settings.gates, clock, entropy)
         self._codec = Codec(self._table, environment, NoWebhooks())
-        self._stores = self._table.stores()
+        self._stores = builtin.stores()
 
     def keeps(self, entry: Entry) -> bool:
-        """Decides whether the release has a kind whose objects lie where the entry lies."""
-        return entry.key.resource in self._stores
+        """Decides whether the server has a kind whose objects lie where the entry lies."""
+        return entry.key.resource in self._stores or entry.key.resource in self._definitions
 
     def serves(self, entry: Entry) -> bool:
         """Decides whether any version of that kind is served."""
-        return self._stores.get(entry.key.resource, False)
+        definition = self._definitions.get(entry.key.resource)
+        if entry.key.resource in self._stores or definition is None:
+            return self._stores.get(entry.key.resource, False)
+        versions = [name for name, version in definition.versions.items() if version.get("served")]
+        return any(self._table.by_kind(definition.group, name, definition.kind) for name in versions)
 
     def read(self, entry: Entry) -> Object:
         """Returns the object in the version it is stored in, as far as this server knows its fields.
 
         Raises UnreadableError.
         """
-        group, _, version = decoded(entry.value)["apiVersion"].rpartition("/")
-        resource = self._table.by_kind(group, version, decoded(entry.value)["kind"])
-        if resource is None:
-            return self._codec.current(entry.value, entry.revision)  # raises: nobody knows that version
+        resource = self._read_as(entry)
         read: Object = loads(self._codec.served(resource, entry.value, entry.revision))
         return read
+
+    def conversion(self, entry: Entry) -> str:
+        """Returns what a webhook has to do before the object can be read; empty if none has to."""
+        definition = self._definitions.get(entry.key.resource)
+        if definition is None or entry.key.resource in self._stores or definition.webhook is None:
+            return ""
+        stored, wanted = decoded(entry.value)["apiVersion"], f"{definition.group}/{definition.storage}"
+        return f"{stored} to {wanted}" if stored != wanted else ""
 
     def rewritten(self, entry: Entry) -> Entry:
         """Returns the entry as this server would write it anew. Raises UnreadableError."""
         return entry._replace(value=encode(self._codec.current(entry.value, entry.revision)))
+
+    def _read_as(self, entry: Entry) -> Resource:
+        """Returns the resource in the version that the object is stored in; of a custom resource whose
+        definition has not that version, what reading it tells so by."""
+        obj = decoded(entry.value)
+        group, _, version = obj["apiVersion"].rpartition("/")
+        resource = self._table.by_kind(group, version, obj["kind"])
+        definition = self._definitions.get(entry.key.resource)
+        if resource is None and definition is not None:
+            resource = self._table.by_kind(group, definition.storage, definition.kind)
+        if resource is None:
+            raise undecodable(GroupVersionKind(group, version, obj["kind"]))
+        return resource
+
+
+def _definitions(
+    entries: Iterable[Entry], metadata: Schema, features: SchemaFeatures
+) -> dict[str, Definition]:
+    """Returns the accepted definitions by the place where their objects lie, as far as they can be read."""
+    found = {}
+    for entry in entries:
+        obj = known_object(entry) if entry.key.resource == STORED_AS else None
+        if obj is not None:
+            definition = Definition(obj, entry.revision, entry.created, metadata, features)
+            if definition.is_served:
+                found[definition.stored_as] = definition
+    return found
 
 
 def is_custom(obj: Object) -> bool:

@@ -4,19 +4,22 @@ What has to be deleted or written anew before a step is taken to have been: behi
 are then. So each finding is told once, at the first step that it belongs to.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import NEWEST_MINOR, OLDEST_MINOR, Version
 from kubeskew.apiserver.storage.records import Entry, Key
-from kubeskew.apiserver.unreadable import UnreadableError
+from kubeskew.apiserver.unreadable import UnreadableError, known_object
 from kubeskew.conformance.storage import audit
 from kubeskew.conformance.storage.audit import AuditFinding
 from kubeskew.conformance.storage.nodes import undrained
-from kubeskew.conformance.storage.servers import Settings, StorageServer
+from kubeskew.conformance.storage.servers import Settings, StorageServer, gates_taken_along, is_custom
 
 # What an operator can do.
-DELETE, MIGRATE, SERVE, DRAIN, NOTHING = "delete", "migrate", "serve", "drain", ""
+DELETE, MIGRATE, SERVE, DRAIN, DEFINE, NOTHING = "delete", "migrate", "serve", "drain", "define", ""
+
+Kubelets = Mapping[str, FeatureGates]  # by node: version and gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class StepFinding:
             DELETE: f"delete it at {self.at}",
             MIGRATE: f"kubeskew storage migrate {resource} at {self.at}",
             SERVE: f"serve it at {self.to} (--runtime-config)",
-            DRAIN: f"drain the node at {self.at} and delete its dra_manager_state",
+            DRAIN: f"drain the node at {self.at} and delete its {self.found.stored}",
+            DEFINE: "name that version in the definition again",
         }.get(self.do, "")
 
 
@@ -49,24 +53,44 @@ def minors(present: Version, target: Version) -> list[Version]:
     return [*inner, target] if target != present else []
 
 
+def kubelets_on_way(
+    kubelets: Kubelets, present: Version, way: Sequence[Version], by_hand: Mapping[str, bool] | None = None
+) -> list[Kubelets]:
+    """Returns the kubelets before and at each step of a way on which they follow servers at `present`.
+
+    One that is ahead of the servers on that way stays as it is until they have come there.
+    """
+    further = max if way[0] > present else min
+    return [kubelets] + [
+        {
+            node: gates_taken_along(further(step, gates.version), gates.overrides, by_hand)
+            for node, gates in kubelets.items()
+        }
+        for step in way
+    ]
+
+
 def audit_way(
-    entries: Iterable[Entry], present: Settings, way: Sequence[Settings], *, nodes: bool = False
+    entries: Iterable[Entry], present: Settings, way: Sequence[Settings], kubelets: Sequence[Kubelets] = ()
 ) -> list[StepFinding]:
     """Returns what happens to the objects at each step of a way, by step and key.
 
-    With `nodes`, the kubelets follow the servers: nodes that would not start at the next version are told.
+    `kubelets` are those before the way and at each of its steps: nodes whose next one would not start are
+    told.
     """
     stored = {entry.key: entry for entry in entries}
-    before, found = StorageServer(present), list[StepFinding]()
+    before, found = StorageServer(present, stored.values()), list[StepFinding]()
     told: set[tuple[Key, str, tuple[str, ...]]] = set()
-    for settings in way:
-        server = StorageServer(settings)
+    for number, settings in enumerate(way):
+        server = StorageServer(settings, stored.values())
         steps = [*_step(stored, before, server)]
-        if nodes:
-            for each, pods in undrained([*stored.values()], before, server):
-                found.append(StepFinding(server.version, each, DRAIN, before.version))
+        if kubelets:
+            older, newer = kubelets[number : number + 2]
+            for each, pods in undrained([*stored.values()], before, older, newer):
+                at = older[each.key.name].version
+                found.append(StepFinding(server.version, each, DRAIN, at))
                 for pod in pods:
-                    del stored[pod]
+                    stored.pop(pod, None)
         for step in steps:
             # What a release does not serve is told once, though each names itself.
             details = () if step.found.what == audit.UNSERVED else step.found.details
@@ -82,19 +106,28 @@ def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer
     """Yields the findings of one step; `stored` becomes what it is once their advice is followed."""
     for found in [*audit.findings(stored.values(), server)]:
         step = StepFinding(server.version, found, NOTHING, before.version)
+        entry = stored[found.key]
+        obj = known_object(entry)
+        custom = obj is not None and is_custom(obj)
         match found.what:
+            case audit.UNREADABLE if custom:
+                yield replace(step, do=DEFINE)
+            case audit.UNSERVED if custom:
+                yield step
             case audit.UNREADABLE:
-                anew = _anew(stored[found.key], before, server)
+                anew = _anew(entry, before, server)
                 if anew is None:
                     del stored[found.key]
                 else:
                     stored[found.key] = anew
                 yield replace(step, do=MIGRATE if anew else DELETE)
             case audit.UNSERVED:
-                kept = server.keeps(stored[found.key])
+                kept = server.keeps(entry)
                 if not kept:
                     del stored[found.key]
                 yield replace(step, do=SERVE if kept else DELETE)
+            case audit.WEBHOOK:
+                yield replace(step, do=MIGRATE)
             case _:
                 yield step
 

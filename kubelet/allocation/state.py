@@ -28,7 +28,7 @@ class _StateFile:
     def __init__(self, path: Path, form: AllocationForm, files: StateFiles) -> None:
         self.allocated: Allocated = {}
         self._path = path
-        self._form = form
+        self.form = form
         self._files = files
         self._content = b""  # as it was read or written last
 
@@ -36,13 +36,13 @@ class _StateFile:
         """Raises CheckpointError, with the text of a kubelet's panic."""
         content = self._files.read(self._path)
         if content is None:
-            if self._form in _ONE_FILE:
+            if self.form in _ONE_FILE:
                 self.save()
             return
         try:
-            self.allocated = pod_allocations.decode(content, self._form)
+            self.allocated = pod_allocations.decode(content, self.form)
         except (CheckpointError, AttributeError, TypeError, ValueError) as error:
-            kind = "pod allocation" if self._form in _ONE_FILE else "pod resource information"
+            kind = "pod allocation" if self.form in _ONE_FILE else "pod resource information"
             raise CheckpointError(
                 f"could not restore state from checkpoint: {error}, please drain this node and delete {kind} "
                 f'checkpoint file "/var/lib/kubelet/{self._path.name}" before restarting Kubelet'
@@ -51,7 +51,7 @@ class _StateFile:
 
     def save(self) -> None:
         """Writes the file, unless it says the same already."""
-        content = pod_allocations.encode(self.allocated, self._form)
+        content = pod_allocations.encode(self.allocated, self.form)
         if content != self._content:
             self._files.write(self._path, content)
             self._content = content
@@ -67,10 +67,10 @@ class PodAllocations:
         self._allocated: _StateFile | None = None
         self._actuated: _StateFile | None = None
         if form is not None:
-            name = STATUS_MANAGER if form in _ONE_FILE else ALLOCATED
-            self._allocated = _StateFile(directory / name, form, files)
-            if form not in _ONE_FILE:
-                self._actuated = _StateFile(directory / ACTUATED, form, files)
+            self._allocated, *others = (
+                _StateFile(directory / name, form, files) for name in file_names(form)
+            )
+            self._actuated = others[0] if others else None
         self._given: dict[str, Mapping[str, Resources]] = {}  # what this kubelet was last told, by pod UID
 
     def load(self) -> None:
@@ -87,7 +87,7 @@ class PodAllocations:
         """Stores that the containers are given what the pod asks for now."""
         if self._allocated is None:
             return
-        uid, resources = pod_spec.uid_of(pod), _resources(pod, with_sidecars=self._actuated is not None)
+        uid, resources = pod_spec.uid_of(pod), resources_of(pod, self._allocated.form)
         if self._given.get(uid) == resources:
             return
         self._given[uid] = resources
@@ -122,9 +122,15 @@ class PodAllocations:
             self.remove(uid)
 
 
-def _resources(pod: Object, *, with_sidecars: bool) -> dict[str, Resources]:
+def file_names(form: AllocationForm) -> tuple[str, ...]:
+    """Returns the files of kubelets with that form: of what pods were given, and of what containers have."""
+    return (STATUS_MANAGER,) if form in _ONE_FILE else (ALLOCATED, ACTUATED)
+
+
+def resources_of(pod: Object, form: AllocationForm) -> dict[str, Resources]:
+    """Returns what a pod's containers ask for, as files of that form have it."""
     sidecars = [container for container in pod_spec.init_containers(pod) if is_sidecar(container)]
-    containers = [*pod_spec.containers(pod), *(sidecars if with_sidecars else ())]
+    containers = [*pod_spec.containers(pod), *(() if form in _ONE_FILE else sidecars)]
     return {container["name"]: dict(container.get("resources") or {}) for container in containers}
 
 

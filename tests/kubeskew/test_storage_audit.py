@@ -14,7 +14,7 @@ from kubeskew.apiserver.apiextensions.conversion import Converter
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.conformance.storage.audit import audit
 from kubeskew.conformance.storage.servers import NoWebhooks, Settings
-from kubeskew.conformance.storage.way import audit_way, minors
+from kubeskew.conformance.storage.way import audit_way, kubelets_on_way, minors
 
 REVISIONS = count(7)
 
@@ -68,11 +68,13 @@ TOLERANT = claim("v1beta1", {"deviceClassName": "gpu", "count": 1, "tolerations"
         (pod(hostnameOverride="abc"), "1.34", []),
         (pod(hostnameOverride="abc"), "1.33", [("lost", "spec.hostnameOverride: abc")]),
         (pod(containers="none"), "1.36", [("unreadable", WRONG)]),
-        (entry("widgets.example.com", "example.com/v1", "Widget", spec={"a": 1}), "1.30", []),
+        (pod(status={}), "1.36", []),
+        (entry("podtemplates", "v1", "PodTemplate", status={}), "1.36", []),
+        (entry("podtemplates", "v1", "PodTemplate", spec={}), "1.36", [("lost", "spec: {}")]),
     ],
 )
 def test_each_object_is_read_as_the_other_server_would(stored, version, expected):
-    """An object is unreadable, unserved, or loses what the version does not know, but for custom ones."""
+    """An object is unreadable, unserved, or loses what the version does not know, an empty status aside."""
     assert audited(stored, version) == expected
 
 
@@ -104,9 +106,12 @@ def stored_at_26():
     ]
 
 
-def told(entries, present, *versions, **gates):
+def told(entries, present, *versions, kubelet=None, **gates):
     way = [settings(version, **gates) for version in versions]
-    found = audit_way(entries, settings(present, **gates), way, nodes=True)
+    before = settings(present, **gates)
+    kubelets = {"x": kubelet or before.gates}
+    following = kubelets_on_way(kubelets, before.version, [each.version for each in way])
+    found = audit_way(entries, before, way, following)
     return [(str(each.to), each.found.key.resource, each.found.what, each.advice) for each in found]
 
 
@@ -143,6 +148,110 @@ def test_nodes_that_a_kubelet_does_not_start_on_have_to_be_drained():
     assert ("1.30", "nodes", "undrained", "drain the node at 1.29 and delete its dra_manager_state") in found
     assert "undrained" not in [what for _, _, what, _ in told(stored_at_26()[2:], "1.29", "1.30", **on)]
     assert "undrained" not in [what for _, _, what, _ in told(stored_at_26()[1:], "1.31", "1.32", **on)]
+
+
+def drains(entries, present, *versions, **others):
+    found = told(entries, present, *versions, **others)
+    return [(to, advice) for to, _, what, advice in found if what == "undrained"]
+
+
+NODE = entry("nodes", "v1", "Node", namespace="")
+LEVEL = "PodLevelResourceManagers"
+
+
+def test_files_of_the_resource_managers_that_no_other_kubelet_reads_are_told():
+    """1.37 reads what 1.36 writes with PodLevelResourceManagers; 1.35 does not, nor 1.36 without it."""
+    at_36 = FeatureGates(Version.parse("1.36"), {LEVEL: True, "PodLevelResources": True})
+    assert drains([NODE], "1.36", "1.35", kubelet=at_36) == [
+        ("1.35", "drain the node at 1.36 and delete its cpu_manager_state"),
+        ("1.35", "drain the node at 1.36 and delete its memory_manager_state"),
+    ]
+    assert drains([NODE], "1.36", "1.37", kubelet=at_36) == []
+    assert drains([NODE], "1.37", "1.36", "1.35", "1.34") == []
+
+
+def test_what_kubelets_keep_of_resizing_is_told_where_1_32_wrote_it_otherwise():
+    """With in-place resizing the file of 1.31 stops 1.32, with pods or without; 1.33 has other files."""
+    on = {"InPlacePodVerticalScaling": True}
+    running = pod(nodeName="x", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
+    advice = "drain the node at 1.31 and delete its pod_status_manager_state"
+    assert drains([NODE, running], "1.31", "1.32", "1.33", "1.34", **on) == [("1.32", advice)]
+    assert drains([NODE], "1.31", "1.32", **on) == [("1.32", advice)]
+    assert drains([NODE, running], "1.31", "1.32", "1.33") == []
+    assert drains([NODE, running], "1.33", "1.32", "1.31") == []
+
+
+def test_the_gates_and_versions_of_kubelets_are_their_own():
+    """Servers with the gate do not make kubelets write what they do not; one ahead waits for the servers."""
+    on = {"DynamicResourceAllocation": True}
+    without = FeatureGates(Version.parse("1.29"))
+    assert drains(stored_at_26()[1:], "1.29", "1.30", kubelet=without, **on) == []
+    behind = FeatureGates(Version.parse("1.29"), on)
+    assert drains(stored_at_26()[1:], "1.30", "1.31", kubelet=behind, **on) == [
+        ("1.31", "drain the node at 1.29 and delete its dra_manager_state")
+    ]
+    assert drains(stored_at_26()[1:], "1.31", "1.30", "1.29", kubelet=behind, **on) == []
+
+
+SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}
+WIDGETS = "widgets.example.com"
+
+
+def definition(*versions, strategy="None"):
+    """The definition of widgets, whose last version is stored."""
+    conversion = {"strategy": strategy}
+    if strategy == "Webhook":
+        conversion["webhook"] = {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://x"}}
+    listed = [
+        {"name": name, "served": True, "storage": name == versions[-1], "schema": SCHEMA} for name in versions
+    ]
+    names = {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": listed}
+    conditions = [{"type": each, "status": "True"} for each in ("NamesAccepted", "Established")]
+    stored = entry(
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        namespace="",
+        spec={**spec, "conversion": conversion},
+        status={"acceptedNames": names, "conditions": conditions, "storedVersions": [*versions]},
+    )
+    return stored._replace(key=Key(stored.key.resource, "", WIDGETS))
+
+
+WIDGET = entry(WIDGETS, "example.com/v1", "Widget", spec={"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("defined", "expected"),
+    [
+        ([definition("v1")], [("lost", "spec.a: 1")]),
+        ([definition("v1", "v2")], [("lost", "spec.a: 1")]),
+        (
+            [definition("v2")],
+            [("unreadable", "request to convert CR from an invalid group/version: example.com/v1")],
+        ),
+        (
+            [definition("v1", "v2", strategy="Webhook")],
+            [("webhook", "example.com/v1 to example.com/v2"), ("lost", "spec.a: 1")],
+        ),
+        ([definition("v1", strategy="Webhook")], [("lost", "spec.a: 1")]),
+        ([], [("unserved", f"no accepted definition has {WIDGETS}")]),
+    ],
+)
+def test_custom_resources_are_read_along_their_definitions(defined, expected):
+    """The definition in the store says which versions are read, by whom, and what their schemas keep."""
+    found = [each for each in audit([*defined, WIDGET], settings("1.34")) if each.key.resource == WIDGETS]
+    assert [(each.what, *each.details) for each in found] == expected
+
+
+def test_what_helps_custom_resources_is_told():
+    """A version that is gone has to be named again, and a webhook is not needed for what is written anew."""
+    assert told([definition("v2"), WIDGET], "1.33", "1.34", "1.35") == [
+        ("1.34", WIDGETS, "unreadable", "name that version in the definition again")
+    ]
+    found = told([definition("v1", "v2", strategy="Webhook"), WIDGET], "1.33", "1.34", "1.35")
+    assert ("1.34", WIDGETS, "webhook", f"kubeskew storage migrate {WIDGETS} at 1.33") in found
 
 
 def test_a_way_goes_minor_by_minor():

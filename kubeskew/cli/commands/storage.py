@@ -24,10 +24,10 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cluster.failures import ClusterError, UserError
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import State, StateDir
 from kubeskew.conformance.storage.migration import Migrated, migrate
 from kubeskew.conformance.storage.servers import Settings
-from kubeskew.conformance.storage.way import StepFinding, audit_way, minors
+from kubeskew.conformance.storage.way import Kubelets, StepFinding, audit_way, kubelets_on_way, minors
 
 COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
@@ -70,8 +70,9 @@ def audit_command(
     """Say which stored objects an API server of another version cannot read, and what others would lose.
 
     `unreadable`: gets and lists fail. `lost`: fields that it does not know, gone with its next write.
-    `changed`: values that it reads as others. `unserved`: nobody sees the object. `undrained`: the node's
-    kubelet cannot read what the one before it kept, and does not start. Custom resources are left out.
+    `changed`: values that it reads as others. `unserved`: nobody sees the object. `webhook`: the custom
+    resource can be read while its definition's conversion webhook answers, which an audit does not call.
+    `undrained`: the node's kubelet cannot read what the one before it kept, and does not start.
 
     BEFORE is what to do while the API servers are as they are. With --to that is said for each step of the
     way, as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the
@@ -124,10 +125,15 @@ def _audited(
         by_hand = parse_overrides(gates)
         served = parse_runtime_config(runtime_config) if runtime_config else state.runtime_config
         settings = [Settings.taken_along(each, oldest.gates, served, by_hand) for each in way]
+        kubelets = kubelets_on_way(_kubelets(state), present, way, by_hand) if target is not None else []
     except ValueError as error:
         raise UserError(str(error)) from error
     now = Settings.taken_along(present, oldest.gates, state.runtime_config)
-    return audit_way(_entries(directory), now, settings, nodes=target is not None)
+    return audit_way(_entries(directory), now, settings, kubelets)
+
+
+def _kubelets(state: State) -> Kubelets:
+    return {node: process.feature_gates for process in state.of_kind("kubelet") for node in process.nodes}
 
 
 def _entries(directory: StateDir) -> Sequence[Entry]:
