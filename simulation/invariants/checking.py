@@ -1,6 +1,7 @@
 """Checks the invariants over a log."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.simulation.invariants.cluster import Cluster
@@ -48,3 +49,9 @@ def last_change(log: Iterable[Logged]) -> str:
         if isinstance(entry, Write) and not is_heartbeat(entry):
             time = entry.time
     return time
+
+
+def is_at_rest(log: Iterable[Logged], now: datetime, seconds: float) -> bool:
+    """Returns whether nothing but heartbeats has been written for so long."""
+    last = last_change(log)
+    return not last or now - datetime.fromisoformat(last) >= timedelta(seconds=seconds)

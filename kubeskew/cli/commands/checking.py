@@ -1,7 +1,6 @@
 """`kubeskew check`: whether what happened in a cluster kept the invariants."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -24,7 +23,7 @@ from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.reading import evidence
 from kubeskew.simulation.invariants.catalogue import invariants
-from kubeskew.simulation.invariants.checking import last_change
+from kubeskew.simulation.invariants.checking import is_at_rest
 from kubeskew.simulation.invariants.judging import judge
 from kubeskew.simulation.invariants.violation import Violation
 
@@ -61,7 +60,7 @@ def check(directory: StateDir, output: str, quiet_for: float) -> int:
         horizon, log = run_async(_read(directory))
     except StorageError as error:
         raise UserError(f"the log cannot be read: {error}") from error
-    at_rest = _is_at_rest(log, quiet_for)
+    at_rest = is_at_rest(log, SystemClock().now(), quiet_for)
     found = _judged(directory, log, at_rest=at_rest)
     if output == "json":
         print_json(_document(log, horizon, found, at_rest=at_rest))
@@ -76,11 +75,6 @@ async def _read(directory: StateDir) -> tuple[int, Sequence[Logged]]:
             if difference.what == _LOST:
                 raise DamageError(f"{difference.text}; `kubeskew replay` lists what is wrong")
         return await reader.horizon(), await evidence(reader.events())
-
-
-def _is_at_rest(log: Sequence[Logged], seconds: float) -> bool:
-    last = last_change(log)
-    return not last or SystemClock().now() - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
 
 
 def _judged(directory: StateDir, log: Sequence[Logged], *, at_rest: bool) -> list[Violation]:

@@ -1,0 +1,266 @@
+"""A running cluster as a test sees it: every call returns when what it asks for has come about."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, user_agent
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cli.event_filter import EventFilter, check_verbs
+from kubeskew.cli.history import events_since
+from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.faults import ClusterFaults
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.secret_files import write_secret
+from kubeskew.cluster.state import StateDir
+from kubeskew.conformance.errors import UnservedKindError
+from kubeskew.conformance.evidence.reading import Row, evidence
+from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.simulation.invariants.checking import is_at_rest
+from kubeskew.simulation.invariants.judging import judge
+from kubeskew.testing import kubectl
+from kubeskew.testing.client import Client
+from kubeskew.testing.event_loop import EventLoop
+
+T = TypeVar("T")
+
+QUIET_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+_UNLOGGED_SECONDS = 0.5  # until a condition is asked again of which the log tells nothing
+_UNSETTLED = (AssertionError, KeyError, IndexError, StatusError, UnservedKindError, kubectl.KubectlError)
+
+
+class InvariantError(AssertionError):
+    """An invariant of a control plane was broken in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Holds what the clusters of one test session share. `kubectl` is where the user wants it taken from."""
+
+    loop: EventLoop
+    platform: Platform
+    kubectl: str = ""
+
+
+class RunningCluster:
+    """A cluster of processes, for one test; `namespace` is the test's own, and the kubeconfig's default."""
+
+    def __init__(self, directory: Path, surroundings: Surroundings, namespace: str) -> None:
+        self.state_dir = directory
+        self.namespace = namespace
+        self.kubeconfig = directory.parent / f"{directory.name}-{namespace}.kubeconfig"
+        self._around = surroundings
+        self._directory = StateDir(directory)
+        self._cluster = Cluster(self._directory, surroundings.platform, lambda _: None)
+        self._client: Client | None = None
+        self._forks: list[RunningCluster] = []
+        self._write_kubeconfig()
+        self.began = self.revision  # what is newer has happened since the test began
+
+    def _write_kubeconfig(self) -> None:
+        document = yaml.safe_load(self._directory.kubeconfig.read_text())
+        for entry in document["contexts"]:
+            entry["context"]["namespace"] = self.namespace
+        write_secret(self.kubeconfig, yaml.safe_dump(document))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._around.loop.run(work)
+
+    # -- what it is reached by
+
+    @property
+    def url(self) -> str:
+        """Returns the address of the first API server."""
+        return load_kubeconfig(self.kubeconfig).server
+
+    @property
+    def client(self) -> Client:
+        """Returns a client as the administrator, with the test's namespace as its own."""
+        if self._client is None:
+            self._client = self._run(self._connected())
+        return self._client
+
+    async def _connected(self) -> Client:
+        platform = self._around.platform
+        agent = user_agent("kubeskew-test", DEFAULT_VERSION)
+        client = APIClient.from_kubeconfig(self.kubeconfig, agent, clock=platform.clock, dial=platform.dial)
+        return Client(self._around.loop, client, self.namespace)
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Returns what kubectl prints, in the test's namespace. Raises KubectlError if it fails."""
+        __tracebackhide__ = True
+        binary = kubectl.find(self._around.kubectl)
+        return kubectl.run(binary, arguments, self.kubeconfig, self.state_dir / "kubectl", stdin)
+
+    # -- what is done to it
+
+    def upgrade(self, to: str, *components: str, force: bool = False) -> None:
+        """Moves components (all, in upstream's order) to a newer release."""
+        self._run(self._cluster.move(Version.parse(to), components, downgrade=False, force=force))
+
+    def downgrade(self, to: str, *components: str, force: bool = False) -> None:
+        """Moves components (all, in upstream's order) to an older release."""
+        self._run(self._cluster.move(Version.parse(to), components, downgrade=True, force=force))
+
+    def gates(self, gates: Mapping[str, bool | None], *components: str) -> None:
+        """Sets feature gates of components (of all); None unsets one."""
+        self._run(self._cluster.set_gates(gates, components))
+
+    def kill(self, component: str) -> None:
+        """Ends a component as by SIGKILL; it stays down until `restart`."""
+        self._run(self._cluster.kill(component))
+
+    def restart(self, component: str) -> None:
+        """Stops a component, if it runs, and starts it."""
+        self._run(self._cluster.restart(component))
+
+    def fault(self, **body: Any) -> str:
+        """Has something go wrong, as by the scenario operation `fault`; returns its id."""
+        (name,) = self._run(ClusterFaults(self._cluster).set(body))
+        return name
+
+    def clear_faults(self, name: str = "all") -> None:
+        """Takes a fault away, or all."""
+        self._run(ClusterFaults(self._cluster).clear(name))
+
+    def fork(self, at: int | None = None) -> "RunningCluster":
+        """Returns a cluster beside this one that was this one until now, or until revision `at`.
+
+        It ends with the test.
+        """
+        directory = self.state_dir.with_name(
+            f"{self.state_dir.name}-{self.namespace}-fork-{len(self._forks) + 1}"
+        )
+        revision = self.revision if at is None else at
+        self._run(self._cluster.fork(revision, StateDir(directory)))
+        self._run(Cluster(StateDir(directory), self._around.platform, lambda _: None).up(None))
+        branch = RunningCluster(directory, self._around, self.namespace)
+        self._forks.append(branch)
+        return branch
+
+    def rewind(self, to: int) -> None:
+        """Takes the cluster back to a revision, and starts it again."""
+        self._run(self._cluster.rewind(to))
+        self._run(self._cluster.up(None))
+        self.began = min(self.began, to)
+
+    # -- what is known of it
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Returns the version of each component, by its name."""
+        return {name: process.version for name, process in self._directory.load().components().items()}
+
+    def node(self, name: str) -> NodeLayout:
+        """Returns the directories of a node: of sockets, CDI specs and the kubelet's files."""
+        state = self._directory.load()
+        if name not in state.nodes:
+            raise UserError(f"there is no node {name}; there are {', '.join(state.nodes)}")
+        sockets = Path(state.runtime_dir) if state.runtime_dir else None
+        return NodeLayout.under(self._directory.kubelet_root(), name, sockets)
+
+    @property
+    def revision(self) -> int:
+        """Returns the newest revision of the log."""
+        return self._run(self._newest())
+
+    async def _newest(self) -> int:
+        reader = await self._around.platform.storage.reader(self._directory.storage_url)
+        try:
+            return await reader.revision()
+        finally:
+            await reader.close()
+
+    def events(
+        self,
+        resource: str | None = None,
+        *,
+        namespace: str = "",
+        name: str = "",
+        user: str = "",
+        verb: str = "",
+        component: str = "",
+        since: int | None = None,
+    ) -> list[Row]:
+        """Returns who wrote what since the test began, or since a revision, as `kubeskew events -o json`."""
+        components = [component] if component else []
+        chosen = EventFilter(namespace, name, user, check_verbs([verb]), components)
+        return self._run(self._events(self.began if since is None else since, resource, chosen))
+
+    async def _events(self, since: int, resource: str | None, chosen: EventFilter) -> list[Row]:
+        async with aclosing(events_since(self._directory.storage_url, since, resource)) as found:
+            return [row async for row in found if chosen.takes(row)]
+
+    def eventually(self, holds: Callable[[], T], seconds: float = 30.0) -> T:
+        """Returns what `holds` returns, once that is true; it is asked after each write.
+
+        What fails or is not there yet counts as not true. Raises AssertionError after `seconds`.
+        """
+        __tracebackhide__ = True
+        clock = self._around.platform.clock
+        deadline = clock.now() + timedelta(seconds=seconds)
+        while True:
+            seen, why = self.revision, "it returned what is false"
+            try:
+                if result := holds():
+                    return result
+            except (*_UNSETTLED, *CONNECTION_ERRORS) as error:
+                why = f"{type(error).__name__}: {error}"
+            if clock.now() > deadline:
+                raise AssertionError(f"waited in vain for {seconds:g} s; at last: {why}")
+            self._run(self._change_after(seen))
+
+    async def _change_after(self, revision: int) -> None:
+        """Returns when the log has gone on, or after a while: not everything is in the log."""
+        clock = self._around.platform.clock
+        deadline = clock.monotonic() + _UNLOGGED_SECONDS
+        while await self._newest() == revision and clock.monotonic() < deadline:
+            await clock.sleep(_POLL_SECONDS)
+
+    def check(self, quiet_for: float = QUIET_SECONDS) -> None:
+        """Judges the invariants as `kubeskew check` does. Raises InvariantError for what this test broke.
+
+        What should have come about is judged only if nothing has changed for `quiet_for` seconds.
+        """
+        __tracebackhide__ = True
+        found = self._run(self._judged(quiet_for))
+        if found:
+            raise InvariantError("; ".join(found))
+
+    async def _judged(self, quiet_for: float) -> list[str]:
+        platform = self._around.platform
+        reader = await platform.storage.reader(self._directory.storage_url)
+        try:
+            log = await evidence(reader.events())
+        finally:
+            await reader.close()
+        at_rest = is_at_rest(log, platform.clock.now(), quiet_for)
+        found = await judge(self._directory, platform, log, lambda _: None, at_rest=at_rest)
+        own = [each for each in found if each.revision > self.began]
+        return [f"{each.code} at revision {each.revision}: {each.message}" for each in own]
+
+    # -- the end
+
+    def close(self) -> None:
+        """Ends the forks, and what this object keeps; the cluster runs on."""
+        for branch in self._forks:
+            branch.close()
+            branch.stop()
+        self._forks = []
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        self.kubeconfig.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Ends the processes; logs and data stay in the state directory."""
+        self._run(self._cluster.down())
