@@ -4,13 +4,14 @@ A string that is wholly one parenthesised expression becomes the expression's va
 is a binding. In assertions, a key in parentheses is evaluated against what was found.
 """
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
+from jmespath.parser import ParsedResult, Parser
 
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.errors import ScenarioError, UnboundError, UnfitValueError, UnknownFieldError
@@ -23,6 +24,7 @@ _PIECE = re.compile(
     | \$(?P<name>[A-Za-z_]\w*) (?P<path>(?: \.[A-Za-z_]\w*(?![\w]|\s*\() | \[-?\d+\] )*)""",
     re.VERBOSE | re.DOTALL,
 )
+_KEPT = 1024  # expressions; those of one file are a few hundred
 _PATH_PART = re.compile(r"\.(?P<field>\w+)|\[(?P<position>-?\d+)\]")
 
 
@@ -40,35 +42,51 @@ def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
     UnknownFieldError for a field that a binding lacks.
     """
 
-    # bindings become literals of the expression; other names refer to the object found
-    def bound(piece: re.Match[str]) -> str:
+    def of_binding(piece: re.Match[str]) -> Any:
         name = piece["name"]
-        if name is None:
-            return piece[0]
         if name not in bindings:
             raise UnboundError(
                 f"({text}): nothing is bound to ${name}; bound are {', '.join(bindings)}"
                 + did_you_mean(name, bindings, "$"),
                 name,
             )
-        _check_path(text, name, bindings[name], piece["path"])
-        return _literal(bindings[name]) + piece["path"]
+        return _of_path(text, name, bindings[name], piece["path"])
+
+    # bindings become literals of the expression; other names refer to the object found
+    def bound(piece: re.Match[str]) -> str:
+        if piece["name"] is None:
+            return piece[0]
+        of_binding(piece)
+        return _literal(bindings[piece["name"]]) + piece["path"]
+
+    if (whole := _PIECE.fullmatch(text)) and whole["name"]:  # most expressions: JMESPath is not needed
+        value = of_binding(whole)
+        return value if isinstance(value, str | int | float | None) else json.loads(json.dumps(value))
 
     try:
-        return jmespath.search(_PIECE.sub(bound, text), {} if found is None else found, OPTIONS)
+        return _parsed(_PIECE.sub(bound, text)).search({} if found is None else found, OPTIONS)
     except JMESPathTypeError as error:
         raise UnfitValueError(f"({text}): {error}") from error
     except JMESPathError as error:
         raise ScenarioError(f"({text}): {_first_line(error)}") from error
 
 
-def _check_path(text: str, name: str, value: Any, path: str) -> None:
-    """Raises UnknownFieldError if a field behind `$name` is not there, which JMESPath would make null."""
+@functools.lru_cache(_KEPT)
+def _parsed(text: str) -> ParsedResult:
+    """Returns the expression as JMESPath evaluates it. Its own cache forgets after 128."""
+    return Parser().parse(text)
+
+
+def _of_path(text: str, name: str, value: Any, path: str) -> Any:
+    """Returns what is behind `$name`, by the path.
+
+    Raises UnknownFieldError if a field is not there, which JMESPath would make null.
+    """
     where = f"${name}"
     for part in _PATH_PART.finditer(path):
         if part["field"] is None:
             if not isinstance(value, list) or not -len(value) <= int(part["position"]) < len(value):
-                return  # a position that a list lacks is null, as in JMESPath
+                return None  # a position that a list lacks is null, as in JMESPath
             value = value[int(part["position"])]
         elif not isinstance(value, Mapping):
             raise UnknownFieldError(f"({text}): {where} is {json.dumps(value)}: it has no fields")
@@ -79,6 +97,7 @@ def _check_path(text: str, name: str, value: Any, path: str) -> None:
         else:
             value = value[part["field"]]
         where += part[0]
+    return value
 
 
 def _first_line(error: JMESPathError) -> str:
@@ -90,17 +109,24 @@ def _literal(value: Any) -> str:
     return "`" + json.dumps(value).replace("`", "\\`") + "`"
 
 
-def expressions_in(value: Any) -> Iterator[str]:
+def expressions_in(value: Any) -> list[str]:
     """The expressions in a value's keys and strings, in order."""
-    if isinstance(value, Mapping):
+    found: list[str] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[str]) -> None:
+    if isinstance(value, str):
+        if value.startswith("(") and (text := expression(value)):
+            found.append(text)
+    elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from expressions_in(key)
-            yield from expressions_in(item)
+            _gather(key, found)
+            _gather(item, found)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from expressions_in(item)
-    elif text := expression(value):
-        yield text
+            _gather(item, found)
 
 
 def names_of(text: str) -> Iterator[str]:
@@ -120,9 +146,9 @@ def check_expression(text: str, bindings: Mapping[str, Any]) -> None:
     """Raises ScenarioError if it cannot be read, or names a field that one of the known bindings lacks."""
     for piece in _PIECE.finditer(text):
         if piece["name"] in bindings:
-            _check_path(text, piece["name"], bindings[piece["name"]], piece["path"])
+            _of_path(text, piece["name"], bindings[piece["name"]], piece["path"])
     try:
-        jmespath.compile(_PIECE.sub(lambda piece: f"`0`{piece['path']}" if piece["name"] else piece[0], text))
+        _parsed(_PIECE.sub(lambda piece: f"`0`{piece['path']}" if piece["name"] else piece[0], text))
     except JMESPathError as error:
         raise ScenarioError(f"({text}): {_first_line(error)}") from error
 

@@ -29,20 +29,29 @@ def check_cluster(scenario: Scenario) -> None:
 
     What is wrong in many cells is told once, with the first of them.
     """
+    where = f"{scenario.source}: cluster"
+    checked: dict[str, ClusterSpec] = {}  # by the text of the cluster, which many cells share
     for cell in scenario.cells():
-        where = f"{scenario.source}: cluster"
-        bindings = cell.bindings()
-        try:
-            spec = config.parse(cell.cluster(), where)
-            for name in spec.components:
-                check_gates(name, initial_target(spec, name))
-            versions = {name: initial_target(spec, name).version for name in spec.components}
-            if found := skew.violations(versions):
-                raise UserError(f"{where}: unsupported version skew: {'; '.join(found)}")
-        except UserError as error:
-            of_cell = f" (cell {cell.name})" if cell.parameters else ""
-            raise ScenarioError(f"{error}{of_cell}") from error
-        _check_operations(cell, spec, bindings)
+        cluster = cell.cluster()
+        spec = checked.get(repr(cluster))
+        if spec is None:
+            try:
+                spec = checked[repr(cluster)] = _checked(cluster, where)
+            except UserError as error:
+                of_cell = f" (cell {cell.name})" if cell.parameters else ""
+                raise ScenarioError(f"{error}{of_cell}") from error
+        _check_operations(cell, spec, cell.bindings())
+
+
+def _checked(cluster: Mapping[str, Any], where: str) -> ClusterSpec:
+    """Returns the cluster. Raises UserError if it cannot be started."""
+    spec = config.parse(cluster, where)
+    targets = {name: initial_target(spec, name) for name in spec.components}
+    for name, target in targets.items():
+        check_gates(name, target)
+    if found := skew.violations({name: target.version for name, target in targets.items()}):
+        raise UserError(f"{where}: unsupported version skew: {'; '.join(found)}")
+    return spec
 
 
 def _check_operations(cell: Cell, spec: ClusterSpec, bindings: Mapping[str, Any]) -> None:

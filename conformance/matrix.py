@@ -1,5 +1,6 @@
 """Chooses the cells of a matrix: by scenario, by profile, by pattern, by shard."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -114,14 +115,21 @@ def find(name: str, beside: Path | None = None) -> Scenario:
     path = (beside or Path()) / name
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         scenario = load(path.absolute())  # a simulation has a working directory of its own
-    else:
-        known = bundled()
-        if name not in known and path.is_dir():
-            raise ScenarioError(f"{path} is a directory: name a scenario's file in it")
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; there are: {', '.join(known)}"
-            raise ScenarioError(f"there is no scenario {name}, and no such file{hint}")
-        scenario = load(known[name])
+        check_cluster(scenario)
+        return scenario
+    known = bundled()
+    if name not in known and path.is_dir():
+        raise ScenarioError(f"{path} is a directory: name a scenario's file in it")
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are: {', '.join(known)}"
+        raise ScenarioError(f"there is no scenario {name}, and no such file{hint}")
+    return _that_comes_along(known[name])
+
+
+@functools.cache
+def _that_comes_along(path: Path) -> Scenario:
+    """Returns the scenario of a file that no process sees change."""
+    scenario = load(path)
     check_cluster(scenario)
     return scenario
 
@@ -138,7 +146,9 @@ def of_profile(profile: str) -> Selection:
     In a file, `scenarios` are names, or files relative to it; without `cells` all of theirs are meant.
     """
     if profile in PROFILES:
-        return Selection(f"matrix {profile}", [find(name) for name in bundled()], PROFILES[profile])
+        return Selection(
+            f"matrix {profile}", [*map(_that_comes_along, bundled().values())], PROFILES[profile]
+        )
     path = Path(profile)
     if path.suffix not in {".yaml", ".yml"} and not path.is_file():
         raise ScenarioError(

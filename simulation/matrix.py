@@ -11,6 +11,7 @@ from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.resuming import digest_of
 from kubeskew.conformance.running import compare, note_end
 from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.collecting import frozen
 from kubeskew.simulation.running import simulate_alike
 
 Announce = Callable[[str], None]
@@ -44,8 +45,7 @@ def _results(
     """Yields results as they become ready."""
     groups = with_same_cluster(cells)
     gc.collect()
-    gc.freeze()  # what has been imported is the same in all of them
-    stack.callback(gc.unfreeze)
+    stack.enter_context(frozen())  # what has been imported is the same in all of them
     if min(jobs, len(groups)) < 2:
         for group in groups:
             yield from _simulate(group, seed, announce)

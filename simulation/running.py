@@ -1,7 +1,6 @@
 """Runs a cell of a scenario in a simulation."""
 
 import asyncio
-import gc
 import hashlib
 import logging
 import os
@@ -19,6 +18,7 @@ from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.runner import RUN, run_cell
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.branching import Branches
+from kubeskew.simulation.collecting import collecting_in_turns
 from kubeskew.simulation.faults.control import FaultyControl
 from kubeskew.simulation.faults.performing import under_faults
 from kubeskew.simulation.faults.plan import Kind, Plan
@@ -218,26 +218,6 @@ def _own_directory() -> Iterator[None]:
     finally:
         os.chdir(before)
         shutil.rmtree(made, ignore_errors=True)
-
-
-@contextmanager
-def collecting_in_turns() -> Iterator[None]:
-    """Leaves the collection of garbage to the loop, which does it after so many callbacks.
-
-    An asynchronous generator that is collected is closed by a task. So when garbage is collected decides what
-    runs when, and it must not depend on what else the interpreter has done. What the simulation has left is
-    collected when it has ended, so that the next one hears nothing of it.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()  # what was there before stays, and is not looked through again each time
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        if enabled:
-            gc.enable()
 
 
 @contextmanager

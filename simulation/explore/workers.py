@@ -8,13 +8,14 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from kubeskew.apimachinery.clock import deadline
+from kubeskew.simulation.collecting import frozen
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -102,10 +103,11 @@ class Workers(Generic[J, R]):
         self._patience, self._jobs = patience, jobs
         self._idle: list[_Worker[J, R]] = []
         self._busy: list[_Worker[J, R]] = []
+        self._frozen = ExitStack()
 
     def __enter__(self) -> Self:
         gc.collect()
-        gc.freeze()  # what has been imported is the same in all of them
+        self._frozen.enter_context(frozen())  # what has been imported is the same in all of them
         return self
 
     def __exit__(
@@ -113,7 +115,7 @@ class Workers(Generic[J, R]):
     ) -> None:
         for worker in (*self._busy, *self._idle):
             worker.end()
-        gc.unfreeze()
+        self._frozen.close()
 
     @property
     def free(self) -> bool:
