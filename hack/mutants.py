@@ -34,6 +34,7 @@ NAMED = {  # how failures name a component
     "scheduler": "scheduler",
     "kubelet": "kubelet/",
     "driver": "gpu.example.com",
+    "driver/mig": "mig.example.com",
     "driver/wrong": "driver/wrong.example.com",
     "driver-controller": "gpu.example.com-controller",
 }

@@ -75,9 +75,9 @@ async def logs(ctx: CellContext, operation: Operation) -> None:
     """Wait until a component's log has lines: `logs: {component: scheduler, match: "unable to schedule"}`.
 
     With `count`, so many lines match; `absent` is a pattern that no line may match (now, or until what is
-    awaited is there). Lines from before the step do not count, unless with `since: start`. Nodes that share
-    a kubelet process share its log; a driver with a controller has two. `outputs` bind the lines that match
-    as `(@)`.
+    awaited is there). One that an expression makes null counts as left out. Lines from before the step do not
+    count, unless with `since: start`. Nodes that share a kubelet process share its log; a driver with a
+    controller has two. `outputs` bind the lines that match as `(@)`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     match, absent = (_pattern(body, name, operation) for name in ("match", "absent"))
@@ -130,7 +130,7 @@ def _unmatched(body: Mapping[str, Any], pattern: str, matching: list[str], lines
 
 
 def _pattern(body: Mapping[str, Any], name: str, operation: Operation) -> re.Pattern[str] | None:
-    if name not in body:
+    if body.get(name) is None:
         return None
     try:
         return re.compile(body[name])

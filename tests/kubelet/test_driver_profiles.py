@@ -1,7 +1,5 @@
 """Device profiles: KEP-4815's tables, and the slices that servers of each release get of them."""
 
-from collections import Counter
-
 import pytest
 
 from kubeskew.apimachinery.quantity import Quantity
@@ -23,6 +21,16 @@ A100 = {
     "1g.10gb": ("9856Mi", 2, 14, 1, 1, 0, 0, 0, 4),
     "1g.5gb+me": ("4864Mi", 1, 14, 1, 1, 0, 1, 1, 7),
     "1g.5gb": ("4864Mi", 1, 14, 1, 0, 0, 0, 0, 7),
+}
+# The diagram: the memory slice at which each of them can begin.
+STARTS = {
+    "7g.40gb": [0],
+    "4g.20gb": [0],
+    "3g.20gb": [0, 4],
+    "2g.10gb": [0, 2, 4],
+    "1g.10gb": [0, 2, 4, 6],
+    "1g.5gb+me": [0, 1, 2, 3, 4, 5, 6],
+    "1g.5gb": [0, 1, 2, 3, 4, 5, 6],
 }
 
 
@@ -77,17 +85,19 @@ def test_the_a100_has_the_partitions_of_the_kep():
     """Every MIG profile of the table, with its counters, at each of its placements."""
     made = devices(pools("a100-mig", devices=1)["node-1"])
     partitions = [device for device in made.values() if device["attributes"]["type"]["string"] == "mig"]
-    found = {}
+    found, starts = {}, {}
     for device in partitions:
         profile, counters = device["attributes"]["profile"]["string"], consumed(device)
         slices = [name for name in counters if name.startswith("memory-slice-")]
         names = ("multiprocessors", "copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines")
         row = (counters["memory"], len(slices), *(int(counters[name]) for name in names))
         found.setdefault(profile, set()).add(row)
-    placements = Counter(device["attributes"]["profile"]["string"] for device in partitions)
+        starts.setdefault(profile, []).append(min(int(name.rpartition("-")[2]) for name in slices))
+    placements = {profile: len(begun) for profile, begun in starts.items()}
 
     assert found == {profile: {row[:-1]} for profile, row in A100.items()}
     assert placements == {profile: row[-1] for profile, row in A100.items()}
+    assert starts == STARTS
     assert made["gpu-0-mig-1g-5gb-me-3"]["capacity"]["memorySlice3"] == {"value": "1"}
 
 

@@ -123,6 +123,8 @@ _NOT_TOGETHER = [
     ["1g.5gb"] * 8,
     ["1g.5gb+me", "1g.5gb+me"],
     ["1g.10gb"] * 5,
+    ["4g.20gb", "3g.20gb", "3g.20gb"],
+    ["1g.10gb", "1g.10gb", "1g.10gb", "1g.10gb", "1g.5gb"],
 ]
 _SHAPES = [
     pytest.param(36, True, id="1.36"),
@@ -168,6 +170,31 @@ def test_shape_of_another_minor():
     assert _allocate(old, _partitions("1g.5gb"), version=35) is None
     assert _allocate(new, _partitions("7g.40gb", "7g.40gb"), version=34) is None  # one device each
     assert _allocate(new, _partitions("7g.40gb", "1g.5gb"), version=34) is not None  # more than there is
+
+
+def test_counters_are_nothing_to_allocate():
+    """A slice of counters alone offers no devices."""
+    counters, devices = _gpus()
+
+    assert _allocate([counters], _claim("true")) is None
+    assert _allocate([counters, devices], _claim("true")) is not None
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        pytest.param({}, True, id="same"),
+        pytest.param({"generation": 2}, False, id="generation"),
+        pytest.param({"name": "other"}, False, id="pool"),
+    ],
+)
+def test_counters_are_of_the_pool_and_generation_of_their_users(other, found):
+    """A partition whose counters are in another pool, or another generation of its own, is not allocated."""
+    counters, devices = _gpus()
+    spec = devices["spec"]
+    devices = {**devices, "spec": {**spec, "pool": {**spec["pool"], **other}}}
+
+    assert (_allocate([counters, devices], _partitions("1g.5gb")) is not None) is found
 
 
 def test_a_scheduler_that_never_heard_of_counters():

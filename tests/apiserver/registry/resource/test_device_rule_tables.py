@@ -245,6 +245,20 @@ def test_slices_around_their_devices(minor: int, fields: Any, wanted: list[str])
     assert errors_of_slice(minor, **fields) == wanted
 
 
+@pytest.mark.parametrize(("minor", "refused"), [(34, True), (35, False)])
+def test_how_many_counters_the_devices_of_a_slice_consume(minor: int, refused: bool) -> None:
+    """1024 up to 1.34, though the text says 2048; since 1.35 each device is looked at alone."""
+    names = {f"c{number}": {"value": "1"} for number in range(32)}
+    sets = [{"name": "s", "counters": names}] if minor == 34 else None
+    devices = [
+        {"name": f"d{number}", "consumesCounters": [{"counterSet": "s", "counters": names}]}
+        for number in range(33)
+    ]
+    text = "spec.devices: Invalid value: 1056: the total number of counters in devices must not exceed 1024"
+    assert errors_of_slice(minor, *devices, sharedCounters=sets) == ([text] if refused else [])
+    assert errors_of_slice(minor, *devices[:32], sharedCounters=sets) == []
+
+
 def test_fewer_devices_with_advanced_features() -> None:
     """64 with taints or counters since 1.35, with lists since 1.36; 128 otherwise."""
     many = [{"name": f"d{n}"} for n in range(64)]

@@ -1,5 +1,6 @@
 """Partitionable devices at the API server (KEP-4815): the text's manifests, and the rules of its fields."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ ONE = {"value": "1"}
 COUNTED = {"name": "d", "consumesCounters": [{"counterSet": "s", "counters": {"c": ONE}}]}
 PER_DEVICE = {"nodeName": None, "perDeviceNodeSelection": True}
 HOST = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}]}
+TERM = {"nodeSelectorTerms": [HOST]}
 DNS_LABEL = "a lowercase RFC 1123 label"
 
 
@@ -102,7 +104,22 @@ def sets(*names: str, counters: int = 1) -> Any:
             "spec.devices[0].taints",
             "at most 16 items",
         ),
+        (
+            {
+                "devices": [
+                    {
+                        "name": "d",
+                        "capacity": {f"c{n}": ONE for n in range(16)},
+                        "attributes": {f"a{n}": {"int": n} for n in range(17)},
+                    }
+                ]
+            },
+            "spec.devices[0]",
+            "the total number of attributes and capacities must not exceed 32",
+        ),
         ({"perDeviceNodeSelection": True}, "spec", "multiple fields are set"),
+        ({**PER_DEVICE, "allNodes": True}, "spec", "multiple fields are set"),
+        ({**PER_DEVICE, "nodeSelector": TERM}, "spec", "multiple fields are set"),
         ({"nodeName": None, "perDeviceNodeSelection": False}, "spec.perDeviceNodeSelection", "set to true"),
         ({"devices": [{"name": "d", "allNodes": True}]}, "spec.devices[0]", "can only be set if"),
         ({**PER_DEVICE, "devices": [{"name": "d"}]}, "spec.devices[0]", "is required when"),
@@ -110,6 +127,11 @@ def sets(*names: str, counters: int = 1) -> Any:
             {**PER_DEVICE, "devices": [{"name": "d", "nodeName": "n", "allNodes": True}]},
             "spec.devices[0]",
             "{`nodeName`, `allNodes`}",
+        ),
+        (
+            {**PER_DEVICE, "devices": [{"name": "d", "nodeSelector": TERM, "allNodes": True}]},
+            "spec.devices[0]",
+            "{`nodeSelector`, `allNodes`}",
         ),
         (
             {**PER_DEVICE, "devices": [{"name": "d", "allNodes": False}]},
@@ -175,6 +197,52 @@ async def test_every_version_has_the_fields(version: str) -> None:
             assert (await call.get(f"{SLICES}/{name}")).body["spec"] == before
     finally:
         await close_server(server)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_lists_are_atomic(version: str) -> None:
+    """A list of counter sets, or of consumed counters, replaces the one that another manager has applied."""
+    server = await open_server(36, runtime_config={f"resource.k8s.io/{each}": True for each in VERSIONS})
+    basic = version == "v1beta1"
+
+    async def apply(manager: str, name: str, spec: Any) -> Any:
+        body = {**slice_(**spec), "apiVersion": f"resource.k8s.io/{version}", "metadata": {"name": name}}
+        target = f"/apis/resource.k8s.io/{version}/resourceslices/{name}?fieldManager={manager}&force=true"
+        answer = await Caller(server)(
+            "PATCH", target, json.dumps(body).encode(), content_type="application/apply-patch+yaml"
+        )
+        assert answer.status in {200, 201}, answer.body
+        return answer.body["spec"]
+
+    def consuming(counter_set: str) -> Any:
+        content = {"consumesCounters": [{"counterSet": counter_set, "counters": {"c": ONE}}]}
+        return {"devices": [{"name": "d", "basic": content} if basic else {"name": "d", **content}]}
+
+    try:
+        await apply("first", "s", {"sharedCounters": sets("s")})
+        assert (await apply("second", "s", {"sharedCounters": sets("t")}))["sharedCounters"] == sets("t")
+        await apply("first", "d", consuming("s"))
+        assert (await apply("second", "d", consuming("t")))["devices"] == consuming("t")["devices"]
+    finally:
+        await close_server(server)
+
+
+@pytest.mark.parametrize("minor", [33, 34, 35, 36, 37])
+async def test_partitions_bring_no_kinds(minor: int) -> None:
+    """The API serves the same resources with the gate and without."""
+    version = "v1beta2" if minor == 33 else "v1"
+    served = []
+    for gate in (True, False):
+        server = await open_server(
+            minor,
+            gates={"DynamicResourceAllocation": True, "DRAPartitionableDevices": gate},
+            runtime_config={"resource.k8s.io/v1beta2": True},
+        )
+        served.append((await Caller(server).get(f"/apis/resource.k8s.io/{version}")).body)
+        await close_server(server)
+
+    assert served[0] == served[1]
+    assert len(served[0]["resources"]) > 4
 
 
 @pytest.mark.parametrize("minor", [34, 36])
