@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
 EXPLORED ?= report/explore
 .DEFAULT_GOAL := run
+# Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help run matrix explore planted explored-bugs outcomes test tests test-slow test-people test-random mutants twice coverage check up down kubectl node bench clean
 

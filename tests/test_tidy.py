@@ -6,7 +6,9 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -60,18 +62,59 @@ def dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_time_and_randomness_come_from_one_place(path: Path):
+parsed_once = pytest.mark.xdist_group("modules")
+
+
+class Facts(NamedTuple):
+    """Holds what the rules ask of a module, which is parsed once for all of them."""
+
+    docstring: str | None
+    calls: frozenset[str]
+    names: tuple[str, ...]  # of classes and constants
+    long: tuple[tuple[str, int], ...]  # functions of too many lines, and how many
+
+
+@cache
+def facts_of(path: Path) -> Facts:
+    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree))
+    calls = frozenset(dotted(node.func) for node in nodes if isinstance(node, ast.Call))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    lines = [(function.name, lines_of(function)) for function in functions]
+    long = tuple((name, count) for name, count in lines if count > LONGEST_FUNCTION)
+    return Facts(ast.get_docstring(tree), calls, tuple(defined_names(tree)), long)
+
+
+def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Returns how many lines a function has without its docstring."""
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    if not ast.get_docstring(function):
+        return lines
+    doc = function.body[0]
+    return lines - ((doc.end_lineno or 0) - doc.lineno + 1)
+
+
+def defined_names(tree: ast.Module) -> Iterator[str]:
+    """Yields the names of a module's classes and constants."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+@parsed_once
+def test_time_and_randomness_come_from_one_place():
     """No module but the clock's reads the wall clock or makes an identifier."""
-    if name_of(path) == CLOCK:
-        return
-    calls = {
-        dotted(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
-    }
+    ends = tuple(f".{call}" for call in sorted(FORBIDDEN_CALLS))
     found = {
-        call for call in calls if any(call == bad or call.endswith("." + bad) for bad in FORBIDDEN_CALLS)
+        name_of(path): {call for call in facts_of(path).calls if f".{call}".endswith(ends)}
+        for path in MODULES
+        if name_of(path) != CLOCK
     }
-    assert found == DRAWN_OUTSIDE.get(name_of(path), set())
+    assert {name: calls for name, calls in found.items() if calls} == DRAWN_OUTSIDE
 
 
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -79,13 +122,17 @@ SEEDED = {"Random", "random.Random"}  # with an argument
 NAMES_RUNS = {"tests/transcripts.py", "tests/cluster/sessions.py"}  # names of objects, which decide nothing
 
 
-@pytest.mark.parametrize("path", TESTS, ids=name_of)
-def test_tests_draw_the_same_each_time(path: Path):
+def test_tests_draw_the_same_each_time():
     """No test draws from a source without a seed."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    drawing = {name_of(path) for path in TESTS if draws_unseeded(ast.parse(path.read_text()))}
+    assert drawing - NAMES_RUNS == set()
+
+
+def draws_unseeded(tree: ast.Module) -> bool:
+    """Says whether a module calls a source of randomness other than one with a seed."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     drawing = [call for call in calls if dotted(call.func).split(".")[0] in {"random", "secrets", "Random"}]
-    unseeded = {name for call in drawing if (name := dotted(call.func)) not in SEEDED or not call.args}
-    assert not unseeded or name_of(path) in NAMES_RUNS
+    return any(dotted(call.func) not in SEEDED or not call.args for call in drawing)
 
 
 def test_the_usual_profile_is_repeatable(request: pytest.FixtureRequest):
@@ -97,19 +144,10 @@ def test_the_usual_profile_is_repeatable(request: pytest.FixtureRequest):
     assert (settings.default.database, settings.default.deadline) == (None, None)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_functions_fit_a_glance(path: Path):
+@parsed_once
+def test_functions_fit_a_glance():
     """No function is longer than 70 lines, its docstring aside."""
-    long = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            doc = node.body[0] if ast.get_docstring(node) else None
-            lines = (node.end_lineno or 0) - node.lineno + 1
-            if doc is not None:
-                lines -= (doc.end_lineno or 0) - doc.lineno + 1
-            if lines > LONGEST_FUNCTION:
-                long.append((node.name, lines))
-    assert long == []
+    assert {name_of(path): long for path in MODULES if (long := facts_of(path).long)} == {}
 
 
 def test_modules_are_short():
@@ -135,33 +173,20 @@ SHARED_TYPES = {
 }
 
 
-def defined_names(tree: ast.Module) -> Iterator[str]:
-    """Yields the names of a module's classes and constants."""
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Assign):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
-
-
+@parsed_once
 def test_shared_types_have_one_definition():
     """A type that all code shares is defined once, so that its name means the same everywhere."""
     found = {
-        (name, name_of(path))
-        for path in MODULES
-        for name in defined_names(ast.parse(path.read_text()))
-        if name in SHARED_TYPES
+        (name, name_of(path)) for path in MODULES for name in facts_of(path).names if name in SHARED_TYPES
     }
     assert found == set(SHARED_TYPES.items())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_modules_say_what_they_are_for(path: Path):
+@parsed_once
+def test_modules_say_what_they_are_for():
     """Every module has a docstring and a name of the domain."""
-    assert ast.get_docstring(ast.parse(path.read_text()))
-    assert path.stem not in BANNED_NAMES
+    assert [name_of(path) for path in MODULES if not facts_of(path).docstring] == []
+    assert [name_of(path) for path in MODULES if path.stem in BANNED_NAMES] == []
 
 
 QUESTION = re.compile(r"(?:What|Which|Who|Whose|Whom|How|Where|When|Whether|Why|As|That|If)\b")
