@@ -403,7 +403,7 @@ def test_groups_register_their_own():
 
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "hack")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "examples", "hack")
 # What stands for a name that the reader chooses: GROUP, KIND, NAME.
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
 
