@@ -3,6 +3,7 @@
 import traceback
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
@@ -73,16 +74,31 @@ RUN: Mapping[str, Perform] = {
     "fault": faults.fault,
 }
 
-Progress = Callable[[str], None]
-
 _LOG_LINES = 100  # of each process of a cell that failed
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Says what a running cell does. `step` is the number of the step that begins, from 1; 0 if none does."""
+
+    text: str
+    step: int = 0
+    is_last: bool = False  # nothing of the cell runs any more
+
+
+Tell = Callable[[Moment], None]
+
+
+def noting(tell: Tell) -> Callable[[str], None]:
+    """Returns what tells a text as a moment: for a cluster, which says what it does."""
+    return lambda text: tell(Moment(text))
 
 
 async def run_cell(
     cell: Cell,
     control: ClusterControl,
     clock: Clock,
-    progress: Progress,
+    tell: Tell,
     run: Mapping[str, Perform] = RUN,
     part: Callable[[Cell], Cell] = lambda cell: cell,
     is_recorded: Callable[[Cell], bool] = lambda _: True,
@@ -98,18 +114,19 @@ async def run_cell(
     branches: dict[str, CellContext] = {}
     try:
         if cell.scenario.cluster is not None:
-            progress("starting the cluster")
+            tell(Moment("starting the cluster"))
             await _noting_errors(result, _start(cell, control))
             cell, error = part(cell), result.error
             result = _result_of(cell)
             result.error = error
         if not result.error:
-            await _noting_errors(result, _run_steps(cell, control, clock, progress, run, result, branches))
+            await _noting_errors(result, _run_steps(cell, control, clock, tell, run, result, branches))
             gather = _gather_evidence(cell, control, result, branches, recorded=is_recorded(cell))
             await _noting_errors(result, gather)
     finally:
         if cell.scenario.cluster is not None:
             await _stop(control, result)
+        tell(Moment("ended", is_last=True))
     for step in cell.steps()[len(result.steps) :]:
         result.steps.append(StepResult(step.name, not_run="the cell ended before it"))
     result.seconds = clock.monotonic() - started
@@ -208,7 +225,7 @@ async def _run_steps(
     cell: Cell,
     control: ClusterControl,
     clock: Clock,
-    progress: Progress,
+    tell: Tell,
     run: Mapping[str, Perform],
     result: CellResult,
     branches: dict[str, CellContext],
@@ -222,13 +239,13 @@ async def _run_steps(
     try:
         await _create_namespace(ctx)
         after = ""
-        for step in cell.steps():
+        for number, step in enumerate(cell.steps(), 1):
             own = _context_of(ctx, step)
             if why := after or missing(own, step, ctx.done):
                 unbind(own, step.operations)
                 outcome = StepResult(step.name, not_run=why)
             else:
-                progress(step.name)
+                tell(Moment(step.name, number))
                 outcome = await perform_step(own, step, run)
             ctx.done.append((step, outcome))
             result.steps.append(outcome)

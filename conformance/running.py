@@ -2,26 +2,41 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.evidence.divergence import diverged
 from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.resuming import digest_of
-from kubeskew.conformance.runner import run_cell
+from kubeskew.conformance.runner import Moment, noting, run_cell
 from kubeskew.conformance.scenario import Cell
 
 # How outcomes are told to people.
 OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
 
-Announce = Callable[[str], None]
+
+class Audience(Protocol):
+    """Hears of cells while they run, to show it.
+
+    Simulated cells run in processes forked from the first one and tell from there; ends are all told in the
+    first one. So what is heard of a cell must not rest on what another process has heard.
+    """
+
+    def hear(self, cell: Cell, moment: Moment) -> None:
+        """Hears what a cell does."""
+        ...
+
+    def ended(self, result: CellResult) -> None:
+        """Hears how a cell ended."""
+        ...
 
 
 async def run_cells(
     cells: Sequence[Cell],
     control_for: Callable[[Cell, Callable[[str], None]], ClusterControl],
     clock: Clock,
-    announce: Announce,
+    audience: Audience,
     jobs: int = 1,
     done: list[CellResult] | None = None,
 ) -> list[CellResult]:
@@ -34,12 +49,12 @@ async def run_cells(
     async def run(cell: Cell) -> CellResult:
         async with free:
 
-            def progress(text: str) -> None:
-                announce(f"{cell.name}: {text}")
+            def tell(moment: Moment) -> None:
+                audience.hear(cell, moment)
 
             digest = digest_of(cell.scenario)
-            result = await run_cell(cell, control_for(cell, progress), clock, progress)
-            note_end(result, digest, progress)
+            result = await run_cell(cell, control_for(cell, noting(tell)), clock, tell)
+            note_end(result, digest, audience)
             if done is not None:
                 done.append(result)
             return result
@@ -51,11 +66,10 @@ async def run_cells(
     return results
 
 
-def note_end(result: CellResult, digest: str, progress: Announce) -> None:
-    """Says how a cell ended, and notes what it came from if it was run to its end."""
+def note_end(result: CellResult, digest: str, audience: Audience) -> None:
+    """Tells how a cell ended, and notes what it came from if it was run to its end."""
     result.digest = "" if result.error else digest
-    why = "" if result.passed else f": {result.failure.splitlines()[0]}"
-    progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}")
+    audience.ended(result)
 
 
 def interrupted(cells: Sequence[Cell], done: Sequence[CellResult]) -> list[CellResult]:

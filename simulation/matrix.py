@@ -2,37 +2,30 @@
 
 import gc
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 
 from kubeskew.conformance.matrix import with_same_cluster
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.resuming import digest_of
-from kubeskew.conformance.running import compare, note_end
+from kubeskew.conformance.running import Audience, compare, note_end
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.collecting import frozen
 from kubeskew.simulation.running import simulate_alike
 
-Announce = Callable[[str], None]
-
 
 def simulate_cells(
-    cells: Sequence[Cell], seed: int, announce: Announce, jobs: int, done: list[CellResult]
+    cells: Sequence[Cell], seed: int, audience: Audience, jobs: int, done: list[CellResult]
 ) -> list[CellResult]:
     """Runs cells, in at most `jobs` processes at a time; results in the cells' order. Those that are ready
     are in `done`, too, if the run is interrupted."""
     by_name = {cell.name: cell for cell in cells}
     results: dict[str, CellResult] = {}
     with ExitStack() as stack:
-        for result in _results(cells, seed, announce, jobs, stack):
-            cell = by_name[result.name]
-
-            def progress(text: str, cell: Cell = cell) -> None:
-                announce(f"{cell.name}: {text}")
-
-            note_end(result, digest_of(cell.scenario), progress)
-            results[cell.name] = result
+        for result in _results(cells, seed, audience, jobs, stack):
+            note_end(result, digest_of(by_name[result.name].scenario), audience)
+            results[result.name] = result
             done.append(result)
     ordered = [results[name] for name in by_name]
     compare(ordered)
@@ -40,7 +33,7 @@ def simulate_cells(
 
 
 def _results(
-    cells: Sequence[Cell], seed: int, announce: Announce, jobs: int, stack: ExitStack
+    cells: Sequence[Cell], seed: int, audience: Audience, jobs: int, stack: ExitStack
 ) -> Iterator[CellResult]:
     """Yields results as they become ready."""
     groups = with_same_cluster(cells)
@@ -48,18 +41,15 @@ def _results(
     stack.enter_context(frozen())  # what has been imported is the same in all of them
     if min(jobs, len(groups)) < 2:
         for group in groups:
-            yield from _simulate(group, seed, announce)
+            yield from _simulate(group, seed, audience)
         return
     fork = multiprocessing.get_context("fork")
     pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(groups)), fork, gc.disable))
     stack.callback(pool.shutdown, cancel_futures=True)
     groups.sort(key=len, reverse=True)  # so that no process is left with a large one in the end
-    for future in as_completed([pool.submit(_simulate, group, seed, announce) for group in groups]):
+    for future in as_completed([pool.submit(_simulate, group, seed, audience) for group in groups]):
         yield from future.result()
 
 
-def _simulate(cells: Sequence[Cell], seed: int, announce: Announce) -> list[CellResult]:
-    def progress(cell: Cell, text: str) -> None:
-        announce(f"{cell.name}: {text}")
-
-    return [simulated.result for simulated in simulate_alike(cells, seed, progress)]
+def _simulate(cells: Sequence[Cell], seed: int, audience: Audience) -> list[CellResult]:
+    return [simulated.result for simulated in simulate_alike(cells, seed, audience.hear)]

@@ -15,7 +15,7 @@ from kubeskew.apiserver.storage.memory_log import MemoryRecords
 from kubeskew.cluster.platform import Platform
 from kubeskew.conformance.controls import LocalControl
 from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.runner import RUN, run_cell
+from kubeskew.conformance.runner import RUN, Moment, Tell, noting, run_cell
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.branching import Branches
 from kubeskew.simulation.collecting import collecting_in_turns
@@ -52,7 +52,7 @@ class Simulated:
 def simulate(
     cell: Cell,
     seed: int,
-    progress: Callable[[str], None],
+    tell: Tell,
     *,
     plan: Plan | None = None,
     measures: bool = False,
@@ -64,12 +64,10 @@ def simulate(
     invariants. `trace` hears of all that is done.
     """
     with collecting_in_turns():
-        return _simulate(cell, seed, progress, plan, trace, None, measures=measures)
+        return _simulate(cell, seed, tell, plan, trace, None, measures=measures)
 
 
-def simulate_alike(
-    cells: Sequence[Cell], seed: int, announce: Callable[[Cell, str], None]
-) -> list[Simulated]:
+def simulate_alike(cells: Sequence[Cell], seed: int, hear: Callable[[Cell, Moment], None]) -> list[Simulated]:
     """Runs cells with the same cluster, which is started once. Each does and writes what it does alone.
 
     Raises BranchError if one has not come to its end.
@@ -78,7 +76,7 @@ def simulate_alike(
     with collecting_in_turns():
         try:
             last = _simulate(
-                *(cells[0], seed, lambda text: announce(branches.cell, text), None, None, branches),
+                *(cells[0], seed, lambda moment: hear(branches.cell, moment), None, None, branches),
                 measures=False,
             )
         except BaseException:
@@ -90,7 +88,7 @@ def simulate_alike(
 def _simulate(
     cell: Cell,
     seed: int,
-    progress: Callable[[str], None],
+    tell: Tell,
     plan: Plan | None,
     trace: Trace | None,
     branches: Branches[Simulated] | None,
@@ -104,13 +102,13 @@ def _simulate(
     supervisor = Supervisor(_times_down(plan)) if plan is not None else None
     servers = int((cell.cluster() or {}).get("ha", 1))
     with process_logs(), running_site(loop, seed, servers, supervisor) as (site, platform):
-        control, run, played = LocalControl(STATE, platform, progress), RUN, None
+        control, run, played = LocalControl(STATE, platform, noting(tell)), RUN, None
         if plan is not None:
-            control = faulty = FaultyControl(STATE, platform, progress, plan, site, loop)
+            control = faulty = FaultyControl(STATE, platform, noting(tell), plan, site, loop)
             run, played = under_faults(RUN, faulty), faulty.played
         part = branches.part if branches is not None else _itself
         is_recorded = _is_compared if plan is None else _never
-        work = run_cell(cell, control, site.clock, progress, run, part, is_recorded)
+        work = run_cell(cell, control, site.clock, tell, run, part, is_recorded)
         result = loop.run_until_complete(work)
         result.seed, result.log_hash = seed, digest(*site.storage.all())
         simulated = Simulated(

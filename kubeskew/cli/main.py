@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.cli import hints
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 
@@ -120,6 +122,9 @@ class LazyGroup(click.Group):
         """Calls the command; not in `main`, because click makes a failure of a reader that leaves."""
         try:
             return super().invoke(ctx)
+        except (UserError, ClusterError) as error:
+            error.args = (hints.complete(str(error)),)
+            raise
         except BrokenPipeError:
             # whoever reads our output has seen enough (`kubeskew events | head`)
             _discard_output()
@@ -154,6 +159,8 @@ def cli(ctx: click.Context, state_dir: Path) -> None:
     kubeskew down
     """
     ctx.obj = state_dir
+    if ctx.get_parameter_source("state_dir") is ParameterSource.COMMANDLINE:
+        hints.note_state_dir(ctx, state_dir)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -9,6 +9,7 @@ import click
 _NARROWEST = 8  # that a column is made
 GAP = "   "  # between columns
 _LINES = "\n\t"
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -34,6 +35,12 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 def width() -> int | None:
     """Returns how many columns the terminal has; None without one: what goes into a file is not cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def replace(text: str) -> None:
+    """Prints lines over what a terminal shows; elsewhere behind what was printed, with an empty line
+    between."""
+    click.echo(f"{_HOME_AND_CLEAR}{text}" if sys.stdout.isatty() else f"{text}\n")
 
 
 def fitted(widths: Sequence[int], total: int | None, weights: Sequence[int] = ()) -> list[int]:

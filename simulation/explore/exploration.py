@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from kubeskew.apimachinery.clock import Clock, deadline
 from kubeskew.simulation.explore.classes import EXCEPTION, Entry, classify
@@ -19,7 +19,6 @@ from kubeskew.simulation.faults.drawing import Calls
 MINIMIZE_SECONDS = 60.0  # for all findings together
 _PATIENCE = 300.0  # seconds that a job may take, on a busy machine
 _RUNS_PER_WORKER = 100  # after which it is replaced
-_PROGRESS_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 
 
@@ -34,6 +33,27 @@ class Budget:
     minimize: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Says how far an exploration has come, of how many runs or seconds if that is limited."""
+
+    done: float
+    wanted: float | None
+    text: str  # all numbers, in a line
+
+
+class Watcher(Protocol):
+    """Hears of an exploration while it goes on, to show it."""
+
+    def say(self, text: str) -> None:
+        """Hears what was found or done."""
+        ...
+
+    def pace(self, pace: Pace) -> None:
+        """Hears how far it has come, several times a second."""
+        ...
+
+
 class Exploration:
     """One exploration of cells. `explore` returns when the budget is spent; what was found until then stays
     in it, also if it is interrupted."""
@@ -44,14 +64,14 @@ class Exploration:
         laboratory: Laboratory,
         entries: Sequence[Entry],
         clock: Clock,
-        announce: Callable[[str], None],
+        watcher: Watcher,
         kept: Kept | None = None,
     ) -> None:
         self._origins = origins
         self._laboratory = laboratory
         self._entries = entries
         self._clock = clock
-        self._announce = announce
+        self._watcher = watcher
         self._kept = kept
         self._done: dict[tuple[str, int], None] = {}
         self._before = 0.0  # seconds of earlier explorations that this one goes on with
@@ -73,7 +93,7 @@ class Exploration:
             self._before = run["seconds"]
         if self._done:
             self.findings = {finding.id: finding for finding in kept.findings()}
-            self._announce(f"{len(self._done)} runs and {len(self.findings)} findings of before")
+            self._watcher.say(f"{len(self._done)} runs and {len(self.findings)} findings of before")
 
     @property
     def runs(self) -> int:
@@ -101,13 +121,12 @@ class Exploration:
     # -- runs
 
     def _run_all(self, workers: Workers[RunJob, Ran], budget: Budget) -> None:
-        jobs = self._jobs(budget)
+        jobs, wanted = self._jobs(budget), self._wanted(budget)
         passed = deadline(budget.seconds) if budget.seconds is not None else lambda: False
 
         def over() -> bool:
             return passed() or self._has(budget.until)
 
-        due = deadline(_PROGRESS_SECONDS)
         job = next(jobs, None)
         while (job is not None and not over()) or workers.busy:
             while job is not None and workers.free and not over():
@@ -115,9 +134,7 @@ class Exploration:
                 job = next(jobs, None)
             for ended, answer in workers.ended(_POLL_SECONDS):
                 self._note(ended, answer)
-            if due():
-                self._announce(self.progress)
-                due = deadline(_PROGRESS_SECONDS)
+            self._watcher.pace(self._pace(budget, wanted))
 
     def _has(self, wanted: str) -> bool:
         return bool(wanted) and any(re.search(wanted, each.title) for each in self.findings.values())
@@ -133,6 +150,22 @@ class Exploration:
             number += 1
             if (self._origins[index].cell, seed) not in self._done:
                 yield RunJob(index, seed, self._calls.get(index))
+
+    def _wanted(self, budget: Budget) -> int | None:
+        """Returns how many runs are left to be done, if that is limited."""
+        if budget.only:
+            return len(budget.only)
+        return None if budget.seeds is None else sum(1 for _ in self._jobs(budget))
+
+    def _pace(self, budget: Budget, wanted: int | None) -> Pace:
+        """Returns how far this exploration has come, without those that it goes on with: by the limit that
+        is nearer."""
+        seconds = self.seconds - self._before
+        by_time = Pace(seconds, budget.seconds, self.progress)
+        by_runs = Pace(self._fresh, wanted, self.progress)
+        if budget.seconds is None or not wanted:
+            return by_runs if budget.seconds is None else by_time
+        return max(by_runs, by_time, key=lambda pace: pace.done / (pace.wanted or 1))
 
     @property
     def progress(self) -> str:
@@ -183,7 +216,7 @@ class Exploration:
     def _add(self, finding: Finding) -> None:
         known = self.findings.get(finding.id)
         if known is None:
-            self._announce(f"{finding.origin.cell} seed {finding.seed}: {finding.title}")
+            self._watcher.say(f"{finding.origin.cell} seed {finding.seed}: {finding.title}")
         self.findings[finding.id] = finding = finding if known is None else known.again()
         if self._kept is not None:
             self._kept.keep(finding)
@@ -204,7 +237,7 @@ class Exploration:
         over = deadline(MINIMIZE_SECONDS)
         share = MINIMIZE_SECONDS * min(count, len(waiting)) / max(len(waiting), 1)
         if waiting:
-            self._announce(f"telling the runs of {len(waiting)} findings")
+            self._watcher.say(f"telling the runs of {len(waiting)} findings")
         while waiting or workers.busy:
             while waiting and workers.free:
                 finding = waiting.pop(0)
@@ -212,7 +245,7 @@ class Exploration:
                 workers.give(FinishJob(numbers[finding.origin.cell], finding, seconds))
             for job, answer in workers.ended(_POLL_SECONDS):
                 if isinstance(answer, LostError):
-                    self._announce(f"{job.finding.id}: not told: {answer}")
+                    self._watcher.say(f"{job.finding.id}: not told: {answer}")
                 else:
                     self._finished(answer)
 
@@ -221,7 +254,7 @@ class Exploration:
         self.findings[finding.id] = smaller
         if self._kept is not None:
             self._kept.keep(smaller)
-        self._announce(f"{finding.id}: {smaller.size}")
+        self._watcher.say(f"{finding.id}: {smaller.size}")
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report."""

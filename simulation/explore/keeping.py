@@ -112,6 +112,13 @@ class Kept:
         _replace(self._directory / PAGE, page)
 
 
+def holds_another_report(directory: Path) -> bool:
+    """Returns whether a directory has a report, but none of an exploration: one that was interrupted before
+    its report has its header at least."""
+    names = (REPORT, PAGE)
+    return not (directory / HEADER).exists() and any((directory / name).exists() for name in names)
+
+
 def _replace(path: Path, text: str) -> None:
     """Writes a file whole or not at all."""
     new = path.with_name(f".{path.name}.{os.getpid()}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from kubeskew.cli import hints
 from kubeskew.cli.commands.options import change, output_option, print_json, show_progress, state_dir_option
 from kubeskew.cluster.state import StateDir
 
@@ -77,4 +78,6 @@ def rewind(directory: StateDir, output: str, revision: int) -> None:
         return
     if kept is not None:
         click.echo(f"What was cut off is kept in {kept}.")
-    click.echo(f"The cluster is stopped, at revision {revision}. Start it with `kubeskew up`.")
+    click.echo(
+        hints.complete(f"The cluster is stopped, at revision {revision}. Start it with `kubeskew up`.")
+    )

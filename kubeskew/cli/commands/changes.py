@@ -6,7 +6,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import (
     VERSION,
-    change,
+    change_timed,
     component_option,
     parse_gate_changes,
     state_dir_option,
@@ -30,7 +30,7 @@ def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force
     kubeskew upgrade --to 1.36
     kubeskew upgrade --to 1.36 --component apiserver
     """
-    change(directory, lambda cluster: cluster.move(to, components, downgrade=False, force=force))
+    change_timed(directory, lambda cluster: cluster.move(to, components, downgrade=False, force=force))
 
 
 @click.command()
@@ -45,7 +45,7 @@ def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], for
     kubeskew downgrade --to 1.35
     kubeskew downgrade --to 1.35 --component kubelet/node-1
     """
-    change(directory, lambda cluster: cluster.move(to, components, downgrade=True, force=force))
+    change_timed(directory, lambda cluster: cluster.move(to, components, downgrade=True, force=force))
 
 
 @click.command()
@@ -63,7 +63,7 @@ def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
     parsed = parse_gate_changes(gates)
     if not parsed:
         raise UserError("no gate given: write NAME=true, NAME=false or NAME-")
-    change(directory, lambda cluster: cluster.set_gates(parsed, components))
+    change_timed(directory, lambda cluster: cluster.set_gates(parsed, components))
 
 
 @click.command()
@@ -78,7 +78,7 @@ def restart(directory: StateDir, component: str) -> None:
     kubeskew restart driver/gpu.example.com               its plugins and its controller, if it has one
     kubeskew restart driver-plugin/gpu.example.com        its plugins alone
     """
-    change(directory, lambda cluster: cluster.restart(component))
+    change_timed(directory, lambda cluster: cluster.restart(component))
 
 
 @click.command()
@@ -93,4 +93,4 @@ def kill(directory: StateDir, component: str) -> None:
     kubeskew kill driver/gpu.example.com                  its plugins and its controller, if it has one
     kubeskew kill driver-controller/gpu.example.com       its controller alone
     """
-    change(directory, lambda cluster: cluster.kill(component))
+    change_timed(directory, lambda cluster: cluster.kill(component))

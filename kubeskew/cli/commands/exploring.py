@@ -13,6 +13,7 @@ from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import output_option, print_json, show_progress
+from kubeskew.cli.pace import pace_shown
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance.errors import ScenarioError
@@ -22,7 +23,7 @@ from kubeskew.simulation.explore import replaying, selecting
 from kubeskew.simulation.explore.classes import FINDINGS, Entry, read_entries
 from kubeskew.simulation.explore.exploration import Budget, Exploration
 from kubeskew.simulation.explore.jobs import RunJob
-from kubeskew.simulation.explore.keeping import Header, Kept
+from kubeskew.simulation.explore.keeping import Header, Kept, holds_another_report
 from kubeskew.simulation.explore.laboratory import Simulations
 from kubeskew.simulation.explore.report import as_html, as_text
 from kubeskew.simulation.faults.plan import Kind
@@ -115,17 +116,26 @@ def _explore(
     """Explores, shows and reports what was found; of an interrupted exploration what it has found so far."""
     origins = [selecting.origin_of(cell) for cell in cells]
     kept = None
+    if flags["report"] is not None and holds_another_report(flags["report"]):
+        raise UserError(
+            f"--report {flags['report']}: the report of a run or matrix is there, which would be lost: "
+            "name another directory"
+        )
     if flags["report"] is not None:
         digests = {origin.cell: origin.digest for origin in origins}
         kept = Kept(flags["report"], Header(digest_of_package().hex(), digests, kinds, flags["bugs"]))
-    exploration = Exploration(origins, Simulations(cells, kinds), entries, SystemClock(), show_progress, kept)
+    exploration = None
     try:
-        exploration.explore(flags["jobs"], budget)
+        with pace_shown() as watcher:
+            laboratory = Simulations(cells, kinds)
+            exploration = Exploration(origins, laboratory, entries, SystemClock(), watcher, kept)
+            exploration.explore(flags["jobs"], budget)
     except KeyboardInterrupt:
-        _show(exploration, flags["output"])
+        if exploration is not None:
+            _show(exploration, flags["output"])
         raise
     finally:
-        if kept is not None:
+        if kept is not None and exploration is not None:
             report = exploration.as_json()
             kept.finish(report, as_html(report, title))
     return _show(exploration, flags["output"])
@@ -134,11 +144,10 @@ def _explore(
 def _replay(path: Path, entries: Sequence[Entry]) -> Exploration:
     """Runs a finding again, as it was made smaller."""
     finding, cell = replaying.finding_to_replay(path)
-    exploration = Exploration(
-        [finding.origin], Simulations([cell], ()), entries, SystemClock(), show_progress
-    )
-    job = RunJob(0, finding.seed, plan=finding.plan, steps=finding.steps)
-    exploration.explore(1, Budget(only=[job], minimize=False))
+    with pace_shown() as watcher:
+        exploration = Exploration([finding.origin], Simulations([cell], ()), entries, SystemClock(), watcher)
+        job = RunJob(0, finding.seed, plan=finding.plan, steps=finding.steps)
+        exploration.explore(1, Budget(only=[job], minimize=False))
     show_progress(replaying.compared(finding, exploration))
     return exploration
 

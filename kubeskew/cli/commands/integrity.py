@@ -8,6 +8,7 @@ import click
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.verifying import Difference, Replay
+from kubeskew.cli import hints
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -98,7 +99,7 @@ def _print(result: Replay) -> None:
     click.echo()
     _print_differences(result.differences)
     hint = "With the cluster down, `kubeskew repair --from-log` rebuilds the table from the log."
-    click.echo(f"\n{hint}", err=True)
+    click.echo(f"\n{hints.complete(hint)}", err=True)
 
 
 def _forgotten(result: Replay) -> str:

@@ -7,8 +7,8 @@ import click
 
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cli import completion
-from kubeskew.cli.commands.options import VERSION, change, parse_gates, show_progress, state_dir_option
+from kubeskew.cli import completion, hints
+from kubeskew.cli.commands.options import VERSION, change_timed, parse_gates, show_progress, state_dir_option
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import disagreements
@@ -72,9 +72,9 @@ def up(
             "port": port,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
-    change(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)
+    change_timed(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
-    click.echo("  kubectl get nodes\n\nStop it with `kubeskew down`.")
+    click.echo(hints.complete("  kubectl get nodes\n\nStop it with `kubeskew down`."))
 
 
 def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:
@@ -98,4 +98,4 @@ def down(directory: StateDir, purge: bool) -> None:
     kubeskew down
     kubeskew down --purge
     """
-    change(directory, lambda cluster: cluster.down(purge=purge))
+    change_timed(directory, lambda cluster: cluster.down(purge=purge))

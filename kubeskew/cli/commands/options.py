@@ -12,7 +12,7 @@ import click
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.process.component import VersionParam
-from kubeskew.cli import completion, terminal
+from kubeskew.cli import completion, hints, terminal
 from kubeskew.cli.terminal import echo, escaped
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.forking import component_processes
@@ -28,6 +28,8 @@ VERSION = VersionParam()
 
 
 def _take_state_dir(ctx: click.Context, _param: click.Parameter, value: Path | None) -> StateDir:
+    if value is not None:
+        hints.note_state_dir(ctx, value)
     return StateDir((value or ctx.obj or Path(".kubeskew")).absolute())
 
 
@@ -73,7 +75,8 @@ def parse_gate_changes(text: str) -> dict[str, bool | None]:
 
 
 def show_progress(text: str) -> None:
-    echo(f"· {text}", err=True)
+    """Prints a line about what is being done."""
+    echo(f"· {hints.complete(text)}", err=True)
 
 
 def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:
@@ -86,6 +89,15 @@ def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, 
         from kubeskew.cluster.platform import Platform
 
         return run_async(work(Cluster(directory, Platform(SystemClock(), processes), show_progress)))
+
+
+def change_timed(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:
+    """Changes a cluster as `change` does, and says how long that took."""
+    clock = SystemClock()
+    began = clock.monotonic()
+    found = change(directory, work, *kinds)
+    show_progress(f"done in {clock.monotonic() - began:.1f} s")
+    return found
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -123,11 +135,17 @@ def print_table(
 ) -> None:
     """Prints rows as aligned columns, as kubectl does; a column's key is its title in lower case.
 
-    With `weights` of the columns lines are cut to fit a terminal.
+    Lines are cut to fit a terminal: the widest columns first, one of twice the weight half as much.
     """
+    for line in table(columns, rows, weights, terminal.width()):
+        click.echo(line)
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], weights: Sequence[int], width: int | None
+) -> list[str]:
+    """Returns the lines of a table, none longer than `width` if the columns can be made so narrow."""
     cells = [[escaped(str(row.get(column.lower(), ""))) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    if weights:
-        widths = terminal.fitted(widths, terminal.width(), weights)
-    for line in [list(columns), *cells]:
-        click.echo(terminal.row(line, widths))
+    widths = terminal.fitted(widths, width, weights)
+    return [terminal.row(line, widths) for line in [list(columns), *cells]]

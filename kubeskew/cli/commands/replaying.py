@@ -40,7 +40,7 @@ def replay(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping
     if len(cells) != 1:
         raise UserError(f"--faults plays in one cell, found {len(cells)}: name one, or choose it by --only")
     show_progress(str(plan))
-    ran = simulate(cells[0], flags["seed"] or 0, show_progress, plan=plan)
+    ran = simulate(cells[0], flags["seed"] or 0, lambda moment: show_progress(moment.text), plan=plan)
     played = ran.played
     if played is None:
         raise AssertionError("a plan was played")

@@ -22,6 +22,7 @@ from kubeskew.cli.commands.scenario_results import repeating, show
 from kubeskew.cli.shards import ShardType
 from kubeskew.cli.subcommands import CommandWithSubcommands
 from kubeskew.cli.terminal import echo
+from kubeskew.cli.watching import cells_shown
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
 from kubeskew.cluster.platform import Platform
@@ -60,6 +61,7 @@ class RunFlags:
     simulate: bool
     seed: int | None
     bugs: dict[str, bool]
+    verbose: bool
     output: str
 
 
@@ -102,6 +104,7 @@ def run_options(command: F) -> F:
         ),
         click.option("--seed", type=int, default=None, help="Of a simulation's randomness [default: 0]."),
         bugs_option,
+        click.option("-v", "--verbose", is_flag=True, help="Print all that cells do, in lines."),
         output_option,
     ):
         command = option(command)
@@ -375,12 +378,13 @@ def _run(
 
     left = [cell for cell in cells if cell.name not in known]
     try:
-        if asked.simulate:
-            from kubeskew.simulation.matrix import simulate_cells
+        with cells_shown(len(left), verbose=asked.verbose) as audience:
+            if asked.simulate:
+                from kubeskew.simulation.matrix import simulate_cells
 
-            results = simulate_cells(left, asked.seed or 0, show_progress, asked.jobs, done)
-        else:
-            results = run_async(running.run_cells(left, control_for, clock, show_progress, asked.jobs, done))
+                results = simulate_cells(left, asked.seed or 0, audience, asked.jobs, done)
+            else:
+                results = run_async(running.run_cells(left, control_for, clock, audience, asked.jobs, done))
     except KeyboardInterrupt:
         _finish(selection, started, running.interrupted(cells, done), asked, again)
         raise

@@ -1,6 +1,7 @@
 """Defines the commands that only look: `status`, `kubeconfig`, `logs`."""
 
 import asyncio
+import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,17 +11,18 @@ import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.known_bugs import bugs_flag
-from kubeskew.cli import completion
+from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
     print_table,
     run_async,
     state_dir_option,
+    table,
 )
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.component_logs import interleaved, lines_behind
-from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.planning import select
 from kubeskew.cluster.probes import HTTPTransport, Probes
 from kubeskew.cluster.processes import ExecutedProcesses, alive
@@ -28,6 +30,7 @@ from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.kubelet.node.layout import NodeLayout
 
 FOLLOW_SECONDS = 0.1
+WATCH_SECONDS = 1.0
 
 _DOWN = frozenset({"Killed", "Stopped", "Ended"})
 
@@ -35,34 +38,53 @@ _DOWN = frozenset({"Killed", "Stopped", "Ended"})
 @click.command()
 @state_dir_option
 @output_option
-def status(directory: StateDir, output: str) -> None:
+@click.option("-w", "--watch", is_flag=True, help="Go on, and show it again whenever it changes.")
+def status(directory: StateDir, output: str, watch: bool) -> None:
     """Show every component with its version, gates, process and log.
 
     \b
     kubeskew status
+    kubeskew status --watch
     kubeskew status -o json
     """
+    if watch:
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+            run_async(_watch(directory, output, SystemClock()))
+    else:
+        click.echo(run_async(_shown(directory, output)))
+
+
+async def _watch(directory: StateDir, output: str, clock: Clock) -> None:
+    """Prints what there is whenever that has changed, on a terminal in the same place; does not end."""
+    shown = ""
+    while True:
+        text = await _shown(directory, output)
+        if text != shown:
+            terminal.replace(text) if output == "table" else click.echo(text)
+            shown = text
+        await clock.sleep(WATCH_SECONDS)
+
+
+async def _shown(directory: StateDir, output: str) -> str:
+    """Returns the state of all components as a table, or as a document."""
     state = directory.load()
-    rows = run_async(_rows(directory, state))
+    rows = await _rows(directory, state)
     if output == "json":
         server = state.of_kind("apiserver")[0]
-        print_json(
-            {
-                "server": f"https://127.0.0.1:{server.port}",
-                "kubeconfig": str(directory.kubeconfig.absolute()),
-                "stateDir": str(directory.path),
-                "runtimeDir": state.runtime_dir or None,
-                "storage": directory.storage_url,
-                "components": rows,
-                "nodes": [_node(directory, state, name) for name in state.nodes],
-            }
-        )
-        return
+        document = {
+            "server": f"https://127.0.0.1:{server.port}",
+            "kubeconfig": str(directory.kubeconfig.absolute()),
+            "stateDir": str(directory.path),
+            "runtimeDir": state.runtime_dir or None,
+            "storage": directory.storage_url,
+            "components": rows,
+            "nodes": [_node(directory, state, name) for name in state.nodes],
+        }
+        return json.dumps(document, indent=2)
     switched = any(row["bugs"] for row in rows)
-    print_table(
-        ["COMPONENT", "VERSION", "STATE", "PID", "GATES", *(["BUGS"] if switched else [])],
-        [{**row, "pid": row["pid"] or "-"} for row in rows],
-    )
+    columns = ["COMPONENT", "VERSION", "STATE", "PID", "GATES", *(["BUGS"] if switched else [])]
+    shown = [{**row, "pid": row["pid"] or "-"} for row in rows]
+    return "\n".join(table(columns, shown, (), terminal.width()))
 
 
 async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
@@ -140,13 +162,15 @@ def kubeconfig(directory: StateDir) -> None:
 @state_dir_option
 @click.argument("component", required=False, shell_complete=completion.components)
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
-def logs(directory: StateDir, component: str | None, follow: bool) -> None:
+@output_option
+def logs(directory: StateDir, component: str | None, follow: bool, output: str) -> None:
     """Print the log of a component; without a name, list the logs that there are.
 
     Of a driver with a controller, driver/NAME has the lines of both processes in the order of their times,
     behind the name of the process; driver-plugin/NAME and driver-controller/NAME have those of one.
 
     \b
+    kubeskew logs -o json
     kubeskew logs scheduler
     kubeskew logs kubelet/node-1 -f
     kubeskew logs driver/gpu.example.com
@@ -154,8 +178,10 @@ def logs(directory: StateDir, component: str | None, follow: bool) -> None:
     state = directory.load()
     components = state.components()
     if component is None:
-        _list_logs(directory, components)
+        _list_logs(directory, components, output)
         return
+    if output == "json":
+        raise UserError(f"-o json is of the list of logs: leave it out, or leave out {component}")
     processes = dict.fromkeys(components[name].name for name in select(state, [component]))
     paths = {name: directory.log(name) for name in processes if directory.log(name).exists()}
     if not paths:
@@ -168,14 +194,17 @@ def logs(directory: StateDir, component: str | None, follow: bool) -> None:
     _print_logs({name: path.read_text(errors="replace") for name, path in paths.items()})
 
 
-def _list_logs(directory: StateDir, components: Mapping[str, Process]) -> None:
+def _list_logs(directory: StateDir, components: Mapping[str, Process], output: str) -> None:
     """Prints the components that have written a log, with the size and the file."""
     paths = {name: directory.log(process.name) for name, process in components.items()}
     there = {name: path for name, path in paths.items() if path.exists()}
-    print_table(
-        ("COMPONENT", "BYTES", "FILE"),
-        [{"component": name, "bytes": path.stat().st_size, "file": path} for name, path in there.items()],
-    )
+    rows = [
+        {"component": name, "bytes": path.stat().st_size, "file": str(path)} for name, path in there.items()
+    ]
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(("COMPONENT", "BYTES", "FILE"), rows)
 
 
 def _print_logs(logs: Mapping[str, str]) -> None:

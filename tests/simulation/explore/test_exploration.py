@@ -12,7 +12,7 @@ import pytest
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.simulation.explore.classes import read_entries
-from kubeskew.simulation.explore.exploration import Budget, Exploration
+from kubeskew.simulation.explore.exploration import Budget, Exploration, Pace, Watcher
 from kubeskew.simulation.explore.finding import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
 from kubeskew.simulation.explore.keeping import Header, Kept, read_finding
@@ -47,11 +47,28 @@ class Fixed:
         return replace(job.finding, faults=("one",), minimized=True, trials=3)
 
 
+class Silent:
+    """Shows nothing of an exploration, and keeps how far it had come."""
+
+    def __init__(self) -> None:
+        self.paces: list[Pace] = []
+
+    def say(self, text: str) -> None:
+        """Does nothing."""
+
+    def pace(self, pace: Pace) -> None:
+        """Keeps what it hears."""
+        self.paces.append(pace)
+
+
 def exploration(
-    fails: Callable[[RunJob], str] = lambda _: "", kept: Kept | None = None, known: Path | None = None
+    fails: Callable[[RunJob], str] = lambda _: "",
+    kept: Kept | None = None,
+    known: Path | None = None,
+    watcher: Watcher | None = None,
 ) -> Exploration:
     entries = read_entries(known) if known else []
-    return Exploration(ORIGINS, Fixed(fails), entries, SystemClock(), lambda _: None, kept)
+    return Exploration(ORIGINS, Fixed(fails), entries, SystemClock(), watcher or Silent(), kept)
 
 
 def fails_late(job: RunJob) -> str:
@@ -131,7 +148,7 @@ def test_an_interrupted_one_is_gone_on_with(tmp_path: Path):
                 raise KeyboardInterrupt
 
     kept = Kept(tmp_path, HEADER)
-    first = Interrupting(ORIGINS, Fixed(fails_late), [], SystemClock(), lambda _: None, kept)
+    first = Interrupting(ORIGINS, Fixed(fails_late), [], SystemClock(), Silent(), kept)
     with pytest.raises(KeyboardInterrupt):
         first.explore(1, Budget(seeds=16))
     (path,) = (tmp_path / "findings").iterdir()
@@ -196,3 +213,29 @@ def test_what_ends_a_simulation_is_a_finding():
     assert [each.failure.message for each in found.findings.values()] == [
         "the simulation: RuntimeError: nothing is left to do"
     ]
+
+
+def test_the_pace_is_told():
+    """Whoever shows an exploration hears how many of its runs are done, the last time of all of them."""
+    silent = Silent()
+    exploration(watcher=silent).explore(1, Budget(seeds=6))
+
+    assert silent.paces[-1].done == silent.paces[-1].wanted == 6
+
+
+def test_the_pace_of_one_that_goes_on(tmp_path: Path):
+    """An exploration that goes on with an earlier one tells of the runs that are left for it."""
+    for seeds in (4, 6):
+        kept = Kept(tmp_path, HEADER)
+        silent = Silent()
+        exploration(kept=kept, watcher=silent).explore(1, Budget(seeds=seeds))
+
+    assert silent.paces[-1].done == silent.paces[-1].wanted == 2
+
+
+def test_the_pace_is_of_the_nearer_limit():
+    """With runs and seconds limited, that limit counts which is nearer."""
+    silent = Silent()
+    exploration(watcher=silent).explore(1, Budget(seeds=4, seconds=3600))
+
+    assert silent.paces[-1].wanted == 4
