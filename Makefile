@@ -9,7 +9,7 @@ EXPLORED ?= report/explore
 # Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run matrix explore planted explored-bugs outcomes test tests test-slow test-people test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix schemas explore planted explored-bugs outcomes test tests test-slow test-people test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,9 @@ planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find 
 # One alone: make explored-bugs BUGS_FLAGS="--only k8s-134445".
 explored-bugs: $(STAMP)  ## Have explorations come upon known bugs, and see that fixed releases do not have them
 	$(BIN)/python hack/explored_bugs.py $(BUGS_FLAGS)
+
+schemas: $(STAMP)  ## Write docs/schemas and docs/cluster-file.md anew, after a change of what files may have
+	$(BIN)/python hack/schemas.py
 
 outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
 	$(BIN)/kubeskew matrix --profile full --record --report report

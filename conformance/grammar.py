@@ -76,6 +76,121 @@ OPERATIONS: Mapping[str, Shape] = {
         of_cluster=True,
     ),
 }
+DURATION = {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h))+$"}
+_TEXT, _BOOLEAN, _NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
+_NAMES = {"type": "array", "items": _TEXT}
+_COMPONENT = {"$ref": "#/$defs/component"}
+_VERSION = {"$ref": "#/$defs/version"}
+_ANY: dict[str, Any] = {}
+REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
+WAIT_KEYS = ("condition", "deletion")
+CONDITION_KEYS = ("name", "value")
+SCALE_UP_KEYS = ("nodes", "max")
+ENVIRONMENT_KEYS = ("name", "value")
+
+# What the keys of bodies mean, with the JSON Schema of their values; `OPERATION.KEY` where it is another.
+MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "absent": ("What must not be there.", _ANY),
+    "answer": ("What the answer has to have.", _ANY),
+    "apiVersion": ("Group and version.", _TEXT),
+    "atLeast": ("The least number.", _ANY),
+    "atMost": ("The greatest number.", _ANY),
+    "await": ("Wait until the fault of this id has fired.", _TEXT),
+    "branches": (
+        "The branches to compare; all if it is left out.",
+        {"type": "array", "items": _TEXT, "minItems": 2},
+    ),
+    "fork.branches": (
+        "The branches: two or more, each with its bindings and operations.",
+        {"type": "array", "items": {"$ref": "#/$defs/branch"}, "minItems": 2},
+    ),
+    "buckets": ("Buckets of a histogram.", _ANY),
+    "cdiDeviceIDs": ("CDI devices of each.", _ANY),
+    "claim": ("The claim's name.", _TEXT),
+    "clear": ("Take the fault of this id away, or `all`.", _TEXT),
+    "command": ("The command and its arguments.", {"type": ["array", "string"], "items": _ANY}),
+    "component": ("The component.", _COMPONENT),
+    "components": ("The components; all if it is left out.", {"type": "array", "items": _COMPONENT}),
+    "container": ("The container.", _TEXT),
+    "content": ("What the shell runs.", _TEXT),
+    "count": ("How many there have to be.", _NUMBER),
+    "metric.count": ("How many observations.", _ANY),
+    "prepared.count": ("How many there have to be.", _ANY),
+    "logs.count": ("How many lines have it.", _ANY),
+    "devices": ("The devices.", _ANY),
+    "differences": (
+        "The differences that there have to be.",
+        {"type": "array", "items": {"$ref": "#/$defs/difference"}},
+    ),
+    "driver": ("The driver's name.", _TEXT),
+    "duration": ("How long.", DURATION),
+    "env": ("Variables of its environment.", {"type": "array", "items": {"$ref": "#/$defs/variable"}}),
+    "exitCode": ("The status that it has to end with.", _ANY),
+    "expect": ("Checks of the answer.", {"type": "array", "items": {"$ref": "#/$defs/expectation"}}),
+    "expectFired": ("The fault of this id must have fired.", _TEXT),
+    "file": ("A file of manifests, beside the scenario's.", _TEXT),
+    "kubelet.file": ("A file of the kubelet.", _TEXT),
+    "for": ("What to wait for.", {"$ref": "#/$defs/condition"}),
+    "audit.for": ("The version that is to read the objects.", _VERSION),
+    "fault.for": ("For so long after it has fired first.", _ANY),
+    "force": ("Allow a skew that upstream does not support.", _BOOLEAN),
+    "from": ("The version it is at.", _VERSION),
+    "gates": ("Gates of that version.", {"$ref": "#/$defs/featureGates"}),
+    "gracePeriodSeconds": ("Seconds that pods have to end.", _ANY),
+    "kind": ("The kind.", _TEXT),
+    "labels": ("Labels that it has to have.", {"type": "object"}),
+    "lacks": ("A regular expression that must not match.", _TEXT),
+    "match": ("A regular expression that a line has to match.", _TEXT),
+    "matches": ("A regular expression that has to match.", _TEXT),
+    "name": ("The name.", _TEXT),
+    "namespace": ("The namespace; the cell's if it is left out.", _TEXT),
+    "node": ("The node.", _TEXT),
+    "nodes": ("The nodes.", _NAMES),
+    "object": ("The object's name.", _ANY),
+    "outcomes": (
+        "The steps that came out otherwise.",
+        {"type": "array", "items": {"$ref": "#/$defs/outcome"}},
+    ),
+    "outputs": ("What to bind of the result, for what comes behind.", {"$ref": "#/$defs/bindings"}),
+    "path": ("The path that metrics are read from.", _TEXT),
+    "pod": ("The pod's name.", _TEXT),
+    "quantiles": ("Quantiles of a summary.", _ANY),
+    "ref": ("What to delete.", {"$ref": "#/$defs/reference"}),
+    "removeFiles": ("Files of the kubelet to remove.", _ANY),
+    "resource": ("The object.", {"$ref": "#/$defs/object"}),
+    "fault.resource": ("The resource, as plural, plural.group or plural/subresource.", _TEXT),
+    "resources": ("The resources that are meant; all if it is left out.", _NAMES),
+    "scaleDown": ("The node that is to be removed.", _ANY),
+    "scaleUp": ("Templates of nodes, and how many there may be.", {"$ref": "#/$defs/scaleUp"}),
+    "selector": ("A selector of labels.", _ANY),
+    "set": ("Gates and their values; null unsets one.", {"$ref": "#/$defs/gateChanges"}),
+    "kubelet.set": ("Settings of the kubelet.", {"type": "object"}),
+    "since": ("From when on: a binding, or a step.", _ANY),
+    "subresource": ("The subresource that is written.", _TEXT),
+    "sum": ("The sum of observations.", _ANY),
+    "timeout": ("How long it may take.", DURATION),
+    "to": ("The version to go to.", _VERSION),
+    "audit.to": ("The versions of a way.", _ANY),
+    "value": ("The value.", _ANY),
+    "wait": ("Whether to wait until it is gone.", _BOOLEAN),
+    IGNORES_READ_ERRORS: ("Delete what cannot be read.", _BOOLEAN),
+}
+
+
+def meaning(kind: str, key: str) -> tuple[str, Mapping[str, Any]]:
+    """Returns what the key of an operation's body means, and the schema of its values.
+
+    Keys of `fault` and `driver` that are not among `MEANINGS` are checked where they are read.
+    """
+    if (found := MEANINGS.get(f"{kind}.{key}")) is not None:
+        return found
+    if (kind == "fault" and key in FAULT_KEYS and key != "component") or (
+        kind == "driver" and key in SWITCHES
+    ):
+        return "", {}
+    return MEANINGS[key]
+
+
 # What Chainsaw has besides, and what to write here instead.
 CHAINSAW_OPERATIONS: Mapping[str, str] = {
     "command": "write a `script`",

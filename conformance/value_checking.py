@@ -10,18 +10,20 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.grammar import check_keys
+from kubeskew.conformance.grammar import (
+    CONDITION_KEYS,
+    ENVIRONMENT_KEYS,
+    REFERENCE_KEYS,
+    SCALE_UP_KEYS,
+    WAIT_KEYS,
+    check_keys,
+)
 
 _OBJECT_OPERATIONS = frozenset({"apply", "create", "patch", "assert", "error"})
 _WRITES = frozenset({"apply", "create", "patch"})
 _MATCHING = frozenset({"podLogs", "exec"})
 _COUNTING = frozenset({"assert", "error", "undisturbed"})
 _ALTERNATIVES = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
-_WAIT_KEYS = ("condition", "deletion")
-_CONDITION_KEYS = ("name", "value")
-_REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
-_SCALE_UP_KEYS = ("nodes", "max")
-_ENVIRONMENT_KEYS = ("name", "value")
 
 
 def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
@@ -42,7 +44,7 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
         _check_question(body, _ALTERNATIVES[kind], where)
     elif kind == "script":
         for index, entry in enumerate(body.get("env") or []):
-            check_keys(entry, _ENVIRONMENT_KEYS, f"{where}.env[{index}]")
+            check_keys(entry, ENVIRONMENT_KEYS, f"{where}.env[{index}]")
     count = body.get("count") if kind in _COUNTING else None
     if (
         count is not None
@@ -57,7 +59,7 @@ def _check_question(body: Mapping[str, Any], keys: tuple[str, str], where: str) 
     if (one in body) == (other in body):
         raise ScenarioError(f"{where}: expected either `{one}` or `{other}`")
     if "scaleUp" in body:
-        check_keys(body["scaleUp"], _SCALE_UP_KEYS, f"{where}.scaleUp")
+        check_keys(body["scaleUp"], SCALE_UP_KEYS, f"{where}.scaleUp")
 
 
 def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
@@ -106,17 +108,17 @@ def _check_kind(api_version: Any, kind: Any, where: str) -> None:
 
 
 def _check_reference(ref: Any, where: str) -> None:
-    check_keys(ref, _REFERENCE_KEYS, where)
+    check_keys(ref, REFERENCE_KEYS, where)
     if not ref.get("apiVersion") or not ref.get("kind"):
         raise ScenarioError(f"{where}: expected `apiVersion` and `kind`")
 
 
 def _check_wait(condition: Any, where: str) -> None:
-    check_keys(condition, _WAIT_KEYS, where)
+    check_keys(condition, WAIT_KEYS, where)
     if len(condition) != 1:
         raise ScenarioError(f"{where}: expected `condition` or `deletion`")
     if "condition" in condition and not check_keys(
-        condition["condition"], _CONDITION_KEYS, f"{where}.condition"
+        condition["condition"], CONDITION_KEYS, f"{where}.condition"
     ).get("name"):
         raise ScenarioError(f"{where}.condition: expected `name`")
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+FLAGS = {"nodeLocal": "node_local", "shareable": "shareable"}  # key → field
 DEFAULT_PARAMETERS = ("dra.example.com", "CardParameters")  # as in the draft of KEP-4381
 
 
@@ -23,11 +24,10 @@ def parse_settings(value: Any) -> ControllerSettings | None:
         return None
     if value is True:
         return ControllerSettings()
-    flags = {"nodeLocal": "node_local", "shareable": "shareable"}
-    if not isinstance(value, Mapping) or not set(value) <= {*flags, "userLimit", "semanticParameters"}:
+    if not isinstance(value, Mapping) or not set(value) <= {*FLAGS, "userLimit", "semanticParameters"}:
         known = "nodeLocal, shareable, userLimit and semanticParameters"
         raise ValueError(f"controller: expected true, or a mapping with {known}")
-    chosen = {flags[key]: flag for key, flag in value.items() if key in flags}
+    chosen = {FLAGS[key]: flag for key, flag in value.items() if key in FLAGS}
     if not all(isinstance(flag, bool) for flag in chosen.values()):
         raise ValueError("controller: nodeLocal and shareable are true or false")
     limit = value.get("userLimit", 1)

@@ -33,7 +33,7 @@ from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.switches import Switches, parse
 
-_APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
+APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
 
 
 class NodeEntry(Protocol):
@@ -127,8 +127,8 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the versions of the DRA plugin's API in an entry; none mean all. Raises ValueError."""
     found = entry.get("pluginAPIs") or []
-    if not isinstance(found, list) or not set(found) <= _APIS:
-        raise ValueError(f"pluginAPIs: expected a list of {', '.join(sorted(_APIS))}, found {found!r}")
+    if not isinstance(found, list) or not set(found) <= APIS:
+        raise ValueError(f"pluginAPIs: expected a list of {', '.join(sorted(APIS))}, found {found!r}")
     return tuple(found)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 from kubeskew.apimachinery.suggestions import did_you_mean
 
-_POLICIES = {"cpuManagerPolicy": ("none", "static"), "memoryManagerPolicy": ("None", "Static")}
+POLICIES = {"cpuManagerPolicy": ("none", "static"), "memoryManagerPolicy": ("None", "Static")}
 # A kubelet with a static policy does not start without a reserve.
 _RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
-_RESERVED = ("cpu", "memory")
-KEYS = (*_POLICIES, "kubeReserved")
+RESERVED = ("cpu", "memory")
+KEYS = (*POLICIES, "kubeReserved")
 
 
 class SettingsError(ValueError):
@@ -22,7 +22,7 @@ def parse(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
     Raises SettingsError.
     """
-    for key, known in _POLICIES.items():
+    for key, known in POLICIES.items():
         if key in settings and settings[key] not in known:
             hint = did_you_mean(str(settings[key]), known)
             raise SettingsError(
@@ -39,8 +39,8 @@ def parse(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _reserved(value: Any, where: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not set(value) <= set(_RESERVED):
-        raise SettingsError(f"{where}: expected a mapping with {' and '.join(_RESERVED)}, found {value!r}")
+    if not isinstance(value, dict) or not set(value) <= set(RESERVED):
+        raise SettingsError(f"{where}: expected a mapping with {' and '.join(RESERVED)}, found {value!r}")
     for name, amount in value.items():
         try:
             Quantity.parse(str(amount))

@@ -1,25 +1,6 @@
 """Reads the cluster file of `up --config`, and makes the cluster that flags describe.
 
-version: "1.35"             # its newest patch, or one patch: "1.35.2"
-featureGates: {DRAExtendedResource: true}
-bugs: {k8s-132334: off}     # known bugs of upstream's to be without, or to have at any version
-ha: 2                       # API servers; one if it is left out
-verbosity: 5                # of the components' logs, as their flag -v; 0 if it is left out
-components:                 # overrides by component: a kind, or one of it (apiserver-2, kubelet/gpu-node)
-  scheduler: {version: "1.34", featureGates: {DRAExtendedResource: false}}
-  kubelet: {server: apiserver-2}                       # the API server that it speaks to; else the first
-                                                       # any: another takes the place of one that is down
-nodes:
-- name: gpu-node            # or count: 100
-  labels: {zone: a}
-  capacity: {cpu: "8", memory: 32Gi, pods: "110"}
-  drivers: [{name: gpu.example.com, devices: 8}]     # or profile: a100-mig, …; resources: {slices: […]}
-                                                     # and pluginAPIs: [v1beta1], if not all are to be served
-- name: plugin-node
-  devicePlugins: [{resource: example.com/gpu, devices: 2}]
-  cpuManagerPolicy: static              # exclusive CPUs for Guaranteed pods; else none
-  memoryManagerPolicy: Static           # else None
-  kubeReserved: {cpu: "1", memory: 1Gi} # not for pods; by default this much of what a static policy needs
+`clusterfile/keys.py` has the keys, and docs/cluster-file.md tells of each.
 """
 
 from collections.abc import Mapping
@@ -36,6 +17,17 @@ from kubeskew.apimachinery.known_bugs import check_bugs
 from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cluster.clusterfile.keys import (
+    ANY_SERVER,
+    CLUSTER_KEYS,
+    COMPONENT_KEYS,
+    DRIVER_KEYS,
+    MOST_SERVERS,
+    MOST_VERBOSE,
+    NODE_KEYS,
+    PLUGIN_KEYS,
+    Keys,
+)
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.profiles import PROFILES
@@ -44,35 +36,6 @@ from kubeskew.kubelet.node import settings as node_settings
 
 DEFAULT_NODES = 3
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-
-_CLUSTER_KEYS = {"version", "featureGates", "bugs", "runtimeConfig", "nodes", "components", "ha", "verbosity"}
-_MOST_SERVERS = 9
-ANY_SERVER = "any"
-_MOST_VERBOSE = 10
-_NODE_KEYS = {
-    "name",
-    "count",
-    "labels",
-    "taints",
-    "capacity",
-    "drivers",
-    "devicePlugins",
-    *node_settings.KEYS,
-}
-_PLUGIN_KEYS = {"resource", "devices", "deviceName"}
-_DRIVER_KEYS = {
-    *(
-        "name",
-        "devices",
-        "deviceName",
-        "attributes",
-        "capacity",
-        "profile",
-        "resources",
-        "pluginAPIs",
-        "controller",
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +150,7 @@ def load(path: Path) -> ClusterSpec:
 
 def parse(value: Any, source: str) -> ClusterSpec:
     """Returns the spec in a cluster file's value; `source` names it in errors."""
-    cluster = _mapping({} if value is None else value, source, _CLUSTER_KEYS)
+    cluster = _mapping({} if value is None else value, source, CLUSTER_KEYS)
     version = _version(cluster["version"], source) if "version" in cluster else DEFAULT_VERSION
     nodes = cluster.get("nodes")
     spec = ClusterSpec(
@@ -208,7 +171,7 @@ def parse(value: Any, source: str) -> ClusterSpec:
     return spec
 
 
-def _mapping(value: Any, where: str, known: set[str]) -> dict[str, Any]:
+def _mapping(value: Any, where: str, known: Keys) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{where}: expected a mapping, found {type(value).__name__}")
     for key in value:
@@ -252,8 +215,8 @@ def _bugs(value: Any, where: str, component: str = "") -> dict[str, bool]:
 
 
 def _servers(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_SERVERS:
-        raise UserError(f"{where}: expected the number of API servers, 1 to {_MOST_SERVERS}, found {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SERVERS:
+        raise UserError(f"{where}: expected the number of API servers, 1 to {MOST_SERVERS}, found {value!r}")
     return value
 
 
@@ -280,8 +243,8 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
 
 
 def _verbosity(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_VERBOSE:
-        raise UserError(f"{where}: expected a number from 0 to {_MOST_VERBOSE}, found {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_VERBOSE:
+        raise UserError(f"{where}: expected a number from 0 to {MOST_VERBOSE}, found {value!r}")
     return value
 
 
@@ -292,7 +255,7 @@ def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:
         raise UserError(f"{where}: expected a mapping of component names")
     parsed = {}
     for name, entry in value.items():
-        override = _mapping(entry, f"{where}.{name}", {"version", "featureGates", "bugs", "server"})
+        override = _mapping(entry, f"{where}.{name}", COMPONENT_KEYS)
         parsed[name] = {
             **(
                 {"version": _version(override["version"], f"{where}.{name}")} if "version" in override else {}
@@ -314,7 +277,7 @@ def _nodes(value: Any, where: str) -> tuple[NodeSpec, ...]:
 
 
 def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
-    node = _mapping(value, where, _NODE_KEYS)
+    node = _mapping(value, where, NODE_KEYS)
     count = node.get("count", 1)
     if not isinstance(count, int) or count < 0:
         raise UserError(f"{where}.count: expected a number, found {count!r}")
@@ -354,7 +317,7 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
 
 
 def _device_plugin(value: Any, where: str) -> dict[str, Any]:
-    plugin = _mapping(value, where, _PLUGIN_KEYS)
+    plugin = _mapping(value, where, PLUGIN_KEYS)
     resource = plugin.get("resource")
     if not isinstance(resource, str) or not is_extended_resource(resource):
         raise UserError(
@@ -367,7 +330,7 @@ def _device_plugin(value: Any, where: str) -> dict[str, Any]:
 
 
 def _driver(value: Any, where: str) -> dict[str, Any]:
-    driver = _mapping(value, where, _DRIVER_KEYS)
+    driver = _mapping(value, where, DRIVER_KEYS)
     if not isinstance(driver.get("name"), str) or not driver["name"]:
         raise UserError(f"{where}: a driver needs a name")
     try:

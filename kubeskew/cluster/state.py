@@ -13,7 +13,8 @@ from urllib.parse import quote
 from kubeskew.apimachinery.component_names import DRIVERS
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster.config import ANY_SERVER, NodeSpec
+from kubeskew.cluster.clusterfile.keys import ANY_SERVER
+from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
 

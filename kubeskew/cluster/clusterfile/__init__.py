@@ -1,0 +1,1 @@
+"""The cluster file: its keys, of which its reader, its schema and its reference are made."""
