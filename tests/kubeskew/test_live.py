@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.cli import live, watching
+from kubeskew.cli import live
+from kubeskew.cli.commands import watching
 from kubeskew.conformance.matrix import cells_of
 from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.runner import Moment

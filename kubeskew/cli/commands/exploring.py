@@ -13,7 +13,7 @@ from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import output_option, print_json, show_progress
-from kubeskew.cli.pace import pace_shown
+from kubeskew.cli.commands.pace import pace_shown
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance.errors import ScenarioError

@@ -19,10 +19,10 @@ from kubeskew.cli.commands.options import output_option, print_json, print_table
 from kubeskew.cli.commands.replaying import faults_option, replay
 from kubeskew.cli.commands.review_options import ReviewFlags, review_options
 from kubeskew.cli.commands.scenario_results import repeating, show
+from kubeskew.cli.commands.watching import cells_shown
 from kubeskew.cli.shards import ShardType
 from kubeskew.cli.subcommands import CommandWithSubcommands
 from kubeskew.cli.terminal import echo
-from kubeskew.cli.watching import cells_shown
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.forking import component_processes
 from kubeskew.cluster.platform import Platform
