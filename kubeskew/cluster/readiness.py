@@ -12,7 +12,7 @@ from kubeskew.cluster.probes import Missing, Probes
 from kubeskew.cluster.processes import tail
 from kubeskew.cluster.state import Process, State, StateDir
 
-START_SECONDS = 60.0
+START_SECONDS = 75.0  # a driver's library may believe for a minute that a slice is there which is gone
 SLOW_SECONDS = 4.0  # after which a wait is told, again and again
 POLL_SECONDS = 0.01
 _WAIT_SECONDS = 0.3  # that a component may take to answer, until it is ready

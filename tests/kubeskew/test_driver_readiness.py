@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubeskew.cluster import config, creation, driver_readiness
+from kubeskew.cluster import config, creation, driver_readiness, readiness
+from kubeskew.kubelet.drivers.stored_slices import WRITTEN_SECONDS
 
 DRIVER = "gpu.example.com"
 
@@ -102,3 +103,8 @@ async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str,
         lacking = await driver_readiness.missing(probes, state, process)
         waiting = server is not None and not ready
         assert lacking == ("its slices are not published by the kubelets of: n" if waiting else "")
+
+
+def test_a_wait_outlasts_what_a_library_believes():
+    """A driver publishes anew what it takes to be stored once its cache of writes ends, within the wait."""
+    assert WRITTEN_SECONDS + 5 < readiness.START_SECONDS
