@@ -10,6 +10,7 @@ from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.leader import LeaderElector
 from kubeskew.apimachinery.client.queue_metrics import QueueMetrics
 from kubeskew.apimachinery.client.rest import user_agent
+from kubeskew.apimachinery.client.typed import decoder
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.controllers.autoscaling.controller import HorizontalController
 from kubeskew.controllers.certificates.approving import ApprovingController
@@ -228,5 +229,11 @@ class Manager:
         config = load_kubeconfig(ctx.options.kubeconfig)
         wrap = ctx.faults.wrap if ctx.faults is not None else None
         return AccountClients(
-            ctx.client, config, ctx.environment.clock, agent, wrap, dial=ctx.options.machine.dial
+            ctx.client,
+            config,
+            ctx.environment.clock,
+            agent,
+            wrap,
+            dial=ctx.options.machine.dial,
+            decode=decoder(ctx.environment.version),
         )

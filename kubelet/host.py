@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kubeskew.apimachinery.client.component_faults import ComponentFaults
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
+from kubeskew.apimachinery.client.typed import decoder
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
@@ -179,6 +180,7 @@ class Host:
                 max_requests=_REQUESTS_PER_NODE,
                 dial=ctx.options.machine.dial,
                 wrap=faults.wrap if faults is not None else None,
+                decode=decoder(ctx.environment.version),
             )
             if faults is not None:
                 faults.attach(client)

@@ -19,6 +19,7 @@ from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.revisions import SeenRevisions
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
+from kubeskew.apimachinery.client.typed import Decode, as_is
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -73,8 +74,11 @@ class APIClient:
         clock: Clock | None = None,
         headers: Mapping[str, str] | None = None,
         revisions: SeenRevisions | None = None,
+        decode: Decode = as_is,
     ) -> None:
+        """`decode` makes of each object that a verb or a watch returns what the client's types keep of it."""
         self._transport = transport
+        self._decode = decode
         self._revisions = revisions if revisions is not None else SeenRevisions()
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._headers = {"Accept": JSON, **(headers or {})}
@@ -90,11 +94,12 @@ class APIClient:
         max_requests: int = MAX_REQUESTS,
         dial: Dial = dial,
         wrap: Callable[[Transport], Transport] | None = None,
+        decode: Decode = as_is,
     ) -> "APIClient":
         """Connects as the kubeconfig's context says, by `dial`; raises KubeconfigError.
 
         At most `max_requests` are under way at a time, watches not counted. `wrap` may put something in
-        front of the transport.
+        front of the transport. `decode` is what `APIClient` says.
         """
         config = load_kubeconfig(path, context)
         headers = {"User-Agent": user_agent}
@@ -103,7 +108,7 @@ class APIClient:
         transport = dial(config, max_requests)
         if wrap is not None:
             transport = wrap(transport)
-        return cls(transport, clock=clock, headers=headers)
+        return cls(transport, clock=clock, headers=headers, decode=decode)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -120,7 +125,13 @@ class APIClient:
         """
         known = {f"Impersonate-Extra-{quote(key, safe='')}": value for key, value in extra.items()}
         headers = {**self._headers, "Impersonate-User": user, **known}
-        return APIClient(self._transport, clock=self._clock, headers=headers, revisions=self._revisions)
+        return APIClient(
+            self._transport,
+            clock=self._clock,
+            headers=headers,
+            revisions=self._revisions,
+            decode=self._decode,
+        )
 
     def newest_revision(self) -> int:
         """Returns the newest revision that an answer or an event of a watch has named; 0 before any has."""
@@ -158,12 +169,12 @@ class APIClient:
             "resourceVersionMatch": resource_version_match,
         }
         accept = _METADATA_LIST if metadata_only else JSON
-        found = await self._object("GET", ref.path(namespace), query=query, accept=accept)
-        items = found.get("items") or []
-        found["items"] = items
-        if not metadata_only and items and "kind" not in items[0]:
+        found: Object = await self.request("GET", ref.path(namespace), query=query, accept=accept)
+        items = found["items"] = found.get("items") or []
+        if not metadata_only:
             kind = {"kind": ref.kind, "apiVersion": ref.api_version}
-            found["items"] = [{**kind, **item} for item in items]
+            named = items if items and "kind" in items[0] else [{**kind, **item} for item in items]
+            found["items"] = [self._decode(item) for item in named]
         return found
 
     async def create(
@@ -281,7 +292,7 @@ class APIClient:
                 if event["type"] == "ERROR":
                     raise StatusError.from_status(event["object"])
                 self._revisions.note(event["object"])
-                yield event["type"], event["object"]
+                yield event["type"], self._decode(event["object"])
         finally:
             await response.close()
 
@@ -314,7 +325,7 @@ class APIClient:
 
     async def _object(self, method: str, path: str, **arguments: Any) -> Object:
         found: Object = await self.request(method, path, **arguments)
-        return found
+        return self._decode(found) if found else found
 
     def _request(
         self,

@@ -281,6 +281,7 @@ async def _run(
 
     from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
     from kubeskew.apimachinery.client.rest import APIClient, user_agent
+    from kubeskew.apimachinery.client.typed import decoder
 
     stop = asyncio.Event()
     stop_on_signals(stop, options.machine.exit)
@@ -308,6 +309,7 @@ async def _run(
             clock=machine.clock,
             dial=machine.dial,
             wrap=faults.wrap if faults else None,
+            decode=decoder(options.emulated_version),
         )
     except KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from error

@@ -13,6 +13,7 @@ from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.refs import SERVICE_ACCOUNTS
 from kubeskew.apimachinery.client.rest import APIClient, Dial, dial
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, Request, Response, Transport
+from kubeskew.apimachinery.client.typed import Decode, as_is
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 
@@ -66,13 +67,18 @@ class AccountClients:
         wrap: Wrap | None = None,
         *,
         dial: Dial = dial,
+        decode: Decode = as_is,
     ) -> None:
-        """`wrap` may put something in front of the transport of an account, whose user name it is told."""
+        """`wrap` may put something in front of the transport of an account, whose user name it is told.
+
+        `decode` is what `APIClient` says.
+        """
         bare = replace(config, certificate=b"", key=b"", token="")
         self._root = root
         self._clock = clock
         self._agent = agent
         self._wrap = wrap
+        self._decode = decode
         self._transport = dial(bare, MAX_REQUESTS)
         self._clients: dict[str, APIClient] = {}
 
@@ -88,7 +94,8 @@ class AccountClients:
             if self._wrap is not None:
                 transport = self._wrap(transport, user)
             agent = f"{self._agent}/{user}"
-            client = APIClient(transport, clock=self._clock, headers={"User-Agent": agent})
+            headers = {"User-Agent": agent}
+            client = APIClient(transport, clock=self._clock, headers=headers, decode=self._decode)
             self._clients[account] = client
         return client
 

@@ -1,0 +1,97 @@
+"""Drops the fields of an object that a Go struct does not have, and leaves all else as it is.
+
+That is what a typed client does when it decodes: an object that it puts back has lost them. A schema becomes
+nested closures once; an object without unknown fields costs one walk along its structs, and is returned as
+it is.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from kubeskew.apimachinery.schema import Kind, Schema
+
+Walk = Callable[[Any], Any]
+
+_KEPT_SCHEMAS: Final = 4096
+_DROPPED: Final = object()
+
+
+def known_fields(value: Any, schema: Schema) -> Any:
+    """Returns `value` without the fields that the schema does not have; `value` itself if there are none.
+
+    A value of another type than the schema's is left as it is. Does not change its arguments.
+    """
+    walk = _walk(schema)
+    return value if walk is None else walk(value)
+
+
+@lru_cache(maxsize=_KEPT_SCHEMAS)
+def _walk(schema: Schema) -> Walk | None:
+    """Returns the walk of one schema, made once; None where no struct is below."""
+    if schema.kind is Kind.OBJECT:
+        return None if schema.preserve_unknown and not schema.fields else _object(schema)
+    if schema.kind not in {Kind.LIST, Kind.MAP} or schema.items is None:
+        return None
+    inner = _walk(schema.items)
+    if inner is None:
+        return None
+    return _list(inner) if schema.kind is Kind.LIST else _map(inner)
+
+
+def _object(schema: Schema) -> Walk:
+    walks: dict[str, Walk | None] = {}
+    fields, other = schema.fields, None if schema.preserve_unknown else _drop
+
+    def run(value: Any) -> Any:
+        if value.__class__ is not dict:
+            return value
+        if not walks:  # filled in later: schemas may be recursive
+            walks.update({name: _walk(field.schema) for name, field in fields.items()})
+        changed: dict[str, Any] | None = None
+        for key, item in value.items():
+            walk = walks.get(key, other)
+            if walk is None or (known := walk(item)) is item:
+                continue
+            changed = {**value} if changed is None else changed
+            if known is _DROPPED:
+                del changed[key]
+            else:
+                changed[key] = known
+        return value if changed is None else changed
+
+    return run
+
+
+def _drop(_: Any) -> Any:
+    return _DROPPED
+
+
+def _list(inner: Walk) -> Walk:
+    def run(value: Any) -> Any:
+        if value.__class__ is not list:
+            return value
+        changed: list[Any] | None = None
+        for at, item in enumerate(value):
+            known = inner(item)
+            if known is not item:
+                changed = [*value] if changed is None else changed
+                changed[at] = known
+        return value if changed is None else changed
+
+    return run
+
+
+def _map(inner: Walk) -> Walk:
+    def run(value: Any) -> Any:
+        if value.__class__ is not dict:
+            return value
+        changed: dict[str, Any] | None = None
+        for key, item in value.items():
+            known = inner(item)
+            if known is not item:
+                changed = {**value} if changed is None else changed
+                changed[key] = known
+        return value if changed is None else changed
+
+    return run
