@@ -174,24 +174,38 @@ class StateDir:
         """Returns the directory of a rewind that may yet be given up."""
         return self.path / "rewinding.partial"
 
+    @property
+    def forking(self) -> Path:
+        """Returns the path of the note that a fork is being made here, which says of what; it goes last."""
+        return self.path / "forking"
+
     def rewind_interrupted(self) -> bool:
         return self.rewinding.exists() or self.rewinding_partial.exists()
 
+    def fork_interrupted(self) -> bool:
+        """Returns whether a fork was begun here, but is no cluster yet."""
+        return self.forking.exists() and not self.record.exists()
+
     def exists(self) -> bool:
-        return self.record.exists() or self.rewinding.exists()
+        return self.record.exists() or self.rewinding.exists() or self.fork_interrupted()
 
     def half_made(self) -> bool:
         """Returns whether a cluster was begun here, but never recorded: none of its processes has been
         started."""
-        return self.pki.exists() and not self.exists()
+        return self.fork_interrupted() or (self.pki.exists() and not self.exists())
 
-    def purge(self) -> None:
-        """Removes what is the cluster's; whatever else somebody keeps in the directory stays."""
+    def clear(self) -> None:
+        """Removes what is the cluster's but for the lock; whatever else somebody keeps here stays."""
         for tree in (self.pki, self.database.parent, *map(self.path.joinpath, _TREES)):
             shutil.rmtree(tree, ignore_errors=True)
-        for file in (self.kubeconfig, self.ca, self.token, self.record, self.path / "lock"):
+        for file in (self.kubeconfig, self.ca, self.token, self.record, self.forking):
             file.unlink(missing_ok=True)
             file.with_name(f"{file.name}.partial").unlink(missing_ok=True)
+
+    def purge(self) -> None:
+        """Removes what is the cluster's, and the directory if nothing else is in it."""
+        self.clear()
+        (self.path / "lock").unlink(missing_ok=True)
         with suppress(OSError):  # not empty
             self.path.rmdir()
 
@@ -201,6 +215,11 @@ class StateDir:
             raise ClusterError(
                 f"a rewind of the cluster in {self.path} was interrupted: "
                 "`kubeskew up` finishes it and starts the cluster, `kubeskew rewind` finishes it alone"
+            )
+        if self.fork_interrupted():
+            raise ClusterError(
+                f"the fork into {self.path} has not come to its end ({self.forking.read_text()}): the same "
+                "`kubeskew fork` makes it anew if it was interrupted, `kubeskew down --purge` removes it"
             )
         try:
             value = json.loads(self.record.read_text())

@@ -259,6 +259,84 @@ def test_a_rewind_may_be_killed(directory, capsys):
     assert left == 1 + 2 * PARTS + 1 + 1
 
 
+FORK_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kubeskew.cli.main import main
+method, name = sys.argv[1:3]
+done = getattr(Path, method)
+def dying(path, *arguments, **named):
+    ours = path.name.removesuffix(".partial") == name and "fork" in path.parts
+    if ours and (method != "unlink" or path.with_name("state.json").exists()):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done(path, *arguments, **named)
+setattr(Path, method, dying)
+main(sys.argv[3:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "known"),
+    [
+        (("touch", "lock"), False),
+        (("replace", "forking"), False),
+        (("replace", "ca.crt"), True),
+        (("mkdir", "data"), True),
+        (("replace", "state.json"), True),
+    ],
+)
+def test_a_fork_may_be_killed(directory, tmp_path, capsys, step, known):
+    """A fork that is killed says what it is and what to do; the same fork makes it anew, or it is removed."""
+    target = StateDir(tmp_path / "fork")
+    fork = ["fork", "--at", "3", str(target.path)]
+    command = [sys.executable, "-c", FORK_KILLED, *step, "--state-dir", str(directory.path), *fork]
+    for ending in ("made anew", "removed"):
+        ended = subprocess.run(command, check=False, capture_output=True).returncode
+        assert ended == -signal.SIGKILL
+        for asked in (["status"], ["up"]) if known else ():
+            run(target, *asked, code=1)
+            told = capsys.readouterr().err
+            assert f"has not come to its end (revision 3 of the cluster in {directory.path})" in told
+            assert told.count("\n") == 1
+        if ending == "made anew":
+            run(directory, *fork)
+            assert replayed(target)[0].revision == 3
+            assert not target.forking.exists()
+        if ending == "made anew" or known:
+            run(target, "down", "--purge")
+            assert not target.path.exists()
+
+
+def test_a_fork_that_was_killed_at_its_very_end_is_a_cluster(directory, tmp_path, capsys):
+    """With its record a fork is whole, and no other takes its place; the note means nothing then."""
+    target = StateDir(tmp_path / "fork")
+    fork = ["fork", "--at", "3", str(target.path)]
+    command = [
+        sys.executable,
+        "-c",
+        FORK_KILLED,
+        "unlink",
+        "forking",
+        "--state-dir",
+        str(directory.path),
+        *fork,
+    ]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
+    assert target.load().nodes.keys() == directory.load().nodes.keys()
+    run(directory, *fork, code=2)
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_two_forks_do_not_share_a_directory(directory, tmp_path, capsys):
+    """A fork into a directory in which another is at work is refused, and that one is not disturbed."""
+    target = StateDir(tmp_path / "fork")
+    with target.locked():
+        target.forking.write_text("revision 3 of another")
+        run(directory, "fork", "--at", "3", str(target.path), code=1)
+        assert "another kubeskew command is changing the cluster" in capsys.readouterr().err
+        assert target.forking.exists()
+
+
 def test_a_rewind_that_fails_changes_nothing(directory, capsys):
     """A rewind that cannot write what is to be leaves the cluster as it was, and says why."""
     with closing(sqlite3.connect(directory.database)) as raw, raw:

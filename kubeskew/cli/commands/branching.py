@@ -21,8 +21,9 @@ def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
     """Branch the cluster off at a revision, into a new state directory.
 
     DIR gets the log up to REV, the credentials, and the kubelets' files as they were then. Its components
-    have the versions and gates that they had at REV, and ports of their own; nodes have the same names. The
-    cluster itself may run, and does not change.
+    have the versions and gates that they had at REV, and ports of their own; nodes have the same names. What
+    `kubeskew events` shows at REV behind its write, such as an upgrade, has happened: before it is REV - 1.
+    The cluster itself may run, and does not change. DIR is new, empty, or left by a fork that was killed.
 
     \b
     kubeskew fork --at 300 other
@@ -59,6 +60,7 @@ def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
 def rewind(directory: StateDir, output: str, revision: int) -> None:
     """Stop the cluster and take it back to a revision: its log, versions, gates and the kubelets' files.
 
+    What `kubeskew events` shows at REV behind its write, such as an upgrade, stays: before it is REV - 1.
     What this cuts off is kept in `rewound/REV` of the state directory. The store gets a new id, for its next
     revisions were given before; who still has one of those is answered as one who asks for the future. A
     rewind that is interrupted leaves the old or the new: the next `up` or `rewind` says which, and finishes.

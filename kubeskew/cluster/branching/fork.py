@@ -1,11 +1,11 @@
 """Branches a cluster off at a revision, into a state directory of its own, beside one that may run.
 
 Nothing in the first cluster changes: its log and its files are read. The fork has ports of its own, which its
-kubeconfigs name; nodes and credentials are the same.
+kubeconfigs name; nodes and credentials are the same. While it is made, its directory has a note of it
+(`StateDir.forking`), so that one left behind by a kill is known and may be made anew.
 """
 
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,19 +16,21 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.kubelet_files import restore_kubelet_files
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.ports import Ports
-from kubeskew.cluster.secret_files import write_secrets
+from kubeskew.cluster.secret_files import write_secret, write_secrets
 from kubeskew.cluster.state import State, StateDir
 
+_LEFT = ("lock", "forking.partial")  # by a fork that was killed before it could say so
 _SERVER = re.compile(r"(?<=https://127\.0\.0\.1:)\d+")
 
 
 async def fork(source: StateDir, target: StateDir, revision: int, platform: Platform, ports: Ports) -> Branch:
     """Makes the cluster of `source` as it was at `revision` in the new directory `target`; it does not run.
 
-    Raises UserError if there is no such revision, or something at `target`; then nothing is left there.
+    Raises UserError if there is no such revision, or something at `target` other than a fork that was killed;
+    then nothing is left there.
     """
     state = source.load()
-    if target.path.exists():
+    if target.path.exists() and not _is_free(target):
         raise UserError(f"{target.path} exists already: name a directory that does not")
     if source.path.resolve() in target.path.resolve().parents:
         raise UserError(f"{target.path} is in the directory of the cluster: name one beside it")
@@ -53,24 +55,39 @@ async def _made(
     revision: int,
     platform: Platform,
 ) -> Branch:
-    """Writes the new directory. The record comes last: without it there is no cluster."""
+    """Writes the new directory. The record comes last but for the note: without it there is no cluster."""
     then, ports = moved
     try:
-        target.path.mkdir(parents=True, mode=0o700)
+        target.path.mkdir(parents=True, mode=0o700, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot make {target.path}: {error.strerror}") from error
-    try:
-        write_secrets(_credentials(source, target, ports))
-        restore_kubelet_files(source, revision, target)
-        target.database.parent.mkdir(mode=0o700)
-        note = ComponentEvent(revision, STORE, FORKED, "", "", platform.clock.now(), "from another cluster")
-        made = await platform.storage.branch(source.storage_url, target.storage_url, note)
-        then.abandoned_leases = True
-        target.save(then)
-    except BaseException:
-        shutil.rmtree(target.path, ignore_errors=True)
-        raise
+    with target.locked():
+        if not _is_free(target):
+            raise UserError(f"{target.path} exists already: name a directory that does not")
+        try:
+            target.clear()
+            write_secret(target.forking, f"revision {revision} of the cluster in {source.path}")
+            write_secrets(_credentials(source, target, ports))
+            restore_kubelet_files(source, revision, target)
+            target.database.parent.mkdir(mode=0o700)
+            note = ComponentEvent(
+                revision, STORE, FORKED, "", "", platform.clock.now(), "from another cluster"
+            )
+            made = await platform.storage.branch(source.storage_url, target.storage_url, note)
+            then.abandoned_leases = True
+            target.save(then)
+        except BaseException:
+            target.purge()
+            raise
+        target.forking.unlink()
     return made
+
+
+def _is_free(target: StateDir) -> bool:
+    """Returns whether a fork may be made in a directory: if all in it is of a fork that was killed."""
+    if target.fork_interrupted():
+        return True
+    return target.path.is_dir() and all(path.name in _LEFT for path in target.path.iterdir())
 
 
 def _moved(state: State, then: State, ports: Ports) -> tuple[State, Mapping[int, int]]:

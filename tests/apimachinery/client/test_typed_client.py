@@ -50,7 +50,7 @@ def test_fields_that_a_struct_lacks_go_at_any_depth(value, expected):
 
 
 def test_an_object_without_unknown_fields_is_not_copied():
-    """What is known is returned as it is."""
+    """An object whose fields are all known is returned as it is."""
     value = {"one": {"a": "x"}, "many": [{"a": "x"}], "by_name": {"n": {}}}
     assert known_fields(value, OUTER) is value
 
