@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Plant known defects, one at a time, in what one command imports, and run the cell that each turns red.
 
-    hack/mutants.py [--only NAME]… [--list]
+    hack/mutants.py [--only NAME]… [--list] [--table FILE]
 
 tests/data/mutants.yaml holds the defects. A defect is found if its cell fails first in the step
-that is noted, and what was found there names the component at fault. Exits 1
-if one is not found. The sources are never changed.
+that is noted, and the failure names the component at fault, where failures say whose fault they are;
+that a component is named beside others is not enough. Exits 1 if one is not found. The sources are
+never changed. --table FILE writes the results as docs/mutants.md has them.
 """
 
 import argparse
@@ -28,16 +29,34 @@ ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "data" / "mutants.yaml"
 SCENARIOS = ROOT / "conformance" / "scenarios"
 SECONDS = 400  # for one cell, on a machine that may be busy
-NAMED = {  # how failures name a component
+NAMED = {  # how failures name a component, nodes by their names behind the slash
     "apiserver": "kube-apiserver",
     "controller-manager": "kube-controller-manager",
-    "scheduler": "scheduler",
+    "scheduler": "kube-scheduler",
     "kubelet": "kubelet/",
     "driver": "gpu.example.com",
     "driver/mig": "mig.example.com",
     "driver/wrong": "driver/wrong.example.com",
     "driver-controller": "gpu.example.com-controller",
 }
+
+# What stands before the component that a failure is laid to; conformance/evidence writes it. Others are named
+# behind `before by`, or as those that merely bound a pod and gave it devices.
+AT_FAULT = re.compile(
+    r"(?:\(written by (?:the scenario through )?|\((?:the object was )?last written by |\(left so by "
+    r"|\(answered by |\nrun by |\(bound to \S+ by |not reserved for it, given [^;]*? by |to be deleted as "
+    r"|prepared by |\(CDI devices of |expected a line of |found )$"
+)
+
+TABLE = """# Planted defects
+
+What `make mutants` found: for each defect of `tests/data/mutants.yaml` the cell that turns red, its first
+step that fails, and the component to which the failure lays it. `hack/mutants.py --table docs/mutants.md`
+writes this page.
+
+| defect | component | what it breaks | found by | laid to |
+| --- | --- | --- | --- | --- |
+"""
 
 Mutant = Mapping[str, str]
 # Python imports `sitecustomize` when it starts.
@@ -137,9 +156,21 @@ def judge(mutant: Mutant, cell: Mapping[str, object]) -> str:
     found = re.search(mutant["found"], failure, re.DOTALL)
     if not found:
         return f"the failure does not match {mutant['found']}: {failure}"
-    if NAMED[mutant["component"]] not in found[0]:
-        return f"what matches does not name {NAMED[mutant['component']]}: {found[0]}"
+    fault = found["fault"]
+    named = NAMED[mutant["component"]]
+    if not (fault.startswith(named) if named.endswith("/") else fault.partition(" ")[0] == named):
+        return f"what is at fault is not {named}: {fault}"
+    if not AT_FAULT.search(failure[: found.start("fault")]):
+        return f"{fault} is named, but not as the one at fault: {failure}"
     return ""
+
+
+def row(mutant: Mutant, cell: Mapping[str, object], why: str) -> str:
+    """Returns the line of a defect in the table of results."""
+    found = re.search(mutant["found"], str(cell.get("failure")), re.DOTALL)
+    laid_to = found["fault"] if found and not why else f"not found: {why}"
+    place = f"`{mutant['cell']}`: {mutant['step']}"
+    return f"| {mutant['name']} | {mutant['component']} | {mutant['breaks']} | {place} | {laid_to} |"
 
 
 def main() -> int:
@@ -148,12 +179,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="repeatable")
+    parser.add_argument("--table", metavar="FILE", help="write the results there, as Markdown")
     parser.add_argument("--list", action="store_true", help="print the defects instead")
     arguments = parser.parse_args()
     mutants = {mutant["name"]: mutant for mutant in yaml.safe_load(MUTANTS.read_text())}
     if unknown := [name for name in arguments.only if name not in mutants]:
         parser.error(f"there is no mutant {', '.join(unknown)}; there are {', '.join(mutants)}")
-    missed = 0
+    missed, rows = 0, []
     for name, mutant in mutants.items():
         if arguments.only and name not in arguments.only:
             continue
@@ -170,9 +202,12 @@ def main() -> int:
             else:
                 why = judge(mutant, cell)
         missed += bool(why)
+        rows.append(row(mutant, cell, why))
         verdict = f"NOT FOUND: {why}" if why else f"found by {mutant['cell']}: {cell['failure']}"
         times = f"{time.monotonic() - started:.0f} s, {cpu_of_children() - used:.1f} s of CPU"
         print(f"{name} ({times}): {verdict}", flush=True)
+    if arguments.table:
+        Path(arguments.table).write_text(TABLE + "\n".join(rows) + "\n")
     return 1 if missed else 0
 
 

@@ -10,11 +10,14 @@ from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.log import KUBELET, Logged, Write
 
 _OWN_CLIENT = "kubeskew"
+_UNRESOLVABLE = "unresolvable CDI devices"  # the container runtime's words
+_API_SERVER = "kube-apiserver"
 _CLAIMS = "resourceclaims.resource.k8s.io"
 _EVENTS = frozenset({"events", "events.events.k8s.io"})
 _PICKED = re.compile(r"(?P<list>\w+)\[\?(?P<key>\w+) *== *'(?P<of>[^']*)'\]")  # conditions[?type == 'Ready']
 _WARNINGS_SHOWN = 2
 _PODS_SHOWN = 2
+_NOT_RESERVED = "not reserved for it, "
 
 
 def written(write: Write) -> str:
@@ -32,11 +35,16 @@ def attributed(obj: ObjectView, mismatches: Sequence[str], log: Sequence[Logged]
         for entry in log
         if isinstance(entry, Write) and uid and entry.value["metadata"].get("uid") == uid
     ]
-    return [_attributed(mismatch, history) for mismatch in mismatches]
+    return [_attributed(mismatch, history, log) for mismatch in mismatches]
 
 
-def _attributed(mismatch: str, history: Sequence[Write]) -> str:
-    path, separator, _ = mismatch.partition(": expected ")
+def _attributed(mismatch: str, history: Sequence[Write], log: Sequence[Logged]) -> str:
+    """Returns a mismatch with, in parentheses, the component at fault first, as far as the log tells.
+
+    That is who wrote the value; but of a pod that should still wait who bound it, and of a value that
+    deletions should have changed who wrote it before: an API server only adds to what is used.
+    """
+    path, separator, wanted = mismatch.partition(": expected ")
     if not history or not separator:
         return mismatch
     changes: list[Write] = []
@@ -46,18 +54,41 @@ def _attributed(mismatch: str, history: Sequence[Write]) -> str:
         if value != before:
             changes.append(write)
             before = value
-    if changes:
-        return f"{mismatch} ({written(changes[-1])}{_earlier(changes)})"
-    return f"{mismatch} (the object was last {written(history[-1])})"
+    if not changes:
+        return f"{mismatch} (the object was last {written(history[-1])})"
+    last, earlier = changes[-1], _earlier(changes)
+    if path == "status.phase" and wanted.startswith("'Pending'") and (bound := _binding(history)):
+        return f"{mismatch} ({_bound(bound)}, {written(last)})"
+    if earlier and _component(last) in {_OWN_CLIENT, _API_SERVER} and _deleted_since(last, log):
+        return f"{mismatch} (left so by {_who(earlier)}, though objects were deleted, {written(last)})"
+    return f"{mismatch} ({written(last)}{f', before by {_who(earlier)}' if earlier else ''})"
 
 
-def _earlier(changes: Sequence[Write]) -> str:
-    """Says which other component changed the value last before: it may be the one that should have again."""
+def _earlier(changes: Sequence[Write]) -> Write | None:
+    """Returns the last change by another component than the last one, but for those of the scenario."""
     own = {_OWN_CLIENT, _component(changes[-1])}
-    for write in reversed(changes):
-        if _component(write) not in own:
-            return f", before by {write.by} at revision {write.revision}"
-    return ""
+    return next((write for write in reversed(changes) if _component(write) not in own), None)
+
+
+def _deleted_since(write: Write, log: Sequence[Logged]) -> bool:
+    return any(
+        isinstance(entry, Write)
+        and (entry.verb, entry.namespace) == ("delete", write.namespace)
+        and entry.revision > write.revision
+        for entry in log
+    )
+
+
+def _binding(pod: Sequence[Write]) -> Write | None:
+    return next((write for write in pod if (write.value.get("spec") or {}).get("nodeName")), None)
+
+
+def _bound(write: Write) -> str:
+    return f"bound to {write.value['spec']['nodeName']} by {_who(write)}"
+
+
+def _who(write: Write) -> str:
+    return f"{write.by} at revision {write.revision}"
 
 
 def _component(write: Write) -> str:
@@ -134,56 +165,80 @@ def warnings(log: Sequence[Logged], namespace: str, since: str) -> list[tuple[st
             continue
         alive[str(entry.value["metadata"].get("uid"))] = entry.verb != "delete"
         if entry.resource in _EVENTS and entry.namespace == namespace and entry.time >= since:
-            for key, text in _warning(entry):
+            for key, text in _warning(entry, log):
                 found.pop(key, None)
                 found[key] = text
     return [(uid, text) for (uid, _), text in found.items() if alive.get(uid, True)][-_WARNINGS_SHOWN:]
 
 
-def _warning(write: Write) -> Iterator[tuple[tuple[str, str], str]]:
+def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, str], str]]:
     event = write.value
     if event.get("type") != "Warning" or write.verb == "delete":
         return
     about = event.get("involvedObject") or event.get("regarding") or {}
     reason, message = event.get("reason") or "", event.get("message") or event.get("note") or ""
-    text = f"{reason} of {about.get('kind')} {about.get('name')}: {message} ({written(write)})"
-    yield (str(about.get("uid")), str(reason)), text
+    uid = str(about.get("uid"))
+    drivers = _drivers(log, uid) if _UNRESOLVABLE in message else []
+    named = (
+        f"CDI devices of {', '.join(drivers)}, " if drivers else ""
+    )  # what these drivers should have written
+    yield (
+        (uid, str(reason)),
+        f"{reason} of {about.get('kind')} {about.get('name')}: {message} ({named}{written(write)})",
+    )
+
+
+def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:
+    """Returns the drivers whose devices a pod's claims were given."""
+    writes = [entry for entry in log if isinstance(entry, Write)]
+    names = {
+        (write.namespace, name)
+        for write in writes
+        if write.resource == "pods" and _uid(write) == pod_uid
+        for name in claim_names(write.value)
+    }
+    claims = [
+        write for write in writes if write.resource == _CLAIMS and (write.namespace, write.name) in names
+    ]
+    return sorted({result["driver"] for claim in claims for result in results(claim.value)})
 
 
 def placing(log: Sequence[Logged], uid: str) -> str:
     """Says who bound a pod to its node and who gave its claims their devices; empty if nobody did."""
     writes = [entry for entry in log if isinstance(entry, Write)]
     pod = [write for write in writes if write.resource == "pods" and _uid(write) == uid]
-    bound = next((write for write in pod if (write.value.get("spec") or {}).get("nodeName")), None)
+    bound = _binding(pod)
     if bound is None:
         return ""
-    metadata, node = bound.value["metadata"], bound.value["spec"]["nodeName"]
-    told = [f"Pod {metadata['name']} bound to {node} by {bound.by} at revision {bound.revision}"]
+    metadata = bound.value["metadata"]
+    told = [f"Pod {metadata['name']} {_bound(bound)}"]
     for name in sorted(claim_names(pod[-1].value)):
         place = (_CLAIMS, metadata["namespace"], name)
         claim = [write for write in writes if (write.resource, write.namespace, write.name) == place]
         given = [write for write in claim if results(write.value)]
         if given and given[-1] is claim[-1]:
             first = next(write for write in given if results(write.value) == results(claim[-1].value))
-            reserved = (
-                "" if reservation(claim[-1].value, pod[-1].value, groups=True) else "not reserved for it, "
-            )
+            reserved = reservation(claim[-1].value, pod[-1].value, groups=True)
             devices = ", ".join(result["device"] for result in results(first.value))
             told.append(
-                f"its claim {name} {reserved}given {devices} by {first.by} at revision {first.revision}"
+                f"its claim {name} {'' if reserved else _NOT_RESERVED}given {devices} by {_who(first)}"
             )
     return ", ".join(told)
 
 
 def running(log: Sequence[Logged], namespace: str, name: str) -> str:
-    """Says who placed a pod, gave its claims their devices and runs it; empty if the log does not tell."""
+    """Says who runs a pod, placed it and gave its claims their devices; empty if the log does not tell.
+
+    What is in a container is for who runs it to answer for, and that comes first; but last if the pod has a
+    claim that is not reserved for it.
+    """
     writes = [entry for entry in log if isinstance(entry, Write) and entry.resource == "pods"]
     pod = [write for write in writes if (write.namespace, write.name) == (namespace, name)]
     if not pod:
         return ""
     told = [write for write in pod if _uid(write) == _uid(pod[-1]) and _component(write).startswith(KUBELET)]
-    ran = [f"run by {told[-1].by}"] if told else []
-    return ", ".join(filter(None, [placing(log, _uid(pod[-1])), *ran]))
+    ran, placed = f"run by {told[-1].by}" if told else "", placing(log, _uid(pod[-1]))
+    return ", ".join(filter(None, (placed, ran) if _NOT_RESERVED in placed else (ran, placed)))
 
 
 def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: str) -> list[str]:

@@ -69,19 +69,26 @@ def test_a_text_that_is_not_there_is_told(tmp_path: Path):
         ({"result": "failed", "failure": "t: written by x"}, "another step fails first: t: written by x"),
         (
             {"result": "failed", "failure": "s: written by y"},
-            "the failure does not match 5.* by \\S+: s: written by y",
+            "the failure does not match 5.*? by (?P<fault>[^ ,]+): s: written by y",
         ),
         (
-            {"result": "failed", "failure": "s: 5 written by y (kubelet/x)"},
-            "what matches does not name kubelet/: 5 written by y",
+            {"result": "failed", "failure": "s: 5 (written by y 1.36, before by kubelet/x)"},
+            "what is at fault is not kubelet/: y",
         ),
-        ({"result": "failed", "failure": "s: 5 written by kubelet/x"}, ""),
+        (
+            {"result": "failed", "failure": "s: 5, placed by kubelet/x"},
+            "kubelet/x is named, but not as the one at fault: s: 5, placed by kubelet/x",
+        ),
+        ({"result": "failed", "failure": "s: 5 (written by kubelet/x 1.36)"}, ""),
+        ({"result": "failed", "failure": "s: 5 in the log\nrun by kubelet/x 1.36, Pod bound by y"}, ""),
     ],
 )
 def test_only_the_right_failure_shows_a_defect(cell: dict[str, Any], why: str):
-    """The noted step has to fail first, and its failure to name the component."""
+    """The noted step has to fail first, and its failure to lay it to the component, not only to name it."""
     assert (
-        script().judge({"cell": "c", "step": "s", "found": r"5.* by \S+", "component": "kubelet"}, cell)
+        script().judge(
+            {"cell": "c", "step": "s", "found": r"5.*? by (?P<fault>[^ ,]+)", "component": "kubelet"}, cell
+        )
         == why
     )
 

@@ -1,5 +1,6 @@
 """Telling who wrote what a failed check found."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kubeskew.conformance.evidence.authors import (
     deletions,
     last_written,
     placing,
+    running,
     value_at,
     warnings,
 )
@@ -110,6 +112,63 @@ def test_the_write_that_brought_a_value_is_named():
     assert last_written(POD, log) == " (last written by kubelet/n 1.36 at revision 5)"
 
 
+def test_a_pod_that_should_wait_is_laid_to_who_bound_it():
+    """The kubelet that runs such a pod does what it is told."""
+    bound = {**pod(phase="Running"), "spec": {"nodeName": "n"}}
+    log = [
+        write(1, "kubeskew 0.1", pod(phase="Pending"), "create"),
+        write(2, "kube-scheduler 1.36", {**bound, "status": {"phase": "Pending"}}),
+        write(3, "kubelet/n 1.36", bound),
+    ]
+    mismatch = "status.phase: expected 'Pending', found 'Running'"
+    ran = "written by kubelet/n 1.36 at revision 3"
+
+    assert attributed(bound, [mismatch], log) == [
+        f"{mismatch} (bound to n by kube-scheduler 1.36 at revision 2, {ran})"
+    ]
+
+
+@pytest.mark.parametrize("last", ["kube-apiserver 1.36", "kubectl"])
+@pytest.mark.parametrize("deleted", [True, False])
+def test_what_deletions_should_have_changed_is_laid_to_who_wrote_it_before(last: str, *, deleted: bool):
+    """An API server adds to what is used when objects are made; to take it back is the controller's."""
+    log = [
+        write(1, "kubeskew 0.1", pod(used="0"), "create"),
+        write(2, "kube-controller-manager 1.36", pod(used="1")),
+        write(3, last, pod(used="2")),
+    ]
+    gone = {**POD, "metadata": {**POD["metadata"], "name": "b", "uid": "2"}}
+    log += [write(4, "kubelet/n 1.36", gone, "delete")] if deleted else []
+    mismatch = "status.used: expected '0', found '2'"
+    before = "kube-controller-manager 1.36 at revision 2"
+
+    assert attributed(log[2].value, [mismatch], log) == [
+        f"{mismatch} (left so by {before}, though objects were deleted, written by {last} at revision 3)"
+        if deleted and last.startswith("kube-apiserver")
+        else f"{mismatch} (written by {last} at revision 3, before by {before})"
+    ]
+
+
+def test_who_runs_a_pod_answers_for_its_log():
+    """The kubelet comes first, but not where the pod has a claim that is not reserved for it."""
+    spec = {"resourceClaims": [{"name": "d", "resourceClaimName": "c"}], "nodeName": "n"}
+    claim: dict[str, Any] = {"kind": "ResourceClaim", "metadata": {"namespace": "t", "name": "c", "uid": "9"}}
+    given = {"allocation": {"devices": {"results": [{"device": "gpu-0"}]}}}
+    reserved = {**given, "reservedFor": [{"resource": "pods", "name": "a", "uid": "1"}]}
+    claims = "resourceclaims.resource.k8s.io"
+    log = [
+        write(1, "kube-scheduler 1.35", {**claim, "status": given}, resource=claims),
+        write(2, "kube-scheduler 1.36", {**POD, "spec": spec}),
+        write(3, "kubelet/n 1.36", {**POD, "spec": spec, "status": {"phase": "Running"}}),
+    ]
+    placed = "Pod a bound to n by kube-scheduler 1.36 at revision 2, its claim c"
+    by = "given gpu-0 by kube-scheduler 1.35 at revision 1"
+
+    assert running(log, "t", "a") == f"{placed} not reserved for it, {by}, run by kubelet/n 1.36"
+    log.append(write(4, "kube-scheduler 1.36", {**claim, "status": reserved}, resource=claims))
+    assert running(log, "t", "a") == f"run by kubelet/n 1.36, {placed} {by}"
+
+
 def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") -> Write:
     about = {"kind": "Pod", "name": "a", "uid": uid}
     value = {"metadata": {"namespace": "t", "name": f"e{second}", "uid": f"e{second}"}, "type": kind}
@@ -136,6 +195,30 @@ def test_warnings_of_components_are_told():
         ("1", "FailedPrepare of Pod a: m (written by kubelet/n 1.36 at revision 8)"),
     ]
     assert warnings(log, "other", time(2)) == []
+
+
+def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():
+    """The kubelet complains of what the driver of the pod's devices named and did not write."""
+    spec = {"resourceClaims": [{"name": "d", "resourceClaimName": "c"}], "nodeName": "n"}
+    claim: dict[str, Any] = {"kind": "ResourceClaim", "metadata": {"namespace": "t", "name": "c", "uid": "9"}}
+    given = {"allocation": {"devices": {"results": [{"device": "gpu-0", "driver": "d.example.com"}]}}}
+    failed = event(3, "1", "Failed", "kubelet/n 1.36")
+    text = "Error: unresolvable CDI devices vendor.com/class=one"
+    told = "written by kubelet/n 1.36 at revision 3"
+    log = [
+        write(
+            1, "kube-scheduler 1.36", {**claim, "status": given}, resource="resourceclaims.resource.k8s.io"
+        ),
+        write(2, "kube-scheduler 1.36", {**POD, "spec": spec}),
+        replace(failed, value={**failed.value, "message": text}),
+    ]
+
+    assert warnings(log, "t", time(0)) == [
+        (
+            "1",
+            f"Failed of Pod a: {text} (CDI devices of d.example.com, {told})",
+        )
+    ]
 
 
 def test_who_placed_a_pod_is_told():

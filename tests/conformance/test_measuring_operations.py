@@ -47,7 +47,7 @@ async def test_a_log_that_is_not_as_it_should_be_tells_who_ran_the_container(bod
     failure = await one(f"podLogs: {{name: a, namespace: kubeskew, {body}}}", control)
 
     assert failure.splitlines()[-1] == (
-        "Pod a bound to n by kube-scheduler 1.36 at revision 7, run by kubelet/n 1.35"
+        "run by kubelet/n 1.35, Pod a bound to n by kube-scheduler 1.36 at revision 7"
     )
 
 
