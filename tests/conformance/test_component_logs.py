@@ -41,6 +41,8 @@ async def outcome(body: str, *later: str) -> str:
         ("match: '^  File', since: step", ["Traceback:\n  File x"]),
         ("absent: old", []),
         ("match: good, absent: old", ["good"]),
+        ('match: "(`null`)", absent: old', ["bad"]),
+        ('match: good, absent: "(`null`)"', ["good"]),
     ],
 )
 async def test_lines_are_awaited(body: str, later: list[str]):
@@ -89,6 +91,7 @@ async def test_lines_of_both_processes_of_a_driver_count():
         ("match: '('", [], "no regular expression"),
         ("match: x, since: yesterday", [], "logs.since: expected step or start"),
         ("since: step", [], "logs: expected `match` or `absent`"),
+        ('match: "(`null`)"', [], "logs: expected `match` or `absent`"),
     ],
 )
 async def test_what_is_not_in_the_log_fails(body: str, later: list[str], failure: str):
