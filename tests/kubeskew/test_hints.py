@@ -132,3 +132,17 @@ def test_an_exploration_does_not_take_a_matrix_report(capsys, tmp_path):
     assert f"--report {tmp_path}: the report of a run or matrix is there, which would be lost" in err
     assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_change_says_how_long_it_took(capsys, monkeypatch, tmp_path):
+    """A command that changes the cluster ends with a line on how long that took."""
+
+    async def killed(cluster, name):
+        cluster.progress(f"{name}: killed")
+
+    monkeypatch.setattr("kubeskew.cluster.cluster.Cluster.kill", killed)
+    code, err = told(capsys, "--state-dir", str(tmp_path), "kill", "scheduler")
+
+    first, last = err.splitlines()
+    assert (code, first) == (0, "· scheduler: killed")
+    assert last.startswith("· done in 0.")

@@ -94,9 +94,9 @@ def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, 
 def change_timed(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:
     """Changes a cluster as `change` does, and says how long that took."""
     clock = SystemClock()
-    began = clock.monotonic()
+    began = clock.now()
     found = change(directory, work, *kinds)
-    show_progress(f"done in {clock.monotonic() - began:.1f} s")
+    show_progress(f"done in {(clock.now() - began).total_seconds():.1f} s")
     return found
 
 
