@@ -41,8 +41,9 @@ outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what chan
 test: kubectl node  ## Static checks and the whole test suite
 	+$(MAKE) --no-print-directory -j 2 check tests
 
+# Three at a time on two cores, for some tests wait: for processes, for timeouts of upstream's.
 tests: $(STAMP)
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not people"
+	$(BIN)/pytest -q -n 3 --dist loadgroup -m "not slow and not people"
 
 test-people: $(STAMP)  ## Clicks in a headless Chromium (Debian's): the report and `kubeskew ui`
 	$(BIN)/pytest -q -m people

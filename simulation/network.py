@@ -115,10 +115,10 @@ class Exchange:
 
 
 class Answer:
-    """`transport.Response` of an exchange."""
+    """`transport.Response` of an exchange, which one that is whole does without."""
 
     def __init__(
-        self, exchange: Exchange, status: int, headers: Mapping[str, str], content: bytes = b""
+        self, exchange: Exchange | None, status: int, headers: Mapping[str, str], content: bytes = b""
     ) -> None:
         self._exchange = exchange
         self.status = status
@@ -126,7 +126,7 @@ class Answer:
         self._content = content
 
     async def body(self) -> bytes:
-        if self._exchange.pieces is None:
+        if self._exchange is None:
             return self._content
         return b"".join([piece async for piece in self._pieces()])
 
@@ -134,7 +134,7 @@ class Answer:
         return split_lines(self._pieces())
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        queue = self._exchange.pieces
+        queue = self._exchange.pieces if self._exchange is not None else None
         if queue is None:
             yield self._content
             return
@@ -144,7 +144,8 @@ class Answer:
             yield piece
 
     async def close(self) -> None:
-        self._exchange.leave()
+        if self._exchange is not None:
+            self._exchange.leave()
 
 
 class NetworkTransport:
@@ -239,7 +240,7 @@ class APIListener:
         headers.setdefault("Content-Type", response.content_type)
         body: Any = response.body  # bytes or an asynchronous generator
         if isinstance(body, bytes):
-            _settle(exchange, Answer(exchange, response.status, headers, body))
+            _settle(exchange, Answer(None, response.status, headers, body))
             exchange.end()
             return
         async with contextlib.aclosing(body):
@@ -248,7 +249,7 @@ class APIListener:
                 await self._stream(exchange, answered, body, f"WATCH {request.path}")
             else:
                 content = b"".join([bytes(piece) async for piece in body])
-                _settle(exchange, Answer(exchange, response.status, headers, content))
+                _settle(exchange, Answer(None, response.status, headers, content))
         exchange.end()
 
     async def _stream(
