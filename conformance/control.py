@@ -10,6 +10,7 @@ from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
+from kubeskew.conformance.invariants.violation import Violation
 
 
 class ClusterControl(Protocol):
@@ -113,6 +114,14 @@ class ClusterControl(Protocol):
 
     async def log(self) -> Sequence[Logged]:
         """Everything that was written and every change of a component, oldest first."""
+        ...
+
+    async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
+        """Returns what never may happen and did, by the log so far and by what components and nodes say.
+
+        None where the cluster is not judged at the end of its cell: it is not ours, or it is judged when its
+        faults are healed.
+        """
         ...
 
     async def entries(self) -> Sequence[Entry]:

@@ -25,6 +25,9 @@ from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.evidence.reading import evidence, rows
+from kubeskew.conformance.invariants.catalogue import TOLD_BY_STEPS
+from kubeskew.conformance.invariants.judging import judge
+from kubeskew.conformance.invariants.violation import Violation
 
 
 class LocalControl:
@@ -191,6 +194,10 @@ class LocalControl:
     async def log(self) -> Sequence[Logged]:
         return await evidence((await self._read()).events(), self._writes)
 
+    async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
+        whole = self._directory, self._platform, log, self._progress
+        return await judge(*whole, at_rest=False, but=TOLD_BY_STEPS)
+
     async def entries(self) -> Sequence[Entry]:
         return await (await self._read()).entries()
 
@@ -294,6 +301,10 @@ class KubeconfigControl:
     async def log(self) -> Sequence[Logged]:
         """A foreign cluster's log cannot be read."""
         return []
+
+    async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
+        """A foreign cluster's log cannot be read."""
+        return None
 
     async def entries(self) -> Sequence[Entry]:
         raise self._refusal("audit")

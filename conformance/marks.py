@@ -13,7 +13,7 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.bindings import expression
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
-from kubeskew.conformance.scenario import Exemption, ExpectedFailure, Scenario
+from kubeskew.conformance.scenario import INVARIANTS, Exemption, ExpectedFailure, Scenario
 
 # Rows of texts that have nothing in common: an expression that matches all of a row is refused.
 _UNRELATED = (
@@ -59,11 +59,12 @@ def _bug(entry: Any, where: str) -> KnownBug | None:
     """Returns the known bug that a mark names. Raises ScenarioError if there is none of that name."""
     if not isinstance(entry, Mapping) or "bug" not in entry:
         return None
+    name = str(entry["bug"])
     try:
-        check_bugs({entry["bug"]: True})
+        check_bugs({name: True})
     except ValueError as error:
         raise ScenarioError(f"{where}.bug: {error}") from error
-    return known_bugs()[entry["bug"]]
+    return known_bugs()[name]
 
 
 def exemptions(header: Mapping[str, Any], source: str) -> tuple[Exemption, ...]:
@@ -102,14 +103,23 @@ def _check_pattern(pattern: str, where: str) -> None:
 
 
 def check_marks(scenario: Scenario, source: str) -> None:
-    """Raises ScenarioError if a mark names a step that is not there, or that two steps have the name of."""
+    """Raises ScenarioError if a mark names a step that is not there, or that two steps have the name of.
+
+    A failure may also be of the invariants, which are judged behind all steps: no step has their name.
+    """
     names = [step.name for step in scenario.steps]
+    if INVARIANTS in names:
+        raise ScenarioError(
+            f"{source}: a step named {INVARIANTS} could not be told from what is judged at the end"
+        )
     marks = [("expectedFailures", [mark.steps for mark in scenario.expected_failures])]
     marks += [("notRun", [exemption.steps for exemption in scenario.exemptions])]
     for key, named in marks:
         for index, steps in enumerate(named):
             for name in steps:
                 where = f"{source}: {key}[{index}].steps"
+                if name == INVARIANTS and key == "expectedFailures":
+                    continue
                 if name not in names and not _is_repetition(name, names):
                     raise ScenarioError(f"{where}: there is no step {name}{did_you_mean(name, names)}")
                 if names.count(name) > 1:

@@ -37,8 +37,8 @@ from kubeskew.conformance.operations import (
     simulating,
 )
 from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
-from kubeskew.conformance.results import CellResult, StepResult
-from kubeskew.conformance.scenario import Cell, Step
+from kubeskew.conformance.results import CellResult, OperationResult, StepResult
+from kubeskew.conformance.scenario import INVARIANTS, Cell, Step
 
 # What runs each operation of conformance/grammar.py.
 RUN: Mapping[str, Perform] = {
@@ -121,16 +121,21 @@ async def run_cell(
             result.error = error
         if not result.error:
             await _noting_errors(result, _run_steps(cell, control, clock, tell, run, result, branches))
+            _note_left_out(cell, result)
             gather = _gather_evidence(cell, control, result, branches, recorded=is_recorded(cell))
             await _noting_errors(result, gather)
     finally:
         if cell.scenario.cluster is not None:
             await _stop(control, result)
         tell(Moment("ended", is_last=True))
-    for step in cell.steps()[len(result.steps) :]:
-        result.steps.append(StepResult(step.name, not_run="the cell ended before it"))
+    _note_left_out(cell, result)
     result.seconds = clock.monotonic() - started
     return result
+
+
+def _note_left_out(cell: Cell, result: CellResult) -> None:
+    for step in cell.steps()[len(result.steps) :]:
+        result.steps.append(StepResult(step.name, not_run="the cell ended before it"))
 
 
 def _result_of(cell: Cell) -> CellResult:
@@ -189,6 +194,9 @@ async def _gather_evidence(
     if log:
         result.began, result.ended = log[0].time, log[-1].time
     _date_steps(log, result.steps)
+    judged = await _judged(control, log, branches)
+    if judged is not None and (judged.failed or INVARIANTS in result.expected_failures):
+        result.steps.append(judged)
     result.components = component_runs(log)
     result.pods = pod_lives(log)
     result.objects = object_lives(log)
@@ -200,6 +208,29 @@ async def _gather_evidence(
     ends = [each.revisions[1] for step, each in pairs if step.branch in ("", first) and not each.not_run]
     if recorded:
         result.record = record(log, ends)
+
+
+async def _judged(
+    control: ClusterControl, log: Sequence[Logged], branches: Mapping[str, CellContext]
+) -> StepResult | None:
+    """Returns the invariants as a step behind all others, which fails once for each time one was broken.
+
+    A fork's branches are judged with what was before it. None where the cluster is not judged.
+    """
+    logs = [(each.control, await each.control.log()) for each in branches.values()] or [(control, log)]
+    found = [await each.violations(written) for each, written in logs]
+    if any(each is None for each in found):
+        return None
+    texts = (f"{broken.code} {broken.name}: {broken.message}" for each in found for broken in each or ())
+    result = StepResult(INVARIANTS)
+    if log:
+        result.revisions, result.since = (log[-1].revision,) * 2, log[-1].time
+        result.until = result.since
+    result.operations = [
+        OperationResult("judge the log", "invariants", 0.0, "every invariant to hold", each)
+        for each in dict.fromkeys(texts)
+    ]
+    return result
 
 
 def _date_steps(log: Sequence[Logged], steps: Sequence[StepResult]) -> None:

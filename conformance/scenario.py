@@ -15,6 +15,7 @@ from kubeskew.conformance.grammar import OPERATIONS
 RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
 BRANCH = "branch"  # bound in every branch of a fork to its name
+INVARIANTS = "invariants"  # how marks name what is judged behind all steps
 NAMESPACE = "namespace"  # bound in every cell to the namespace of the scenario's objects
 
 
@@ -347,8 +348,13 @@ class Cell:
         return any(each.kind == operation for step in steps for each in step.all_operations())
 
     def expected_failures(self) -> Mapping[str, Sequence[ExpectedFailure]]:
-        """By step that is to fail in this cell, how upstream fails there."""
-        return self._of_steps(self.scenario.expected_failures)
+        """By step that is to fail in this cell, how upstream fails there; by INVARIANTS what it breaks."""
+        found = self._of_steps(self.scenario.expected_failures)
+        marks = [mark for mark in self.scenario.expected_failures if INVARIANTS in mark.steps]
+        bugs = (self.cluster().get("bugs") or {}) if marks else {}
+        if broken := [mark for mark in marks if mark.applies(self.parameters, bugs)]:
+            found[INVARIANTS] = broken
+        return found
 
     def exemptions(self) -> Mapping[str, Sequence[Exemption]]:
         """By step that is not run in this cell, why it is not."""

@@ -125,6 +125,8 @@ class DriverServices:
         """Applies the switches, then `handle`, which returns the fields of the answer by UID."""
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
         call = f"Node{verb}Resources"
+        claims = ", ".join(f"{ref.namespace}/{ref.name}" for ref in refs)
+        log.info("handling request started: %s of %s", call, claims)
         await self._held_up()
         if self._switches.garbage == "bytes":
             self._calls.append(call, refs, {}, "answered with bytes that are no message")

@@ -23,9 +23,9 @@ from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.errors import UnservedKindError
 from kubeskew.conformance.evidence.reading import Row, evidence
+from kubeskew.conformance.invariants.checking import is_at_rest
+from kubeskew.conformance.invariants.judging import judge
 from kubeskew.kubelet.node.layout import NodeLayout
-from kubeskew.simulation.invariants.checking import is_at_rest
-from kubeskew.simulation.invariants.judging import judge
 from kubeskew.testing import kubectl
 from kubeskew.testing.client import Client
 from kubeskew.testing.event_loop import EventLoop

@@ -16,17 +16,17 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.controls import LocalControl
-from kubeskew.conformance.evidence.log import Write
+from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.reading import evidence
+from kubeskew.conformance.invariants.judging import judge
+from kubeskew.conformance.invariants.settling import is_heartbeat
+from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.faults.points import points_of
 from kubeskew.simulation.faults.retrying import PatientTransport
 from kubeskew.simulation.faults.tolerating import longest_of, tolerance_of
 from kubeskew.simulation.faults.world import World
-from kubeskew.simulation.invariants.judging import judge
-from kubeskew.simulation.invariants.settling import is_heartbeat
-from kubeskew.simulation.invariants.violation import Violation
 from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.machine import Site
 
@@ -204,6 +204,10 @@ class FaultyControl(LocalControl):
                 await super().driver(fault.target.partition("/")[2], [node], before)
 
     # -- the quiet phase
+
+    async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
+        """A cluster with faults is judged when they are healed and it has settled."""
+        return None
 
     async def outlast(self) -> bool:
         """Waits, once, until faults have ended that last for minutes; returns whether there were any."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.simulation.faults.plan import Fault, Plan
-from kubeskew.simulation.invariants.violation import Violation
 
 
 @dataclass(slots=True)

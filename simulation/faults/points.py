@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
+from kubeskew.conformance.invariants.settling import is_heartbeat
 from kubeskew.simulation.faults.plan import Plan
-from kubeskew.simulation.invariants.settling import is_heartbeat
 
 _FIRED = "fault-fired"
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from kubeskew.apimachinery.faults.reading_values import duration
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.simulation.faults.effects import read_jump, read_latency
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan
-from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
 
 _CUT_OFF = (Kind.OUTAGE, Kind.PARTITION, Kind.HALF_OPEN)
 

@@ -16,6 +16,7 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
+from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.runner import run_cell
@@ -73,6 +74,8 @@ class Control:
         self.records = NodeRecords()
         self.logged: dict[str, str] = {}  # by process
         self.written: list[Logged] = []  # the log
+        self.broken: list[Violation] | None = []  # what the judge finds; None: nobody judges
+        self.judged: Sequence[Logged] = []  # by which log
         self.replayed = "a"  # the hash of what it comes to
         self.stored: list[Entry] = []
         self.runtime_config: dict[str, bool] = {}
@@ -128,6 +131,10 @@ class Control:
 
     async def log(self) -> Sequence[Logged]:
         return self.written
+
+    async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
+        self.judged = log
+        return self.broken
 
     async def entries(self) -> Sequence[Entry]:
         return self.stored

@@ -22,10 +22,9 @@ from kubeskew.cluster.processes import ExecutedProcesses
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.reading import evidence
-from kubeskew.simulation.invariants.catalogue import invariants
-from kubeskew.simulation.invariants.checking import is_at_rest
-from kubeskew.simulation.invariants.judging import judge
-from kubeskew.simulation.invariants.violation import Violation
+from kubeskew.conformance.invariants.checking import is_at_rest
+from kubeskew.conformance.invariants.judging import judge
+from kubeskew.conformance.invariants.violation import Violation
 
 QUIET_SECONDS = 10
 _LOST = "events-lost"  # of a log that is not whole nothing can be said
@@ -89,7 +88,6 @@ def _note(text: str) -> None:
 def _document(
     log: Sequence[Logged], horizon: int, found: Sequence[Violation], *, at_rest: bool
 ) -> dict[str, Any]:
-    names = {invariant.code: invariant.name for invariant in invariants()}
     return {
         "revision": log[-1].revision if log else 0,
         "events": len(log),
@@ -98,7 +96,7 @@ def _document(
         "violations": [
             {
                 "invariant": each.code,
-                "name": names[each.code],
+                "name": each.name,
                 "message": each.message,
                 "revision": each.revision,
                 "time": each.time,

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from kubeskew.conformance.invariants.tolerance import USUAL
 from kubeskew.simulation.faults.plan import plan_of
 from kubeskew.simulation.faults.tolerating import tolerance_of
-from kubeskew.simulation.invariants.tolerance import USUAL
 
 SCHEDULER = {"component": "scheduler"}
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.simulation.invariants.cluster import Change, Cluster, named, uid_of
-from kubeskew.simulation.invariants.fields import Path, value_at
-from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
+from kubeskew.conformance.invariants.cluster import Change, Cluster, named, uid_of
+from kubeskew.conformance.invariants.fields import Path, value_at
+from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
 
 # Returns why a server of a version cannot read an object; empty if it can.
 Unreadable = Callable[[str, ObjectView], str]

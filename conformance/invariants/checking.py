@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from kubeskew.conformance.evidence.log import Logged, Write
-from kubeskew.simulation.invariants.cluster import Cluster
-from kubeskew.simulation.invariants.invariant import Evidence, Invariant
-from kubeskew.simulation.invariants.settling import is_heartbeat
-from kubeskew.simulation.invariants.violation import Violation
+from kubeskew.conformance.invariants.cluster import Cluster
+from kubeskew.conformance.invariants.invariant import Evidence, Invariant
+from kubeskew.conformance.invariants.settling import is_heartbeat
+from kubeskew.conformance.invariants.violation import Violation
 
 
 class Checker:
@@ -24,13 +24,16 @@ class Checker:
             return
         for invariant in self._invariants:
             for message in invariant.see(change, self.cluster):
-                yield Violation(invariant.code, message, entry.revision, entry.time)
+                yield Violation(invariant.code, invariant.name, message, entry.revision, entry.time)
 
     def finish(self, evidence: Evidence, *, at_rest: bool) -> Iterator[Violation]:
         """Yields what does not hold at the end."""
         for invariant in self._invariants:
             for message in invariant.at_end(self.cluster, evidence, at_rest=at_rest):
-                yield Violation(invariant.code, message, self.cluster.revision, self.cluster.time)
+                yield Violation(
+                    *(invariant.code, invariant.name, message),
+                    *(self.cluster.revision, self.cluster.time),
+                )
 
 
 def check(

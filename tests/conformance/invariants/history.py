@@ -7,10 +7,10 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.evidence.nodes import NodeRecords
-from kubeskew.simulation.invariants.catalogue import invariants, measuring
-from kubeskew.simulation.invariants.checking import check
-from kubeskew.simulation.invariants.invariant import Evidence
-from kubeskew.simulation.invariants.tolerance import USUAL
+from kubeskew.conformance.invariants.catalogue import invariants, measuring
+from kubeskew.conformance.invariants.checking import check
+from kubeskew.conformance.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.tolerance import USUAL
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {

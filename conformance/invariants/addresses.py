@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.simulation.invariants.cluster import Change, Cluster, is_terminal, named, uid_of
-from kubeskew.simulation.invariants.invariant import SafetyInvariant
+from kubeskew.conformance.invariants.cluster import Change, Cluster, is_terminal, named, uid_of
+from kubeskew.conformance.invariants.invariant import SafetyInvariant
 
 
 class UniqueAddress(SafetyInvariant):

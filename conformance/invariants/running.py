@@ -8,7 +8,7 @@ from datetime import datetime
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.nodes import ContainerEvent
-from kubeskew.simulation.invariants.cluster import (
+from kubeskew.conformance.invariants.cluster import (
     Change,
     Cluster,
     condition,
@@ -18,9 +18,9 @@ from kubeskew.simulation.invariants.cluster import (
     named,
     uid_of,
 )
-from kubeskew.simulation.invariants.devices import CLAIMS
-from kubeskew.simulation.invariants.invariant import Evidence
-from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.devices import CLAIMS
+from kubeskew.conformance.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
 _WORKLOADS = {"ReplicaSet": "replicasets.apps", "StatefulSet": "statefulsets.apps"}
 _PROBES = ("livenessProbe", "startupProbe", "lifecycle")

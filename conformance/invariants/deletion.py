@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names
-from kubeskew.simulation.invariants.cluster import (
+from kubeskew.conformance.invariants.cluster import (
     Change,
     Cluster,
     controller,
@@ -14,8 +14,8 @@ from kubeskew.simulation.invariants.cluster import (
     named,
     uid_of,
 )
-from kubeskew.simulation.invariants.devices import CLAIMS
-from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
+from kubeskew.conformance.invariants.devices import CLAIMS
+from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
 
 _COLLECTOR = "generic-garbage-collector"
 _PVC_PROTECTION = "kubernetes.io/pvc-protection"

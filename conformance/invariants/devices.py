@@ -9,9 +9,9 @@ from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import ZERO, Quantity
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.simulation.invariants.cluster import Change, Cluster, controller, is_terminal, named, uid_of
-from kubeskew.simulation.invariants.invariant import Evidence
-from kubeskew.simulation.invariants.pools import Device, PoolDevices, device_of
+from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, is_terminal, named, uid_of
+from kubeskew.conformance.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.pools import Device, PoolDevices, device_of
 
 CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kubeskew.conformance.evidence.nodes import NodeRecords
-from kubeskew.simulation.invariants.cluster import Change, Cluster
+from kubeskew.conformance.invariants.cluster import Change, Cluster
 
 
 @dataclass(frozen=True, slots=True)

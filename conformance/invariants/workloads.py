@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.simulation.invariants.cluster import (
+from kubeskew.conformance.invariants.cluster import (
     Change,
     Cluster,
     condition,
@@ -14,8 +14,8 @@ from kubeskew.simulation.invariants.cluster import (
     named,
     uid_of,
 )
-from kubeskew.simulation.invariants.devices import CLAIMS
-from kubeskew.simulation.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.devices import CLAIMS
+from kubeskew.conformance.invariants.invariant import Evidence
 
 REPLICA_SETS = "replicasets.apps"
 STATEFUL_SETS = "statefulsets.apps"

@@ -8,7 +8,7 @@ from datetime import datetime
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.selectors.node_affinity import affinity_matches
 from kubeskew.apimachinery.selectors.taints import tolerates
-from kubeskew.simulation.invariants.cluster import (
+from kubeskew.conformance.invariants.cluster import (
     Change,
     Cluster,
     condition,
@@ -17,8 +17,8 @@ from kubeskew.simulation.invariants.cluster import (
     named,
     uid_of,
 )
-from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
-from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
 # What kubelets say of pods that they do not admit (kubernetes/pkg/kubelet/lifecycle, 1.36).
 _REFUSALS = (

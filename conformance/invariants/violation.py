@@ -8,9 +8,10 @@ class Violation:
     """Tells that an invariant did not hold, from which revision on; the message names objects and writers."""
 
     code: str  # I01 … I22
+    name: str  # device-once …
     message: str
     revision: int
     time: str = ""  # RFC 3339 with microseconds
 
     def __str__(self) -> str:
-        return f"{self.code} at revision {self.revision}: {self.message}"
+        return f"{self.code} {self.name} at revision {self.revision}: {self.message}"

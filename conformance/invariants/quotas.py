@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object, ObjectView
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.simulation.invariants.cluster import Change, Cluster, named
-from kubeskew.simulation.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.cluster import Change, Cluster, named
+from kubeskew.conformance.invariants.invariant import Evidence
 
 QUOTAS = "resourcequotas"
 

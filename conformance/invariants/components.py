@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from kubeskew.simulation.invariants.cluster import Change, Cluster, named
-from kubeskew.simulation.invariants.invariant import Evidence, LivenessInvariant
-from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.cluster import Change, Cluster, named
+from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
 LEASES = "leases.coordination.k8s.io"
 # The leases of components, and what holds them.
+_PEOPLE = ("kubeskew", "kubectl")  # who write a lease by hand take it from nobody by mistake
 _ELECTIONS = {"kube-scheduler": "scheduler", "kube-controller-manager": "controller-manager"}
 
 
@@ -61,6 +62,8 @@ class OneLeader:
         if change.write.resource != LEASES or change.before is None or change.now is None:
             return
         old, new = change.before.get("spec") or {}, change.now.get("spec") or {}
+        if change.write.by.startswith(_PEOPLE):
+            return
         holder, other = old.get("holderIdentity"), new.get("holderIdentity")
         if not holder or not other or holder == other or not old.get("renewTime"):
             return

@@ -1,6 +1,6 @@
 """Judges the run of a cluster of kubeskew's own: its log, and what its processes and files say at the end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,13 +17,13 @@ from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.conformance.evidence.log import ComponentChange, Logged
 from kubeskew.conformance.evidence.node_files import node_records
+from kubeskew.conformance.invariants.catalogue import invariants, measuring
+from kubeskew.conformance.invariants.checking import Checker
+from kubeskew.conformance.invariants.cluster import STARTED, is_terminal
+from kubeskew.conformance.invariants.invariant import ComponentFailure, Evidence
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.scheduler.autoscaling.snapshot import SimulationError
-from kubeskew.simulation.invariants.catalogue import invariants, measuring
-from kubeskew.simulation.invariants.checking import Checker
-from kubeskew.simulation.invariants.cluster import STARTED, is_terminal
-from kubeskew.simulation.invariants.invariant import ComponentFailure, Evidence
-from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
-from kubeskew.simulation.invariants.violation import Violation
 
 _STARTING = timedelta(seconds=10)  # how long an API server may take until its roles are there
 _FORBIDDEN = ' is forbidden: User "'  # the authorizer's words, not those of admission
@@ -37,15 +37,17 @@ async def judge(
     *,
     at_rest: bool,
     tolerance: Tolerance = USUAL,
+    but: Collection[str] = (),
 ) -> list[Violation]:
-    """Returns what was broken. `note` hears of what could not be judged.
+    """Returns what was broken, `but` for the invariants of these codes. `note` hears of what could not be
+    judged.
 
     Only `at_rest` is what should have come about missed.
     """
     state = directory.load()
     managers = state.of_kind("controller-manager")
     measure = measuring(managers[0].feature_gates, platform.clock) if managers else None
-    checker = Checker(invariants(measure, tolerance))
+    checker = Checker([each for each in invariants(measure, tolerance) if each.code not in but])
     broken = [violation for entry in log for violation in checker.see(entry)]
     asks = at_rest and any(_is_pending(pod) for pod in checker.cluster.all("pods"))
     found = Evidence(

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from kubeskew.conformance.evidence.log import Write
-from kubeskew.simulation.invariants.cluster import Change, Cluster, Place
-from kubeskew.simulation.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.cluster import Change, Cluster, Place
+from kubeskew.conformance.invariants.invariant import Evidence
 
 # Renewed for ever, whatever happens.
 _HEARTBEATS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})

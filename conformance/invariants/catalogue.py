@@ -5,25 +5,30 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.registry import Evaluators
-from kubeskew.controllers.resourcequota.measuring import Listing, measure
-from kubeskew.simulation.invariants.addresses import UniqueAddress
-from kubeskew.simulation.invariants.components import AuthorisedAsMeant, ComponentStarts, NoCrash, OneLeader
-from kubeskew.simulation.invariants.deletion import DeletionCompletes, RightOwner, UidNotName
-from kubeskew.simulation.invariants.devices import ClaimReleased, DeviceOnce
-from kubeskew.simulation.invariants.fields import unknown_fields, unreadable
-from kubeskew.simulation.invariants.invariant import Invariant
-from kubeskew.simulation.invariants.placing import (
+from kubeskew.conformance.invariants.addresses import UniqueAddress
+from kubeskew.conformance.invariants.components import AuthorisedAsMeant, ComponentStarts, NoCrash, OneLeader
+from kubeskew.conformance.invariants.deletion import DeletionCompletes, RightOwner, UidNotName
+from kubeskew.conformance.invariants.devices import ClaimReleased, DeviceOnce
+from kubeskew.conformance.invariants.fields import unknown_fields, unreadable
+from kubeskew.conformance.invariants.invariant import Invariant
+from kubeskew.conformance.invariants.placing import (
     BoundIsAdmitted,
     DeclaredEffect,
     PreemptionContract,
     SchedulableIsScheduled,
 )
-from kubeskew.simulation.invariants.quotas import Measure, QuotaExact
-from kubeskew.simulation.invariants.running import RunningUndisturbed
-from kubeskew.simulation.invariants.settling import ControllersSettle
-from kubeskew.simulation.invariants.stored import NoSilentFieldLoss, ReadsGoForward, StoredReadable
-from kubeskew.simulation.invariants.tolerance import USUAL, Tolerance
-from kubeskew.simulation.invariants.workloads import CountedOnce, ReplicaBounds
+from kubeskew.conformance.invariants.quotas import Measure, QuotaExact
+from kubeskew.conformance.invariants.running import RunningUndisturbed
+from kubeskew.conformance.invariants.settling import ControllersSettle
+from kubeskew.conformance.invariants.stored import NoSilentFieldLoss, ReadsGoForward, StoredReadable
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.workloads import CountedOnce, ReplicaBounds
+from kubeskew.controllers.resourcequota.measuring import Listing, measure
+
+# What moves, flips and downgrades break upstream, too: pods that a kubelet admits anew and refuses, fields
+# and objects that an older server does not know, rights that it does not grant. A cell is not judged by
+# these: its steps look at them, with a mark where upstream fails.
+TOLD_BY_STEPS = frozenset({"I05", "I06", "I10", "I12", "I17"})
 
 _DEVICE_CLASSES = "deviceclass.resource.k8s.io/"
 
