@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from asking import CONFIG_MAPS, Local, config_map, eventually
 
+from kubeskew.cluster.kubelet_files import kubelet_files_at
+from kubeskew.cluster.state import StateDir
+
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 FILE = """
@@ -55,8 +58,8 @@ def local(tmp_path: Path) -> Iterator[Local]:
     local.run("down", "--purge")
 
 
-def is_ready(local: Local) -> bool:
-    status, pod = local.ask("GET", f"{PODS}/p")
+def is_ready(local: Local, name: str = "p") -> bool:
+    status, pod = local.ask("GET", f"{PODS}/{name}")
     conditions = pod["status"].get("conditions", []) if status == 200 else []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
@@ -116,3 +119,31 @@ def test_a_cluster_is_branched_and_taken_back(local: Local, tmp_path: Path) -> N
         status, answer = local.ask("GET", f"{CONFIG_MAPS}?resourceVersion={newest + 1000}{query}")
         assert (status, answer["reason"]) == (504, "Timeout")
         assert f"Too large resource version: {newest + 1000}" in answer["message"]
+
+
+def on_disk(local: Local) -> dict[str, bytes]:
+    """Returns the files of the node as they are, by path, without the journal of them."""
+    node = local.state / "kubelet" / "gpu-node"
+    paths = [path.relative_to(node) for path in node.rglob("*") if path.is_file()]
+    return {path.as_posix(): (node / path).read_bytes() for path in paths if path.parts[0] != "journal"}
+
+
+def test_the_journal_of_files_outlives_kills(local: Local) -> None:
+    """However often kubelet and driver are killed while pods come and go, the journal has the files as they
+    are, and a cluster that is taken back to its newest revision has them, too."""
+    for number, killed in enumerate(("kubelet/gpu-node", "driver/gpu.example.com") * 2):
+        added = {**POD, "metadata": {"name": f"p-{number}"}}
+        local.create(PODS, added)
+        local.run("kill", killed)
+        if number:
+            assert local.ask("DELETE", f"{PODS}/p-{number - 1}?gracePeriodSeconds=0")[0] == 200
+        local.run("restart", killed)
+        eventually(lambda name=f"p-{number}": is_ready(local, name))
+    local.run("kill", "kubelet/gpu-node")
+    local.run("down")
+    newest, files = revision_of(local), on_disk(local)
+    known = kubelet_files_at(StateDir(local.state), newest)["gpu-node"]
+    assert {path: content for path, content in known.items() if not path.endswith("/")} == files
+    assert "kubelet/dra_manager_state" in files
+    local.run("rewind", "--to", str(newest))
+    assert on_disk(local) == files
