@@ -81,9 +81,8 @@ class State:
     abandoned_leases: bool = False  # the log names leaders that are none here: it was branched off
 
     def servers_of(self, component: str) -> list[Process]:
-        """Returns the API servers that a component may speak to, in this order: the first unless it has
-        another."""
-        servers, wanted = self.of_kind("apiserver"), self.servers.get(component)
+        """Returns the API servers that a component may speak to, in this order: all unless it has one."""
+        servers, wanted = self.of_kind("apiserver"), self.servers.get(component, ANY_SERVER)
         if wanted == ANY_SERVER:
             return servers
         return [server for server in servers if server.name == wanted] or servers[:1]

@@ -47,7 +47,7 @@ def test_each_of_several_servers_is_a_context(tmp_path: Path):
 @pytest.mark.parametrize(
     ("component", "user", "reached"),
     [
-        ("scheduler", "system:kube-scheduler", ["apiserver-1"]),
+        ("scheduler", "system:kube-scheduler", ["apiserver-1", "apiserver-2"]),
         ("controller-manager", "system:kube-controller-manager", ["apiserver-2"]),
         ("kubelet/a", "system:node:a", ["apiserver-1", "apiserver-2"]),
         ("kubelet/b", "system:node:b", ["apiserver-2"]),
@@ -55,7 +55,7 @@ def test_each_of_several_servers_is_a_context(tmp_path: Path):
     ],
 )
 def test_each_component_speaks_to_its_server(tmp_path: Path, ports, component, user, reached):
-    """A component reaches the API server that the cluster file gives it or its kind, else the first."""
+    """A component reaches the API server that the cluster file gives it or its kind, else all of them."""
     others = {
         "controller-manager": "apiserver-2",
         "kubelet": "any",

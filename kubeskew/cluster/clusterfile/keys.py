@@ -110,8 +110,8 @@ COMPONENT_KEYS: Keys = {
     ),
     "bugs": Key("Known bugs that it is to have or not.", BUGS, "bugs: {k8s-134773: off}"),
     "server": Key(
-        f"The API server that it speaks to, else the first; with {ANY_SERVER} another takes the place of one "
-        "that is down. API servers have none.",
+        f"The only API server that it speaks to. With {ANY_SERVER}, as without it, that is the first, and "
+        "another takes the place of one that is down. API servers have none.",
         {"type": "string", "pattern": rf"^(apiserver(-[1-{MOST_SERVERS}])?|{ANY_SERVER})$"},
         "server: apiserver-2",
     ),
