@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.http.request import Headers
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 
+_REMEMBERED = 512  # users whose rules are known
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -27,22 +29,41 @@ class Flow:
     headers: Headers
 
 
+_Rule = tuple[Flow, Mapping[str, Any]]
+
+
 class Classifier:
     """Flow schemas in their order; the first that matches counts."""
 
     def __init__(self, schemas: Iterable[Object], levels: Mapping[str, Object]) -> None:
-        self._schemas = sorted(
+        ordered = sorted(
             (schema for schema in schemas if _level_of(schema) in levels),
             key=lambda one: (one["spec"].get("matchingPrecedence") or 0, one["metadata"]["name"]),
         )
-        self._flows = {id(schema): _flow(schema, levels[_level_of(schema)]) for schema in self._schemas}
+        self._rules = [
+            (_flow(schema, levels[_level_of(schema)]), rule)
+            for schema in ordered
+            for rule in schema["spec"].get("rules") or ()
+        ]
+        self._of_users: TwoGenerationCache[tuple[str, tuple[str, ...]], list[_Rule]]
+        self._of_users = TwoGenerationCache(_REMEMBERED)
 
     def classify(self, user: User, info: RequestInfo) -> Flow | None:
         """Returns the flow of a request, None where no schema matches."""
-        for schema in self._schemas:
-            if any(_matches(rule, user, info) for rule in schema["spec"].get("rules") or ()):
-                return self._flows[id(schema)]
-        return None
+        return next((flow for flow, rule in self._rules_of(user) if _matches(rule, info)), None)
+
+    def _rules_of(self, user: User) -> list[_Rule]:
+        """Returns the rules that have the user as a subject: few of all, and the same for each request."""
+        key = user.name, user.groups
+        found = self._of_users.get(key)
+        if found is None:
+            found = [
+                (flow, rule)
+                for flow, rule in self._rules
+                if any(_is_subject(subject, user) for subject in rule.get("subjects") or ())
+            ]
+            self._of_users.put(key, found)
+        return found
 
 
 def _level_of(schema: Object) -> str:
@@ -59,9 +80,7 @@ def _flow(schema: Object, level: Object) -> Flow:
     return Flow(schema["metadata"]["name"], level["metadata"]["name"], method, headers)
 
 
-def _matches(rule: Mapping[str, Any], user: User, info: RequestInfo) -> bool:
-    if not any(_is_subject(subject, user) for subject in rule.get("subjects") or ()):
-        return False
+def _matches(rule: Mapping[str, Any], info: RequestInfo) -> bool:
     if info.is_resource:
         return any(_covers(resource_rule, info) for resource_rule in rule.get("resourceRules") or ())
     return any(_covers_path(path_rule, info) for path_rule in rule.get("nonResourceRules") or ())
