@@ -32,6 +32,8 @@ class ControllersSettle:
     def __init__(self) -> None:
         self._writes: defaultdict[tuple[str, Place], int] = defaultdict(int)
         self._states: defaultdict[tuple[str, Place], dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+        # What was written since an object's states were forgotten, until that may matter: states are dear.
+        self._values: defaultdict[tuple[str, Place], list[Any]] = defaultdict(list)
         self._changes = 0  # objects that were made or deleted
         self._seen_at: dict[tuple[str, Place], int] = {}  # of these, when an object was last written
 
@@ -43,18 +45,29 @@ class ControllersSettle:
         if not write.by.startswith(_COMPONENTS):
             self._writes.clear()
             self._states.clear()
+            self._values.clear()
             return
         self._changes += write.verb != "update"
         self._writes[key] += 1
         if self._seen_at.get(key) != self._changes:
             self._seen_at[key] = self._changes
             self._states.pop(key, None)
-        state = sha256(orjson.dumps(_settled(write.value), option=orjson.OPT_SORT_KEYS)).digest()
-        self._states[key][state] += 1
-        if self._states[key][state] == _RETURNS + 1 and len(self._states[key]) > 1:
+            self._values.pop(key, None)
+        self._values[key].append(write.value)
+        if self._has_come_back(key):
             yield f"{change.text} has come back to the same state {_RETURNS} times without input"
         elif self._writes[key] == _WRITES:
             yield f"{change.text} was written {_WRITES} times, with no input from outside"
+
+    def _has_come_back(self, key: tuple[str, Place]) -> bool:
+        """Returns whether an object has just come back to a state once too often, by way of others."""
+        if key not in self._states and len(self._values[key]) <= _RETURNS + 1:
+            return False  # so many writes are of one state, or none has come back as often
+        states, state = self._states[key], b""
+        for value in self._values.pop(key):
+            state = sha256(orjson.dumps(_settled(value), option=orjson.OPT_SORT_KEYS)).digest()
+            states[state] += 1
+        return states[state] == _RETURNS + 1 and len(states) > 1
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
         yield from ()
