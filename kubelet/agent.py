@@ -39,6 +39,7 @@ from kubeskew.kubelet.plugins.manager import PluginManager
 from kubeskew.kubelet.pods.backoff import CrashBackoff
 from kubeskew.kubelet.pods.pod_manager import PodManager
 from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.pods.static_pods import StaticPods
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
 from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
@@ -157,6 +158,9 @@ class NodeAgent:
     def _pod_manager(self, environment: Environment) -> PodManager:
         selector = f"spec.nodeName={self.config.name}"
         informer = Informer(self._client, PODS, environment.clock, "", selector, entropy=environment.entropy)
+        self.static_pods = StaticPods(
+            *(self._client, environment.clock, self.config.name, informer), self.config.static_pods
+        )
         return PodManager(informer, self._services, lambda: self._cached_node.node, self._refresh_node)
 
     def _node_cache(self, environment: Environment) -> CachedNode:
@@ -259,6 +263,7 @@ class NodeAgent:
         self._spawn("plugins", plugins.run())
         self._cached_node.start()
         await self._pods.start()
+        self._spawn("static pods", self.static_pods.run(node["metadata"]["uid"]))
         self._spawn("resource managers", self._managers.run())
         self._spawn("claims", self._dra.reconcile(self._pods.active_uids))
         self._spawn("status", self._reporter.run())

@@ -91,6 +91,8 @@ class Host:
             await self._forget(name)
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
         await asyncio.gather(*(self._leave(agent, killed) for agent in leaving))
+        for name, agent in self._agents.items():
+            agent.static_pods.replace(wanted[name].static_pods)
         for node in [node for name, node in wanted.items() if name not in {*self._agents, *self._crashed}]:
             self._arrive(node)
 

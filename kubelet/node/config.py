@@ -11,6 +11,7 @@ YAML or JSON:
       cpuManagerPolicy: static       # these as in a KubeletConfiguration; by default none and None
       memoryManagerPolicy: Static
       kubeReserved: {cpu: "1", memory: 1Gi}
+      staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
       killed: false
 """
 
@@ -43,6 +44,7 @@ class NodeConfig:
     memory_manager_policy: str = "None"
     kube_reserved: Mapping[str, str] = field(default_factory=dict)  # not for pods
     killed: bool = False  # to stop abruptly, as by SIGKILL
+    static_pods: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # may change while it runs
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:
@@ -74,4 +76,5 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         memory_manager_policy=str(entry.get("memoryManagerPolicy") or "None"),
         kube_reserved={str(name): str(amount) for name, amount in (entry.get("kubeReserved") or {}).items()},
         killed=bool(entry.get("killed")),
+        static_pods=tuple(entry.get("staticPods") or ()),
     )

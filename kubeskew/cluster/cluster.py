@@ -21,6 +21,7 @@ from kubeskew.cluster.branching import leases
 from kubeskew.cluster.branching import rewind as rewinding
 from kubeskew.cluster.branching.fork import fork
 from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.planning import (
@@ -92,6 +93,8 @@ class Cluster:
                     ready = wait_ready(self.directory, probes, state, state.processes.values(), self.progress)
                     await asyncio.gather(driver_accounts.introduce(probes, state), ready)
                     await wait_cluster(self.directory, probes, state, self.progress)
+                    if static_pods.nodes(state):
+                        await addons.install(probes, state)
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
@@ -276,6 +279,10 @@ class Cluster:
         process.gates, process.bugs = dict(target.gates), dict(target.bugs)
         await self._start(state, process)
         await wait_ready(self.directory, probes, state, [process], self.progress)
+        shown = static_pods.nodes(state)
+        for kubelet in state.of_kind("kubelet") if shown else ():
+            if self.runs(kubelet) and any(node in kubelet.nodes for node in shown):
+                self._reload_nodes(state, kubelet)  # its static pods are others now
 
     async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
         """Takes nodes out of their kubelet processes, then hosts each in one at its target."""

@@ -22,6 +22,7 @@ from kubeskew.cluster.clusterfile.keys import (
     CLUSTER_KEYS,
     COMPONENT_KEYS,
     DRIVER_KEYS,
+    LIKE,
     MOST_SERVERS,
     MOST_VERBOSE,
     NODE_KEYS,
@@ -35,6 +36,7 @@ from kubeskew.kubelet.drivers.settings import offer, plugin_apis
 from kubeskew.kubelet.node import settings as node_settings
 
 DEFAULT_NODES = 3
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
 
@@ -49,6 +51,7 @@ class NodeSpec:
     drivers: tuple[Mapping[str, Any], ...] = ()
     device_plugins: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)  # of its kubelet
+    control_plane: bool = False  # shows the control plane as static pods
 
     def as_json(self) -> dict[str, Any]:
         """Returns the entry of the kubelet's nodes file."""
@@ -60,6 +63,7 @@ class NodeSpec:
             "drivers": [dict(driver) for driver in self.drivers],
             "devicePlugins": [dict(plugin) for plugin in self.device_plugins],
             **self.settings,
+            **({"controlPlane": True} if self.control_plane else {}),
         }
 
     @classmethod
@@ -72,6 +76,7 @@ class NodeSpec:
             drivers=tuple(value.get("drivers") or ()),
             device_plugins=tuple(value.get("devicePlugins") or ()),
             settings={key: value[key] for key in node_settings.KEYS if key in value},
+            control_plane=bool(value.get("controlPlane")),
         )
 
 
@@ -89,6 +94,7 @@ class ClusterSpec:
     servers: int = 1
     port: int = 0
     verbosity: int = 0
+    like: str = ""
 
     @property
     def server_names(self) -> tuple[str, ...]:
@@ -112,20 +118,32 @@ class ClusterSpec:
         servers: int | None,
         port: int,
         bugs: Mapping[str, bool] | None = None,
+        like: str = "",
     ) -> "ClusterSpec":
-        """Returns this spec, changed by what the command line said."""
+        """Returns this spec, changed by what the command line said. Raises UserError if it cannot be so."""
         spec = replace(
             self,
             servers=servers or self.servers,
             port=port,
             gates={**self.gates, **gates},
             bugs={**self.bugs, **(bugs or {})},
+            like=like or self.like,
         )
         if version is not None:
             spec = replace(spec, version=version)
         if nodes is not None:
             spec = replace(spec, nodes=numbered_nodes(nodes))
-        return spec
+        return spec.with_control_plane("the cluster")
+
+    def with_control_plane(self, source: str) -> "ClusterSpec":
+        """Returns this spec with the node of the control plane, if it is to have one. Raises UserError."""
+        if not self.like or any(node.control_plane for node in self.nodes):
+            return self
+        if self.servers > 1:
+            raise UserError(f"{source}: like {self.like} has one API server: leave out ha, or like")
+        taints = ({"key": CONTROL_PLANE, "effect": "NoSchedule"},) if self.nodes else ()
+        node = NodeSpec(f"{self.like}-control-plane", taints=taints, control_plane=True)
+        return replace(self, nodes=(node, *self.nodes))
 
 
 def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
@@ -162,7 +180,8 @@ def parse(value: Any, source: str) -> ClusterSpec:
         overrides=_overrides(cluster.get("components"), f"{source}: components"),
         servers=_servers(cluster.get("ha", 1), f"{source}: ha"),
         verbosity=_verbosity(cluster.get("verbosity", 0), f"{source}: verbosity"),
-    )
+        like=_like(cluster.get("like"), f"{source}: like"),
+    ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     names = [node.name for node in spec.nodes]
     for name in names:
@@ -212,6 +231,13 @@ def _bugs(value: Any, where: str, component: str = "") -> dict[str, bool]:
         return check_bugs(_booleans(value, where), component)
     except ValueError as error:
         raise UserError(f"{where}: {error}") from error
+
+
+def _like(value: Any, where: str) -> str:
+    if value is not None and value not in LIKE:
+        hint = did_you_mean(str(value), LIKE)
+        raise UserError(f"{where}: expected {' or '.join(LIKE)}, found {value!r}{hint}")
+    return value or ""
 
 
 def _servers(value: Any, where: str) -> int:

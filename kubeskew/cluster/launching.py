@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kubeskew.apimachinery.component_names import CONTROLLER
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.cluster import drivers
+from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
@@ -41,6 +42,8 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
         entry = state.node_spec(name).as_json()
         del entry["drivers"], entry["devicePlugins"]  # processes of their own
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
+        if entry.pop("controlPlane", False):
+            entry["staticPods"] = static_pods.manifests(state)
         if name in state.killed_nodes:
             entry["killed"] = True
         nodes.append(entry)

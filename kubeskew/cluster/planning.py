@@ -19,6 +19,7 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import skew
 from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import Process, State
 
@@ -170,7 +171,7 @@ def describe(process: Process, target: Target) -> str:
 def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
-    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), servers, port.
+    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, servers, port.
     """
     found = []
     for name in versioned(state, ()):
@@ -189,6 +190,8 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
         found.append("its nodes are not those of the file")
     if "count" in given and len(state.nodes) != len(spec.nodes):
         found.append(f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}")
+    if "like" in given and not static_pods.nodes(state):
+        found.append(f"it is not like {spec.like}")
     servers = state.of_kind("apiserver")
     if "servers" in given and len(servers) != spec.servers:
         found.append(f"it has {len(servers)} API servers, not {spec.servers}")

@@ -121,6 +121,7 @@ def test_a_gate_that_cannot_be_taken_along_says_how_to_let_go_of_it():
     [
         (ClusterSpec(version=Version(36)), {"version"}, "apiserver is at 1.35, not 1.36"),
         (ClusterSpec(gates={"A": True}), {"gates"}, "scheduler has other feature gates"),
+        (ClusterSpec(like="kind"), {"like"}, "it is not like kind"),
         (ClusterSpec(nodes=numbered_nodes(3)), {"count"}, "it has 2 nodes, not 3"),
         (ClusterSpec(nodes=numbered_nodes(2)), {"nodes"}, "its nodes are not those of the file"),
         (ClusterSpec(servers=2), {"servers"}, "it has 1 API servers, not 2"),

@@ -9,6 +9,7 @@ from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli import completion, hints
 from kubeskew.cli.commands.options import VERSION, change_timed, parse_gates, show_progress, state_dir_option
+from kubeskew.cluster.clusterfile.keys import LIKE
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import disagreements
@@ -34,6 +35,12 @@ from kubeskew.cluster.state import StateDir
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: a free one]."
 )
+@click.option(
+    "--like",
+    type=click.Choice(LIKE),
+    default="",
+    help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind makes them.",
+)
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
 def up(
     directory: StateDir,
@@ -43,6 +50,7 @@ def up(
     bugs: dict[str, bool],
     servers: int | None,
     port: int,
+    like: str,
     config: Path | None,
 ) -> None:
     """Start a cluster in the background and return when it is ready.
@@ -53,6 +61,7 @@ def up(
     kubeskew up
     kubeskew up --version 1.35 --nodes 1 --feature-gates DRAExtendedResource=true
     kubeskew up --version 1.33.5 --bugs k8s-132334=off
+    kubeskew up --like kind --nodes 2
     kubeskew up --config cluster.yaml
     """
     if directory.rewind_interrupted():
@@ -60,7 +69,7 @@ def up(
 
         resume(directory, show_progress)
     base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
-    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port, bugs)
+    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or "")
     if directory.exists():
         given = {
             "version": version or config,
@@ -70,6 +79,7 @@ def up(
             "count": nodes is not None,
             "servers": servers or config,
             "port": port,
+            "like": like,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
     change_timed(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)

@@ -20,6 +20,7 @@ from kubeskew.kubelet.node.settings import POLICIES, RESERVED
 Schema = dict[str, Any]
 
 ANY_SERVER = "any"
+LIKE = ("kind",)
 MOST_SERVERS = 9
 MOST_VERBOSE = 10
 
@@ -250,6 +251,12 @@ CLUSTER_KEYS: Keys = {
         "API versions that are served or not, as the API server's flag has them.",
         {"type": ["object", "null"], "additionalProperties": BOOLEAN},
         "runtimeConfig: {resource.k8s.io/v1beta2: true}",
+    ),
+    "like": Key(
+        "With what kind makes beside the nodes: a control-plane node whose static pods show the components, "
+        "CoreDNS, kube-proxy, kindnet, the StorageClass `standard`. Not together with `ha`.",
+        {"enum": [*LIKE, None]},
+        "like: kind",
     ),
     "ha": Key(
         "How many API servers: apiserver-1, apiserver-2, …; one, named apiserver, if it is left out.",

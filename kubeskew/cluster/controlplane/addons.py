@@ -1,0 +1,80 @@
+"""Installs what kind does: CoreDNS, kube-proxy, kindnet, the local-path provisioner, a default StorageClass.
+
+They are fake containers as any others: they resolve no names, balance no services and make no volumes.
+Source: kubeadm's add-ons (cmd/kubeadm/app/phases/addons), kind's manifests below /kind in its node image.
+"""
+
+import json
+from importlib import resources
+from string import Template
+from typing import Any
+
+import yaml
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.config import CONTROL_PLANE
+from kubeskew.cluster.controlplane import static_pods
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.readiness import wait_until
+from kubeskew.cluster.state import State
+
+_FOUND = 200
+_THERE = frozenset({201, 409})
+_PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+}
+# DefaultCoreDNSVersion in cmd/kubeadm/app/constants/constants.go, by minor; a guess from 1.36 on.
+_COREDNS = {
+    26: "v1.9.3", 27: "v1.10.1", 28: "v1.10.1", 29: "v1.11.1", 30: "v1.11.1", 31: "v1.11.3", 32: "v1.11.3",
+    33: "v1.12.0", 34: "v1.12.1", 35: "v1.13.1",
+}  # fmt: skip
+
+
+def objects(version: str) -> list[dict[str, Any]]:
+    """Returns the objects of the add-ons for a cluster whose API server is at `version`."""
+    minor = min(max(Version.parse(version).minor, min(_COREDNS)), max(_COREDNS))
+    text = resources.files(__package__).joinpath("addons.yaml").read_text()
+    filled = Template(text).substitute(
+        coredns=_COREDNS[minor], kube_proxy=static_pods.image("kube-proxy", version)
+    )
+    return [*yaml.safe_load_all(filled)]
+
+
+async def install(probes: Probes, state: State) -> None:
+    """Creates the add-ons that are not there yet, and gives control-plane nodes their role, which a kubelet
+    may not give itself."""
+    server = state.of_kind("apiserver")[0]
+    for node in static_pods.nodes(state):
+        await _mark(probes, server.url(f"/api/v1/nodes/{node}"))
+    for obj in objects(server.version):
+        path = _PATHS[obj["kind"]].format(namespace=obj["metadata"].get("namespace"))
+
+        async def refused(path: str = path, obj: dict[str, Any] = obj) -> str:
+            status, text = await probes.request("POST", server.url(path), body=obj)
+            return "" if status in _THERE else f"{path}: {status} {text}"
+
+        await wait_until("the add-ons", refused)
+
+
+async def _mark(probes: Probes, url: str) -> None:
+    """Labels a node as kubeadm's phase mark-control-plane does."""
+
+    async def unmarked() -> str:
+        status, text = await probes.request("GET", url)
+        if status != _FOUND:
+            return f"{url}: {status} {text}"
+        node = json.loads(text)
+        labels = node["metadata"]["labels"]
+        if CONTROL_PLANE in labels:
+            return ""
+        labels[CONTROL_PLANE] = ""
+        status, text = await probes.request("PUT", url, body=node)  # a conflict is tried again
+        return "" if status == _FOUND else f"{url}: {status} {text}"
+
+    await wait_until("the role of the control-plane node", unmarked)
