@@ -43,6 +43,11 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
         *("kep-5004/pairs/1.35-1.36-1.35-1.36/*/explicit", "kep-5004/persistence/implicit/1.34-1.35-1.34"),
         *("kep-5004/staged-flips/explicit/none", "kep-5004/staged/explicit/1.35-1.36/all"),
         *(
+            "kep-5004/locked/explicit/apiserver",
+            "kep-5004/staged-back/explicit/1.36-1.35/scheduler",
+            "kep-5004/staged-first/implicit/scheduler",
+        ),
+        *(
             "kep-5004/version-paths/1.35-1.36-1.37-1.36/*",
             "known-bugs/k8s-132334/*",
             "known-bugs/k8s-134773/*",

@@ -56,6 +56,19 @@ def test_a_mutant_fits_the_sources_and_the_record(name: str):
     assert steps.get(mutant["step"]) == (None if mutant["step"] == INVARIANTS else "passed")
 
 
+def test_the_table_of_results_has_every_mutant_found():
+    """The page of results is that of the defects as they are, and lays each to its component."""
+    page = (ROOT / "docs" / "mutants.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]
+    named = script().NAMED
+    assert [(name, component, broken) for name, component, broken, _, _ in rows] == [
+        (name, mutant["component"], mutant["breaks"]) for name, mutant in MUTANTS.items()
+    ]
+    assert [
+        (name, laid) for name, component, _, _, laid in rows if not laid.startswith(named[component])
+    ] == []
+
+
 def test_a_text_that_is_not_there_is_told(tmp_path: Path):
     """A defect that no longer fits the sources is no defect that is found."""
     mutants = script()
