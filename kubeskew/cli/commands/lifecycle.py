@@ -38,7 +38,6 @@ from kubeskew.cluster.state import StateDir
 @click.option(
     "--like",
     type=click.Choice(LIKE),
-    default="",
     help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind makes them.",
 )
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
@@ -50,7 +49,7 @@ def up(
     bugs: dict[str, bool],
     servers: int | None,
     port: int,
-    like: str,
+    like: str | None,
     config: Path | None,
 ) -> None:
     """Start a cluster in the background and return when it is ready.
