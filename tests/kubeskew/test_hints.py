@@ -146,3 +146,18 @@ def test_a_change_says_how_long_it_took(capsys, monkeypatch, tmp_path):
     first, last = err.splitlines()
     assert (code, first) == (0, "· scheduler: killed")
     assert last.startswith("· done in 0.")
+
+
+@pytest.mark.parametrize(("arguments", "nodes"), [([], 3), (["--like", "kind"], 4), (["--nodes", "1"], 1)])
+def test_up_takes_its_flags(capsys, monkeypatch, tmp_path, arguments, nodes):
+    """`up` begins with the cluster that its flags describe; without any, with three nodes alike."""
+    asked = []
+
+    async def noted(_cluster, spec):
+        asked.append(spec)
+
+    monkeypatch.setattr("kubeskew.cluster.cluster.Cluster.up", noted)
+    code, err = told(capsys, "--state-dir", str(tmp_path), "up", *arguments)
+
+    assert code == 0, err
+    assert len(asked[0].nodes) == nodes
