@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -17,6 +18,11 @@ from typing import Any
 
 PATIENCE_SECONDS = 40.0
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def advised(state: Path, command: str) -> str:
+    """Returns a `kubeskew` command as messages advise it about the cluster of a directory that was given."""
+    return f"`kubeskew --state-dir {shlex.quote(str(state))} {command}`"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from asking import Local
+from asking import Local, advised
 
 from kubeskew.cli.main import COMMANDS, main
 
@@ -55,7 +55,7 @@ def test_without_a_cluster_it_says_how_to_start_one(
     state = tmp_path / "none"
     text = refusal(capsys, "--state-dir", state, command, *NEED_A_CLUSTER[command])
     assert text.count("\n") == 1
-    assert "start one with `kubeskew up`" in text
+    assert f"start one with {advised(state, 'up')}" in text
     assert not state.exists()
 
 
@@ -150,7 +150,7 @@ def test_a_cluster_that_cannot_start_says_why(tmp_path: Path):
     with socket.create_server(("127.0.0.1", ports["scheduler"])):
         text = local.run("up", code=1).stderr
     assert "apiserver cannot run: opening" in text
-    assert "`kubeskew down` stops it" in text
+    assert f"{advised(local.state, 'down')} stops it" in text
     assert local.port("scheduler") != ports["scheduler"]  # nobody depends on it: it moves
     local.run("down", "--purge")
     assert not local.state.exists()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from asking import CONFIG_MAPS, Local, config_map, eventually, hold_port, runs
+from asking import CONFIG_MAPS, Local, advised, config_map, eventually, hold_port, runs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("components")]
 
@@ -188,7 +188,7 @@ def test_everything_goes_up_and_down_in_upstreams_order(local: Local):
     assert rows[DRIVER]["version"] == "1.35"
     assert local.get(f"{CONFIG_MAPS}/moved") == made
     assert "at 1.36 already" in local.run("upgrade", "--to", "1.36").stderr
-    assert "use `kubeskew downgrade`" in local.refused("upgrade", "--to", "1.35")
+    assert f"use {advised(local.state, 'downgrade')}" in local.refused("upgrade", "--to", "1.35")
     local.run("downgrade", "--to", "1.35")
     down = local.timeline()
 
@@ -248,7 +248,7 @@ def test_gates_are_checked_per_component_before_anything_changes(local: Local):
     )
     text = local.refused("downgrade", "--to", "1.33", "--force")
     assert "at 1.33: cannot set feature gate DRAExtendedResource to true" in text
-    assert "`kubeskew gates GATE-`" in text
+    assert advised(local.state, "gates GATE-") in text
     assert local.components() == before
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from asking import Local, config_map
+from asking import Local, advised, config_map
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -49,7 +49,7 @@ def test_a_damaged_object_is_told_shown_and_repaired(stopped: Local) -> None:
     text = stopped.run("up", code=1).stderr
     wrong = f"configmaps default/settings is not in the table of objects as the log has it at revision {at}"
     assert f"apiserver cannot run: the store is damaged: {wrong}" in text
-    assert "`kubeskew repair --from-log` rebuilds the table of objects from the log" in text
+    assert f"{advised(stopped.state, 'repair --from-log')} rebuilds the table of objects from the log" in text
     stopped.run("down")
     assert wrong in stopped.run("replay", code=1).stdout
     document = json.loads(stopped.run("replay", "-o", "json", code=1).stdout)
@@ -60,7 +60,9 @@ def test_a_damaged_object_is_told_shown_and_repaired(stopped: Local) -> None:
     assert "Lost for good" not in stopped.run("repair", "--from-log").stdout
     stopped.run("up")
     assert stopped.get(f"{MAPS}/settings")["data"] == config_map("settings")["data"]
-    assert "stop it with `kubeskew down` first" in stopped.refused("repair", "--from-log", code=1)
+    assert f"stop it with {advised(stopped.state, 'down')} first" in stopped.refused(
+        "repair", "--from-log", code=1
+    )
     assert json.loads(stopped.run("replay", "-o", "json").stdout)["equal"]
 
 

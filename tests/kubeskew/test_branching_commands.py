@@ -245,7 +245,10 @@ def test_a_rewind_may_be_killed(directory, capsys):
         seen.add(revision)
         if revision is None:
             run(directory, "status", code=1)
-            assert "was interrupted: `kubeskew up` finishes it" in capsys.readouterr().err
+            assert (
+                f"was interrupted: `kubeskew --state-dir {directory.path} up` finishes it"
+                in capsys.readouterr().err
+            )
         run(directory, "rewind", "--to", "3")
         assert (revision is None) == ("is finished" in capsys.readouterr().err)
         found = replayed(directory)[0]
@@ -305,6 +308,7 @@ def test_a_fork_may_be_killed(directory, tmp_path, capsys, step, known):
         if ending == "made anew" or known:
             run(target, "down", "--purge")
             assert not target.path.exists()
+            capsys.readouterr()
 
 
 def test_a_fork_that_was_killed_at_its_very_end_is_a_cluster(directory, tmp_path, capsys):

@@ -22,7 +22,7 @@ def completed(*words: str) -> list[str]:
         (("run", "kep-5004/quo"), ["kep-5004/quota"]),
         (
             ("run", "kep-5004/quota/"),
-            ["kep-5004/quota/1.34", "kep-5004/quota/1.35", "kep-5004/quota/1.36"],
+            [f"kep-5004/quota/{version}" for version in ("1.34", "1.35", "1.36", "1.37")],
         ),
         (("matrix", "kep-5004/quota", "--only", "kep-5004/quota/1.36"), ["kep-5004/quota/1.36"]),
         (("gates", "DRAPartitionable"), ["DRAPartitionableDevices", "DRAPartitionableDevicesType"]),

@@ -373,7 +373,7 @@ def test_a_cluster_that_does_not_run_is_told(simulate, tmp_path, question):
 
     assert (code, out) == (2, "")
     assert "the cluster does not run" in err.splitlines()[-1]
-    assert "kubeskew up" in err.splitlines()[-1]
+    assert f"`kubeskew --state-dir {directory.path} up`" in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
