@@ -235,8 +235,11 @@ def test_pytest_has_the_fixture_from_the_plugin(tmp_path: Path):
     assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
 
 
-def test_an_installed_kubeskew_brings_the_plugin():
-    """The package says to pytest where the plugin is."""
+def test_an_installed_kubeskew_brings_the_plugins():
+    """The package says to pytest where the plugins are: of simulated clusters, and of those of processes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert project["entry-points"]["pytest11"] == {"kubeskew": "kubeskew.simulation.pytest_plugin"}
+    assert project["entry-points"]["pytest11"] == {
+        "kubeskew": "kubeskew.simulation.pytest_plugin",
+        "kubeskew-cluster": "kubeskew.testing.pytest_plugin",
+    }
