@@ -37,6 +37,16 @@ def test_an_example_passes(example: Path, find_kubectl, tmp_path: Path):
     assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("copied", "ours"),
+    [("dra.proto", "dra_v1.proto"), ("registration.proto", "plugin_registration_v1.proto")],
+)
+def test_the_driver_speaks_the_kubelets_protocol(copied: str, ours: str):
+    """The example is a project of its own, so it has copies of the protocols: they are the kubelet's."""
+    example, messages = ROOT / "examples" / "dra-driver", ROOT / "kubelet" / "protocols" / "messages"
+    assert (example / copied).read_text() == (messages / ours).read_text()
+
+
 def test_the_how_to_shows_the_example():
     """The code in docs/testing.md is that of the example, which the test above runs."""
     shown = dict(SHOWN.findall((ROOT / "docs" / "testing.md").read_text()))
