@@ -45,11 +45,11 @@ test: kubectl node  ## Static checks and the whole test suite
 tests: $(STAMP)
 	$(BIN)/pytest -q -n 3 --dist loadgroup -m "not slow and not people"
 
-test-people: $(STAMP)  ## Clicks in a headless Chromium (Debian's): the report and `kubeskew ui`
-	$(BIN)/pytest -q -m people
+test-people: $(STAMP) kubectl  ## What users do: click in a headless Chromium (Debian's), install the wheel, run the examples
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m people
 
 test-slow: $(STAMP) kubectl  ## The long tests
-	$(BIN)/pytest -q -m slow --timeout 900
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m slow --timeout 900
 
 # For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time

@@ -6,7 +6,7 @@ import pytest
 from asking import runs
 
 pytest_plugins = ("pytester",)
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.people, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 PLUGIN = "kubeskew.testing.pytest_plugin"
 SETTINGS = """

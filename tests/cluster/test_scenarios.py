@@ -58,6 +58,7 @@ async def check_log(path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_cells_of_all_kinds_come_out_as_recorded(tmp_path: Path):
     """Ten cells of all groups: each step passes, fails as upstream, or is left out as it did before."""

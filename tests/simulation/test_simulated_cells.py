@@ -117,22 +117,6 @@ def test_a_seed_decides_the_log():
     assert other.log_hash != first.log_hash
 
 
-@pytest.mark.parametrize(
-    ("name", "outcome"),
-    [
-        ("kep-5004/upgrade-downgrade/implicit/1.34-1.35-1.34", "expected"),
-        ("dra/fault-crashes/1.36", "passed"),
-        ("dra/kubelet/1.36", "passed"),
-        ("dra/api-versions/1.36", "passed"),
-        ("classic/claims/1.30", "passed"),
-    ],
-)
-def test_a_cell_has_the_verdict_that_it_has_with_processes(name: str, outcome: str):
-    """Logs of pods, crashes by faults, restarts and drivers' controllers work as with processes."""
-    result = run(name).result
-    assert (result.outcome, result.error) == (outcome, "")
-
-
 PLAN = {
     "seed": 3,
     "faults": [

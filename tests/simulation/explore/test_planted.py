@@ -52,6 +52,7 @@ def test_the_first_seed_that_shows_it_counts(monkeypatch: pytest.MonkeyPatch):
     assert tool.matching({"found": "I02"}, {"findings": findings}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", EACH_TIME)
 def test_an_exploration_finds_a_planted_defect(name: str, monkeypatch: pytest.MonkeyPatch):
