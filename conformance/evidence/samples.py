@@ -1,7 +1,7 @@
 """Reads metrics in Prometheus' text format: values, and histograms with count, sum and buckets."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,7 +79,8 @@ def measure(texts: Iterable[str], name: str, labels: Mapping[str, str]) -> Measu
     """Returns what the components' metrics say of `name`, as a sample or as a histogram's family."""
     known, kind, series, value = False, "", 0, 0.0
     total: Histogram | None = None
-    for family in (family for text in texts for family in text_string_to_metric_families(text)):
+    about = ("\n".join([*_lines_about(name, text), ""]) for text in texts)
+    for family in (family for text in about for family in text_string_to_metric_families(text)):
         # a family without samples is known by its name, with or without the suffix of counters
         named = name in {family.name, f"{family.name}_total"}
         is_family = named and family.type == "histogram"
@@ -98,6 +99,19 @@ def measure(texts: Iterable[str], name: str, labels: Mapping[str, str]) -> Measu
         if named:
             known, kind = True, family.type
     return Measured(known, kind, series, value, total)
+
+
+def _lines_about(name: str, text: str) -> Iterator[str]:
+    """Yields the samples whose names begin with `name`, and what is said of families that may have them: to read
+    all of a component's metrics takes far longer."""
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            if line.startswith(name):
+                yield line
+            continue
+        family = "".join(line.split(maxsplit=3)[2:3])
+        if name.startswith(family) or family.startswith(name):
+            yield line
 
 
 def _with_sample(total: Histogram, suffix: str, labels: Mapping[str, str], value: float) -> Histogram:
