@@ -45,6 +45,7 @@ _PRIORITIES = {
     ),
 }
 _PORT_NAME = "https"
+_ATTEMPTS = 3  # at an object that other servers write, too
 KEEPING_SECONDS = 10.0  # between two looks at what has to be there
 _NAMESPACE_TURNS = 6  # every so many looks also at namespaces, flow schemas and priority levels
 
@@ -111,10 +112,20 @@ def _key(services: Services, creation: Request, obj: Object) -> Key | None:
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:
-    """POST `obj` unless it is there; what has changed is put right. False if that was refused."""
-    for request, tolerated in _requests(services, path, obj):
-        if not await _tolerant(dispatch, request, tolerated):
+    """POST `obj` unless it is there; what has changed is put right. False if that was refused.
+
+    What another server was faster with may lack something, as that of an older release has fewer rules: it is
+    looked at again. Source: k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_role.go (run), 1.36.
+    """
+    for _ in range(_ATTEMPTS):
+        outcomes = [
+            await _tolerant(dispatch, request, tolerated)
+            for request, tolerated in _requests(services, path, obj)
+        ]
+        if False in outcomes:
             return False
+        if None not in outcomes:
+            break
     return True
 
 
@@ -147,8 +158,8 @@ def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Requ
         yield _request("PUT", f"{path}/{name}", new), "Conflict"
 
 
-async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool:
-    """Have a request done that may fail for `reason`: another server was faster.
+async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool | None:
+    """Have a request done that may fail for `reason`: another server was faster, and None is given.
 
     What else refuses it, a webhook perhaps, must not keep the server from starting: it is noted, and False is
     given, so that it is tried again.
@@ -156,9 +167,10 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool:
     try:
         await dispatch(request)
     except StatusError as error:
-        if not is_reason(error, reason):
-            log.warning("%s %s by the server itself: %s", request.method, request.path, error.message)
-            return False
+        if is_reason(error, reason):
+            return None
+        log.warning("%s %s by the server itself: %s", request.method, request.path, error.message)
+        return False
     return True
 
 

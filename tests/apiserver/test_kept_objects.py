@@ -7,6 +7,9 @@ from server_in_process import Caller, close_server, open_server
 from until import until
 
 from kubeskew.apiserver import bootstrap
+from kubeskew.apiserver.handlers.dispatch import Dispatcher
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.routes.paths import Paths
 
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
@@ -46,4 +49,30 @@ async def test_what_is_deleted_is_made_anew(monkeypatch, path: str):
     revision = await server.services.log.revision()
     await asyncio.sleep(0.1)
     assert await server.services.log.revision() == revision
+    await close_server(server)
+
+
+async def test_a_role_that_an_older_server_is_faster_with_gets_what_it_lacks():
+    """Of two servers that start together the older makes the scheduler's role; its rules are completed."""
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    server = await open_server(36)
+    api = Caller(server)
+    full = (await api.get(f"{role}/system:kube-scheduler")).body
+    older = [rule for rule in full["rules"] if rule.get("resources") != ["resourceclaims/binding"]]
+    assert len(older) == len(full["rules"]) - 1
+    assert (await api.delete(f"{role}/system:kube-scheduler")).status == 200
+    dispatcher, raced = Dispatcher(server.services, Paths(server.services)), []
+
+    async def behind(request: Request) -> Response:
+        """Dispatches, when the other server has made the role."""
+        if request.method == "POST" and request.path == role:  # no other is missing
+            raced.append(
+                await api.post(role, {**full, "metadata": {"name": "system:kube-scheduler"}, "rules": older})
+            )
+        return await dispatcher.dispatch(request)
+
+    assert await bootstrap.run(server.services, behind, server.options, server.port)
+    assert [answer.status for answer in raced] == [201]
+    rules = (await api.get(f"{role}/system:kube-scheduler")).body["rules"]
+    assert any(rule.get("resources") == ["resourceclaims/binding"] for rule in rules)
     await close_server(server)
