@@ -31,12 +31,22 @@ class HostMount(NamedTuple):
     read_only: bool = False
 
 
+class CDIDevice(NamedTuple):
+    """A CDI device as the specs resolve its name, with the edits of its whole spec: the variables that it
+    sets, and the paths of its device files and mounts in the container."""
+
+    name: str
+    env: Mapping[str, str]
+    nodes: Sequence[str] = ()
+    mounts: Sequence[str] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
     """The devices, mounts, variables and annotations that one container gets.
 
     A variable in the container's spec wins over `default_env`, the kubelet's, and loses to `env`, which the
-    runtime adds for CDI devices.
+    runtime adds for CDI devices. `cdi` is what the names among `cdi_ids` resolved to.
     """
 
     cdi_ids: Sequence[str] = ()
@@ -45,6 +55,7 @@ class ContainerDevices:
     nodes: Sequence[DeviceNode] = ()
     mounts: Sequence[HostMount] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi: Sequence[CDIDevice] = ()
 
 
 def combined(first: ContainerDevices, second: ContainerDevices) -> ContainerDevices:
@@ -56,6 +67,7 @@ def combined(first: ContainerDevices, second: ContainerDevices) -> ContainerDevi
         nodes=[*first.nodes, *second.nodes],
         mounts=[*first.mounts, *second.mounts],
         annotations={**first.annotations, **second.annotations},
+        cdi=[*first.cdi, *second.cdi],
     )
 
 

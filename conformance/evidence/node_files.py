@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.cluster.state import StateDir
-from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
+from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, InjectedDevice, NodeRecords
 from kubeskew.kubelet.containers import event_log
 from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.drivers import call_log
@@ -42,7 +42,8 @@ def _calls(node: str, driver: str, path: Path) -> Iterator[DriverCall]:
 
 def _call(node: str, driver: str, entry: Object, claim: Object) -> DriverCall:
     named = (claim["namespace"], claim["name"], claim["uid"])
-    return DriverCall(entry["time"], node, driver, entry["call"], *named, claim["error"] or entry["error"])
+    error = claim["error"] or entry["error"]
+    return DriverCall(entry["time"], node, driver, entry["call"], *named, error, claim["devices"])
 
 
 def _events(root: Path, node: str) -> Iterator[ContainerEvent]:
@@ -50,4 +51,6 @@ def _events(root: Path, node: str) -> Iterator[ContainerEvent]:
         yield ContainerEvent(
             *(entry["time"], node, entry["podUID"], entry["container"], entry["id"], entry["event"]),
             tuple(entry["cdiDevices"]),
+            [InjectedDevice(each["name"], each["env"]) for each in entry.get("injected", ())],
+            entry.get("env", {}),
         )

@@ -39,7 +39,8 @@ class PreparedClaim:
 class DriverCall:
     """A kubelet's call of a driver for one claim, as the driver's own log has it.
 
-    `error` is the answer for the claim, or why the call failed as a whole.
+    `error` is the answer for the claim, or why the call failed as a whole. `devices` are those of the answer,
+    `{pool, device, requests, cdiIDs, shareID}` each; up to 1.30 their `cdiIDs` alone.
     """
 
     time: str  # RFC 3339 with microseconds
@@ -50,6 +51,7 @@ class DriverCall:
     name: str
     uid: str
     error: str = ""
+    devices: Sequence[Mapping[str, Any]] = ()
 
     @property
     def unprepares(self) -> bool:
@@ -58,8 +60,20 @@ class DriverCall:
 
 
 @dataclass(frozen=True, slots=True)
+class InjectedDevice:
+    """A CDI device that a runtime put into a container, with the variables that it sets by its spec."""
+
+    name: str
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerEvent:
-    """A container that the runtime of a node started, stopped or saw exit."""
+    """A container that the runtime of a node started, stopped or saw exit.
+
+    `cdi_devices` are those that the kubelet asked for. A start has `injected`, what was put in for them, and
+    `env`, the variables of its program.
+    """
 
     time: str
     node: str
@@ -68,6 +82,8 @@ class ContainerEvent:
     id: str
     what: str  # started, stopped, exited
     cdi_devices: Sequence[str] = ()
+    injected: Sequence[InjectedDevice] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

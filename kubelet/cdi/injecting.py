@@ -6,11 +6,18 @@ exist on this machine, because a fake node's hardware does not; hooks are not ru
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.cdi.specs import SpecError, read_spec
-from kubeskew.kubelet.device_managers import ContainerDevices, DeviceNode, HostMount, InjectionError
+from kubeskew.kubelet.device_managers import (
+    CDIDevice,
+    ContainerDevices,
+    DeviceNode,
+    HostMount,
+    InjectionError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +45,14 @@ def injected(directory: Path, names: Sequence[str]) -> ContainerDevices:
             specs.append(spec)
             edits.append(spec.get("containerEdits") or {})
         edits.append(device["containerEdits"])
-    return _merged(edits)
+    return replace(_merged(edits), cdi=[_resolved(name, *known[name]) for name in wanted])
+
+
+def _resolved(name: str, spec: Object, device: Object) -> CDIDevice:
+    alone = _merged([spec.get("containerEdits") or {}, device["containerEdits"]])
+    return CDIDevice(
+        name, alone.env, [node.path for node in alone.nodes], [mount.path for mount in alone.mounts]
+    )
 
 
 def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:

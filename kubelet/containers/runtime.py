@@ -18,7 +18,7 @@ import orjson
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.container_process import ContainerProcess
-from kubeskew.kubelet.containers.event_log import EXITED, STARTED, STOPPED, ContainerEvents
+from kubeskew.kubelet.containers.event_log import EXITED, STOPPED, ContainerEvents
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
 from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.expansion import expanded
@@ -160,7 +160,7 @@ class FakeRuntime:
             sandbox.containers.remove(old)
             self._processes.forget(sandbox, old)
         self._save(sandbox)
-        self._events.append(STARTED, sandbox, container, now)
+        self._events.started(sandbox, container, devices.cdi, now)
         self._processes.start(sandbox, container)
         return container
 
@@ -195,7 +195,7 @@ class FakeRuntime:
             container.ends_at = ending.time
             container.exit_code = container.exit_code if container.is_fixed else ending.code
             self._save(sandbox)
-            self._events.append(EXITED, sandbox, container, self._clock.now())
+            self._events.ended(EXITED, sandbox, container, self._clock.now())
             self.on_end(sandbox.pod_uid)
 
     def stop_container(
@@ -226,7 +226,7 @@ class FakeRuntime:
         if container.ends_at is None or ends_at < container.ends_at:
             container.ends_at, container.exit_code = ends_at, exit_code
             self._save(sandbox)
-            self._events.append(STOPPED, sandbox, container, self._clock.now())
+            self._events.ended(STOPPED, sandbox, container, self._clock.now())
             self._processes.end_changed(sandbox, container)
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:

@@ -7,7 +7,7 @@ import yaml
 
 from kubeskew.kubelet.cdi.injecting import injected
 from kubeskew.kubelet.cdi.specs import SpecError, check_spec, least_version
-from kubeskew.kubelet.device_managers import DeviceNode, HostMount, InjectionError
+from kubeskew.kubelet.device_managers import CDIDevice, DeviceNode, HostMount, InjectionError
 
 KIND = "example.com/gpu"
 
@@ -48,7 +48,7 @@ def write(directory, name, content):
 
 @pytest.mark.parametrize("name", ["gpu.json", "gpu.yaml"])
 def test_a_container_gets_what_spec_and_device_ask_for(tmp_path, name):
-    """The spec's edits once, then each device's; the later one wins."""
+    """The spec's edits once, then each device's; the later one wins. Each device is told by itself, too."""
     write(tmp_path, name, spec())
     got = injected(tmp_path, [f"{KIND}=gpu0", f"{KIND}=gpu1", f"{KIND}=gpu0"])
     assert got.env == {"COMMON": "1", "WINS": "device", "GPU": "0"}
@@ -57,6 +57,10 @@ def test_a_container_gets_what_spec_and_device_ask_for(tmp_path, name):
         DeviceNode("/dev/gpu1", "/dev/gpu1", "rw"),
     ]
     assert got.mounts == [HostMount("/lib/gpu", "/opt/lib", read_only=True)]
+    assert got.cdi == [
+        CDIDevice(f"{KIND}=gpu0", {"COMMON": "1", "WINS": "device", "GPU": "0"}, ["/dev/gpu0"], ["/lib/gpu"]),
+        CDIDevice(f"{KIND}=gpu1", {"COMMON": "1", "WINS": "spec"}, ["/dev/gpu1"], []),
+    ]
 
 
 def test_unknown_devices_are_refused_all_at_once(tmp_path):

@@ -13,7 +13,7 @@ from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.containers.program import Program, program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import full_image_name
-from kubeskew.kubelet.device_managers import ContainerDevices, DeviceNode, HostMount
+from kubeskew.kubelet.device_managers import CDIDevice, ContainerDevices, DeviceNode, HostMount
 
 
 @dataclass
@@ -148,6 +148,23 @@ def test_starts_and_ends_are_recorded_for_good(open_runtime, clock, tmp_path):
     ]
     assert {(entry["podUID"], entry["container"]) for entry in log} == {("u", "main")}
     assert [entry["time"][17:19] for entry in log] == ["00", "01", "02"]
+
+
+def test_what_was_put_into_a_container_is_recorded_for_good(open_runtime, tmp_path):
+    """The record of a start, not that of an end, has each CDI device, and the program's variables."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    devices = ContainerDevices(["v/c=x"], cdi=[CDIDevice("v/c=x", {"A": "1"}, ["/dev/x"], ["/mnt"])])
+    env = {"A": "1", "B": "2"}
+    first = runtime.start_container(sandbox, "main", "nginx", Program(), env=env, devices=devices)
+    runtime.stop_container(sandbox, first, grace=30)
+
+    started, stopped = Journal(tmp_path / "events.jsonl").entries()
+    assert started["injected"] == [
+        {"name": "v/c=x", "env": {"A": "1"}, "nodes": ["/dev/x"], "mounts": ["/mnt"]}
+    ]
+    assert started["env"] == env
+    assert not {"injected", "env"} & {*stopped}
 
 
 def test_what_a_crash_of_the_machine_emptied_is_lost(open_runtime, tmp_path):
