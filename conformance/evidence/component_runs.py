@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
+from kubeskew.apimachinery.component_names import DRIVER, kind_of
 from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged
 
 STARTED = "started"
@@ -39,6 +41,24 @@ def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
             running[entry.component] = ComponentRun(entry.component, entry.version, entry.gates, entry.time)
             found.append(running[entry.component])
     return found
+
+
+def drivers_of(changes: Iterable[ComponentChange]) -> set[str]:
+    """Returns the drivers of kubeskew's that ran on nodes."""
+    started = [change.component for change in changes if change.what == STARTED]
+    return {component.partition("/")[2] for component in started if kind_of(component) == DRIVER}
+
+
+def version_at(changes: Iterable[ComponentChange], component: str, time: str) -> str:
+    """Returns the version at which a component ran at a time, RFC 3339; empty if that is not known."""
+    moment = datetime.fromisoformat(time)
+    versions = [
+        change.version
+        for change in changes
+        if (change.component, change.what) == (component, STARTED)
+        and datetime.fromisoformat(change.time) <= moment
+    ]
+    return versions[-1] if versions else ""
 
 
 def with_version(log: Iterable[Logged], component: str) -> str:

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.quota.registry import Evaluators
 from kubeskew.conformance.invariants.addresses import UniqueAddress
 from kubeskew.conformance.invariants.components import AuthorisedAsMeant, ComponentStarts, NoCrash, OneLeader
 from kubeskew.conformance.invariants.deletion import DeletionCompletes, RightOwner, UidNotName
-from kubeskew.conformance.invariants.devices import ClaimReleased, DeviceOnce
+from kubeskew.conformance.invariants.devices import ClaimReleased, DeviceInside, DeviceOnce
 from kubeskew.conformance.invariants.fields import unknown_fields, unreadable
 from kubeskew.conformance.invariants.invariant import Invariant
 from kubeskew.conformance.invariants.placing import (
@@ -58,6 +58,7 @@ def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) ->
         UniqueAddress(),
         PreemptionContract(),
         DeclaredEffect(tolerance),
+        DeviceInside(tolerance),
     ]
     return found
 

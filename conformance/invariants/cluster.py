@@ -40,6 +40,7 @@ class Cluster:
         self.objects: defaultdict[str, dict[Place, ObjectView]] = defaultdict(dict)
         self.last_writes: dict[tuple[str, Place], Write] = {}
         self.components: dict[str, ComponentChange] = {}
+        self.starts: list[ComponentChange] = []
         self.revision = 0
         self.time = ""
 
@@ -51,6 +52,8 @@ class Cluster:
                 self.components.clear()
             elif not entry.what.startswith(FAULT):
                 self.components[entry.component] = entry
+                if entry.what == STARTED:
+                    self.starts.append(entry)
             return None
         place = (entry.namespace, entry.name)
         objects = self.objects[entry.resource]

@@ -1,4 +1,4 @@
-"""Judges the devices of claims: I01 device-once and I02 claim-released."""
+"""Judges the devices of claims: I01 device-once, I02 claim-released, and of our own I23 device-inside."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,10 +8,13 @@ from kubeskew.apimachinery.claim_users import is_pod_group, reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import ZERO, Quantity
 from kubeskew.conformance.evidence.aspects import claim_names, results
+from kubeskew.conformance.evidence.component_runs import drivers_of, version_at
+from kubeskew.conformance.evidence.inside import DevicesInside
 from kubeskew.conformance.evidence.nodes import DriverCall
 from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, is_terminal, named, uid_of
 from kubeskew.conformance.invariants.invariant import Evidence
 from kubeskew.conformance.invariants.pools import Device, PoolDevices, device_of
+from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
 CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
@@ -250,3 +253,22 @@ def _still_prepared(cluster: Cluster, evidence: Evidence, pods: Mapping[str, Obj
                 f"node {node} holds the devices of ResourceClaim {call.namespace}/{call.name} prepared by "
                 f"driver {driver} (since {call.time}), which no pod uses there"
             )
+
+
+class DeviceInside:
+    """I23: what a container had inside when it started is what drivers had prepared for its requests, and
+    that is what its claims were allocated. The code is kubeskew's own, behind those of documented bugs."""
+
+    code = "I23"
+    name = "device-inside"
+
+    def __init__(self, tolerance: Tolerance = USUAL) -> None:
+        self._inside = DevicesInside(tolerance.clock_skew, tolerance.cache_lag)
+
+    def see(self, change: Change, cluster: Cluster) -> Iterable[str]:
+        self._inside.see(change.write)
+        return ()
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        for found in self._inside.disagreements(evidence.records, drivers_of(cluster.starts)):
+            yield f"{found.told(version_at(cluster.starts, found.component, found.time))}, at {found.time}"

@@ -2,7 +2,7 @@
 
     findings:
     - id: quota-from-stale-cache       names the entry
-      invariant: I09                   I01 … I22, `assertion` of a scenario's step, `exception` in a component
+      invariant: I09                   I01 … I23, `assertion` of a scenario's step, `exception` in a component
       message: 'says that .* is used'  a regular expression, searched in the finding's message
       class: upstream                  defect | upstream | known:ID, the number of an issue or pull request;
                                      one that kubeskew has (`kubeskew bugs`) only where a component has it
@@ -33,7 +33,7 @@ FINDINGS = Path(kubeskew.conformance.__file__).parent / "findings.yaml"
 DEFECT, UPSTREAM, KNOWN, UNKNOWN = "defect", "upstream", "known:", "unknown"
 ASSERTION, EXCEPTION = "assertion", "exception"
 
-_INVARIANTS = (*(f"I{number:02}" for number in range(1, 23)), ASSERTION, EXCEPTION)
+_INVARIANTS = (*(f"I{number:02}" for number in range(1, 24)), ASSERTION, EXCEPTION)
 _REQUIRED = ("id", "invariant", "message", "class", "reason", "source")
 _KEYS = (*_REQUIRED, "faults", "versions")
 _KNOWN = re.compile(r"known:\S+")

@@ -1,0 +1,288 @@
+"""Compares what containers had inside when they started with what drivers had prepared for their pods,
+and that with what the claims were allocated.
+
+Between the three stand a driver, which answers the kubelet and writes CDI specs, and a kubelet, which gives a
+container the CDI devices of its requests. A device of kubeskew's drivers shows in a container as a variable,
+`<driver>_<request>=<device>,…` (kubelet/drivers/claims.py), or for named resources `<driver>=<device>,…`; its
+pool does not show. Of drivers that somebody else wrote nothing is known.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
+
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.conformance.evidence import claims_at
+from kubeskew.conformance.evidence.log import KUBELET, Write
+from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
+from kubeskew.kubelet.drivers.claims import variable
+
+CLAIMS = "resourceclaims.resource.k8s.io"
+_NOW = timedelta(0)
+
+T = TypeVar("T")
+Past = list[tuple[datetime, T]]  # what held from a time on
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One thing that is not as what comes before it has it.
+
+    `driver` prepared it wrongly; if that is empty, the kubelet of `node` put it wrongly into a container.
+    `uid` is of the pod, or of the claim.
+    """
+
+    uid: str
+    time: str
+    node: str
+    driver: str
+    text: str
+
+    @property
+    def component(self) -> str:
+        """Returns who is at fault, as the log names components."""
+        return f"driver/{self.driver}" if self.driver else f"{KUBELET}{self.node}"
+
+    def told(self, version: str) -> str:
+        """Returns the text, and in parentheses who is at fault, at which version."""
+        did, who = ("prepared", self.driver) if self.driver else ("injected", self.component)
+        return f"{self.text} ({did} by {' '.join(filter(None, (who, version)))})"
+
+
+class _Answer(NamedTuple):
+    """Holds a call that a driver answered for a claim, and when."""
+
+    time: datetime
+    call: DriverCall
+
+
+class _Answers:
+    """Holds what the drivers of all nodes have prepared."""
+
+    def __init__(self, drivers: Iterable[str]) -> None:
+        self.drivers = {*drivers}
+        self._of_claims: defaultdict[tuple[str, str, str], list[_Answer]] = defaultdict(list)
+
+    def take(self, call: DriverCall) -> None:
+        self.drivers.add(call.driver)
+        if call.unprepares or call.error:
+            return
+        self._of_claims[call.node, call.driver, call.uid].append(_Answer(_moment(call.time), call))
+
+    def of_claim(self, node: str, driver: str, uid: str, until: datetime) -> _Answer | None:
+        """Returns the last answer of a driver for a claim; None if it gave none until then."""
+        found = [each for each in self._of_claims.get((node, driver, uid)) or () if each.time <= until]
+        return found[-1] if found else None
+
+
+class DevicesInside:
+    """Follows pods and claims through a log (`see` each write), then judges the records of nodes by them."""
+
+    def __init__(self, skew: timedelta = _NOW, lag: timedelta = _NOW) -> None:
+        """Times of different machines may differ by `skew`; a driver may have read a claim `lag` ago."""
+        self._skew, self._lag = skew, lag
+        self._pods: defaultdict[str, Past[ObjectView]] = defaultdict(list)  # by UID
+        self._statuses: defaultdict[str, Past[ObjectView]] = defaultdict(list)  # of claims, by UID
+        self._claims: defaultdict[tuple[str, str], Past[str]] = defaultdict(list)  # UIDs by names
+
+    def see(self, write: Write) -> None:
+        uid = str(write.value["metadata"].get("uid") or "")
+        if write.resource == "pods":
+            _note(self._pods[uid], write, write.value, claims_at.named_by_status)
+        elif write.resource == CLAIMS:
+            _note(self._claims[write.namespace, write.name], write, uid, str)
+            _note(self._statuses[uid], write, write.value.get("status") or {}, claims_at.allocation_of)
+
+    def disagreements(self, records: NodeRecords, drivers: Iterable[str] = ()) -> Iterator[Disagreement]:
+        """Yields what drivers prepared otherwise than allocated, then what containers had otherwise inside.
+
+        `drivers` are those of kubeskew that ran; those that were called are known.
+        """
+        answers = _Answers(drivers)
+        for call in records.calls:
+            answers.take(call)
+            yield from self._of_call(call)
+        for event in records.containers:
+            if event.what == "started":
+                yield from self._of_start(event, answers)
+
+    # -- what drivers answered
+
+    def _of_call(self, call: DriverCall) -> Iterator[Disagreement]:
+        """Yields an answer with other devices than the claim had; classic drivers name none."""
+        if call.unprepares or call.error or not all(device["device"] for device in call.devices):
+            return
+        now = _moment(call.time)
+        prepared = sorted(
+            (request, device["pool"], device["device"])
+            for device in call.devices
+            for request in device["requests"]
+        )
+        allocated = [
+            claims_at.devices(status, call.driver) for status in self._status(call.uid, now, self._until(now))
+        ]
+        if allocated and prepared not in allocated:
+            has, given = (", ".join(map("/".join, each)) or "nothing" for each in (prepared, allocated[-1]))
+            text = (
+                f"node {call.node} has {has} prepared for ResourceClaim {call.namespace}/{call.name}, which "
+                f"is allocated {given}"
+            )
+            yield Disagreement(call.uid, call.time, call.node, call.driver, text)
+
+    def _until(self, now: datetime) -> datetime:
+        return now + self._skew
+
+    def _status(self, uid: str, since: datetime, until: datetime) -> list[ObjectView]:
+        """Returns what a driver may have seen of a claim's status in a time."""
+        return _within(self._statuses.get(uid, ()), since - self._lag - self._skew, until)
+
+    # -- what containers had
+
+    def _of_start(self, event: ContainerEvent, answers: _Answers) -> Iterator[Disagreement]:
+        """Yields what is wrong in a container by its pod, as it was then."""
+        now = _moment(event.time)
+        pods = _within(self._pods.get(event.pod_uid, ()), now - self._skew, self._until(now))
+        found = [[*self._of_container(pod, event, answers)] for pod in pods]
+        if found and all(found):
+            yield from found[-1]
+
+    def _of_container(
+        self, pod: ObjectView, event: ContainerEvent, answers: _Answers
+    ) -> Iterator[Disagreement]:
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        place = f"container {event.container} of Pod {namespace}/{name}"
+        uses: list[tuple[str, _Answer]] = []
+        texts: list[tuple[str, str]] = []
+        for claim, request in claims_at.container_requests(pod, event.container):
+            given = self._answers_for(event, (namespace, claim), answers)
+            if given is None:
+                return
+            for driver, answer in given.items():
+                if answer is not None:
+                    uses.append((request, answer))
+                else:
+                    texts.append(
+                        ("", f"began before {driver} had prepared ResourceClaim {namespace}/{claim}")
+                    )
+        wanted = {cdi_id for request, answer in uses for cdi_id in _cdi_ids(answer.call, request)}
+        had = {each.name for each in event.injected if _driver_of(each.name) in answers.drivers}
+        if had != wanted:
+            has, wants = (", ".join(sorted(ids)) or "no CDI device" for ids in (had, wanted))
+            texts.append(("", f"had {has} inside, and {wants} is prepared for its requests"))
+        texts += [*self._contents(event, uses)]
+        texts += [("", text) for text in _strange_variables(event, answers.drivers, pod)]
+        for driver, text in texts:
+            yield Disagreement(event.pod_uid, event.time, event.node, driver, f"{place} {text}")
+
+    def _answers_for(
+        self, event: ContainerEvent, claim: tuple[str, str], answers: _Answers
+    ) -> dict[str, _Answer | None] | None:
+        """Returns by driver what prepared a claim for a container; None if the log begins later than that.
+
+        The claim may have been taken away by the time that another clock shows: what all drivers have
+        answered for goes before what came later.
+        """
+        now = _moment(event.time)
+        until = self._until(now)
+        uids = _within(self._claims.get(claim, ()), now - self._lag - self._skew, until)
+        waits: dict[str, _Answer | None] = {}
+        for uid in reversed(uids):
+            for status in reversed(self._status(uid, now, until)):
+                drivers = [each for each in claims_at.preparing_drivers(status) if each in answers.drivers]
+                found = {driver: answers.of_claim(event.node, driver, uid, until) for driver in drivers}
+                if found and all(found.values()):
+                    return found
+                waits = waits or found
+        return waits if uids else None
+
+    def _contents(
+        self, event: ContainerEvent, uses: Iterable[tuple[str, _Answer]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yields the driver whose CDI devices held for a request other devices than allocated, and a text.
+
+        `uses` are the requests, empty for a whole claim, with the answer for the claim. A request that lacks
+        one of its CDI devices is left out: the kubelet has not asked for it.
+        """
+        contents = {injected.name: injected.env for injected in event.injected}
+        for request, answer in uses:
+            call, ids = answer.call, sorted(_cdi_ids(answer.call, request))
+            if not contents.keys() >= {*ids}:
+                continue
+            statuses = self._status(call.uid, answer.time, self._until(_moment(event.time)))
+            given = [claims_at.device_names(status, call.driver, request) for status in statuses]
+            held = sorted(device for cdi_id in ids for device in _devices_in(contents[cdi_id], call.driver))
+            if given and None not in given and held not in given:
+                has, wants = (", ".join(each or ()) or "no device" for each in (held, given[-1]))
+                through = f" by CDI device {', '.join(ids)}" if ids else ""
+                yield (
+                    call.driver,
+                    (
+                        f"had {has} inside{through}, and {wants} is allocated to ResourceClaim "
+                        f"{call.namespace}/{call.name}"
+                    ),
+                )
+
+
+def _note(past: Past[T], write: Write, value: T, matters: Callable[[T], Any]) -> None:
+    """Appends a value if it differs in what matters."""
+    if not past or matters(past[-1][1]) != matters(value):
+        past.append((_moment(write.time), value))
+
+
+def _within(past: Iterable[tuple[datetime, T]], since: datetime, until: datetime) -> list[T]:
+    """Returns what held at any moment of a time, oldest first."""
+    before: list[T] = []
+    found: list[T] = []
+    for time, value in past:
+        if time <= since:
+            before = [value]
+        elif time <= until:
+            found.append(value)
+    return [*before, *found]
+
+
+def _moment(time: str) -> datetime:
+    return datetime.fromisoformat(time)
+
+
+def _cdi_ids(call: DriverCall, request: str) -> set[str]:
+    """Returns the CDI devices that a driver answered for a request; for all if it is empty."""
+    return {
+        cdi_id
+        for device in call.devices
+        if not request or not device["requests"] or request in device["requests"]
+        for cdi_id in device["cdiIDs"]
+    }
+
+
+def _driver_of(cdi_id: str) -> str:
+    """Returns the vendor of a CDI device, which for kubeskew's drivers is the driver."""
+    return cdi_id.partition("/")[0]
+
+
+def _is_devices(name: str, drivers: Collection[str]) -> bool:
+    """Returns whether a variable lists devices of one of the drivers."""
+    return any(name == prefix or name.startswith(f"{prefix}_") for prefix in map(variable, drivers))
+
+
+def _devices_in(env: Mapping[str, str], driver: str) -> Iterator[str]:
+    """Yields the devices that a CDI device's variables list."""
+    for name, value in env.items():
+        if _is_devices(name, (driver,)):
+            yield from value.split(",")
+
+
+def _strange_variables(event: ContainerEvent, drivers: Collection[str], pod: ObjectView) -> Iterator[str]:
+    """Yields variables that list devices as none of the container's CDI devices sets them, and lost ones."""
+    own = claims_at.own_variables(pod, event.container)
+    given: defaultdict[str, set[str]] = defaultdict(set)
+    for injected in event.injected:
+        for name, value in injected.env.items():
+            given[name].add(value)
+    for name, value in sorted(event.env.items()):
+        if name not in own and _is_devices(name, drivers) and value not in given[name]:
+            yield f"had {name}={value} inside, which none of its CDI devices sets"
+    for name in sorted(given.keys() - event.env.keys()):
+        yield f"had no {name} inside, which a CDI device of it sets"
