@@ -45,7 +45,7 @@ NAMED = {  # how failures name a component, nodes by their names behind the slas
 AT_FAULT = re.compile(
     r"(?:\(written by (?:the scenario through )?|\((?:the object was )?last written by |\(left so by "
     r"|\(answered by |\nrun by |\(bound to \S+ by |not reserved for it, given [^;]*? by |to be deleted as "
-    r"|prepared by |\(CDI devices of |expected a line of |found )$"
+    r"|prepared by |injected by |\(CDI devices of |expected a line of |found )$"
 )
 
 TABLE = """# Planted defects

@@ -7,7 +7,10 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
-from kubeskew.conformance.evidence.log import KUBELET, Logged, Write
+from kubeskew.conformance.evidence.component_runs import drivers_of, version_at
+from kubeskew.conformance.evidence.inside import DevicesInside
+from kubeskew.conformance.evidence.log import KUBELET, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.nodes import NodeRecords
 
 _OWN_CLIENT = "kubeskew"
 _UNRESOLVABLE = "unresolvable CDI devices"  # the container runtime's words
@@ -226,11 +229,12 @@ def placing(log: Sequence[Logged], uid: str) -> str:
     return ", ".join(told)
 
 
-def running(log: Sequence[Logged], namespace: str, name: str) -> str:
+def running(log: Sequence[Logged], records: NodeRecords, namespace: str, name: str) -> str:
     """Says who runs a pod, placed it and gave its claims their devices; empty if the log does not tell.
 
-    What is in a container is for who runs it to answer for, and that comes first; but last if the pod has a
-    claim that is not reserved for it.
+    First comes who put something else into its containers than its claims were allocated, by the records of
+    its node: a driver or the kubelet. What is in a container is otherwise for who runs it to answer for; but
+    that comes last if the pod has a claim that is not reserved for it.
     """
     writes = [entry for entry in log if isinstance(entry, Write) and entry.resource == "pods"]
     pod = [write for write in writes if (write.namespace, write.name) == (namespace, name)]
@@ -238,7 +242,20 @@ def running(log: Sequence[Logged], namespace: str, name: str) -> str:
         return ""
     told = [write for write in pod if _uid(write) == _uid(pod[-1]) and _component(write).startswith(KUBELET)]
     ran, placed = f"run by {told[-1].by}" if told else "", placing(log, _uid(pod[-1]))
-    return ", ".join(filter(None, (placed, ran) if _NOT_RESERVED in placed else (ran, placed)))
+    wrong = list(dict.fromkeys(_wrong_inside(log, records, _uid(pod[-1]))))
+    return ", ".join(filter(None, (placed, ran) if _NOT_RESERVED in placed else (*wrong, ran, placed)))
+
+
+def _wrong_inside(log: Sequence[Logged], records: NodeRecords, pod_uid: str) -> Iterator[str]:
+    """Yields what a pod's containers had inside otherwise than allocated, with who is at fault."""
+    inside, changes = DevicesInside(), [entry for entry in log if isinstance(entry, ComponentChange)]
+    for entry in log:
+        if isinstance(entry, Write):
+            inside.see(entry)
+    containers = [event for event in records.containers if event.pod_uid == pod_uid]
+    for found in inside.disagreements(NodeRecords(records.calls, containers), drivers_of(changes)):
+        if found.uid == pod_uid:
+            yield found.told(version_at(changes, found.component, found.time))
 
 
 def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: str) -> list[str]:

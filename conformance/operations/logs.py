@@ -53,7 +53,8 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
 
 async def _told(ctx: CellContext, body: Mapping[str, Any], found: str) -> str:
     """Returns what was found, and on a line of its own who placed the pod and who runs it."""
-    who = running(await ctx.control.log(), body.get("namespace", ctx.namespace), body["name"])
+    log, records = await ctx.control.log(), await ctx.control.node_records()
+    who = running(log, records, body.get("namespace", ctx.namespace), body["name"])
     return "\n".join(filter(None, [found.rstrip("\n"), who]))
 
 

@@ -16,7 +16,8 @@ from kubeskew.conformance.evidence.authors import (
     value_at,
     warnings,
 )
-from kubeskew.conformance.evidence.log import Write
+from kubeskew.conformance.evidence.log import ComponentChange, Write
+from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, InjectedDevice, NodeRecords
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -164,9 +165,54 @@ def test_who_runs_a_pod_answers_for_its_log():
     placed = "Pod a bound to n by kube-scheduler 1.36 at revision 2, its claim c"
     by = "given gpu-0 by kube-scheduler 1.35 at revision 1"
 
-    assert running(log, "t", "a") == f"{placed} not reserved for it, {by}, run by kubelet/n 1.36"
+    assert (
+        running(log, NodeRecords(), "t", "a") == f"{placed} not reserved for it, {by}, run by kubelet/n 1.36"
+    )
     log.append(write(4, "kube-scheduler 1.36", {**claim, "status": reserved}, resource=claims))
-    assert running(log, "t", "a") == f"run by kubelet/n 1.36, {placed} {by}"
+    assert running(log, NodeRecords(), "t", "a") == f"run by kubelet/n 1.36, {placed} {by}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "held", "told"),
+    [
+        ("x", "gpu-0", ""),
+        ("x", "gpu-7", ("had gpu-7 inside by CDI device d/claim=x, and gpu-0 is allocated to "
+            "ResourceClaim t/c (prepared by d 1.35), ")),
+        ("y", "gpu-0", ("had d/claim=y inside, and d/claim=x is prepared for its requests "
+            "(injected by kubelet/n 1.36), ")),
+    ],
+)  # fmt: skip
+def test_who_put_another_device_into_a_container_comes_first(asked: str, held: str, told: str):
+    """The driver is named whose CDI device holds another device, the kubelet that asked for another one."""
+    use = {"containers": [{"name": "b", "resources": {"claims": [{"name": "d"}]}}], "nodeName": "n"}
+    spec = {**use, "resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}
+    result = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-0"}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": "a", "uid": "1"}],
+    }
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": "t", "name": "c", "uid": "9"},
+        "status": status,
+    }
+    log = [
+        ComponentChange(0, time(0), "driver/d", "started", "1.35", ""),
+        ComponentChange(0, time(0), "kubelet/n", "started", "1.36", ""),
+        write(1, "kube-scheduler 1.36", claim, resource="resourceclaims.resource.k8s.io"),
+        write(2, "kubelet/n 1.36", {**POD, "spec": spec}),
+    ]
+    device = {"pool": "p", "device": "gpu-0", "requests": ["r"], "cdiIDs": ["d/claim=x"]}
+    call = DriverCall(time(3), "n", "d", "NodePrepareResources", "t", "c", "9", devices=[device])
+    variables = {"d_r": held}
+    cdi = f"d/claim={asked}"
+    started = ContainerEvent(
+        *(time(4), "n", "1", "b", "id", "started", [cdi], [InjectedDevice(cdi, variables)], variables)
+    )
+    elsewhere = replace(started, pod_uid="2", env={"d_r": "gpu-9"})
+
+    found = running(log, NodeRecords([call], [started, elsewhere]), "t", "a")
+    assert found.startswith(f"container b of Pod t/a {told}run by kubelet/n 1.36" if told else "run by kube")
 
 
 def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") -> Write:
