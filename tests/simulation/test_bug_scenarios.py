@@ -34,6 +34,7 @@ def test_a_scenario_shows_the_bug_on_both_sides_of_its_boundary(bug: str):
     assert {bool(cell.expected_failures()) for cell in made.cells()} == {True, False}
 
 
+@pytest.mark.slow  # the cells as they are shipped, one on each side, are among all cells
 @pytest.mark.parametrize("bug", BUILT)
 def test_without_the_bug_an_affected_release_does_as_a_fixed_one(bug: str):
     """A red cell is green once the bug is off; the green one beside it is red once the bug is on."""
