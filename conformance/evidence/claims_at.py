@@ -5,6 +5,7 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import ObjectView
 
+_DRAFTED = frozenset({"Allocated", "Reallocate"})  # phases of claims that have devices
 _SKIPS = frozenset({"*", "NodePrepareResources"})  # KEP-5945: the driver is not called to prepare
 
 
@@ -18,19 +19,20 @@ def container_requests(pod: ObjectView, container: str) -> Iterator[tuple[str, s
     """Yields claim and request for all that a container should have; an empty request is the whole claim.
 
     Up to 1.27 the name of a claim from a template follows from pod and entry; later the status has it. Up to
-    1.30 an entry has its claim or template in `source`.
+    1.30 an entry has its claim or template in `source`. KEP-3063 as drafted has containers list bare names.
     """
     status = pod.get("status") or {}
     told = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or []}
     entries = {each["name"]: each for each in (pod.get("spec") or {}).get("resourceClaims") or []}
     for use in (_container(pod, container).get("resources") or {}).get("claims") or []:
-        entry = entries.get(use["name"])
+        name, request = (use, "") if isinstance(use, str) else (use["name"], use.get("request") or "")
+        entry = entries.get(name)
         if entry is None:
             continue
-        made = told.get(use["name"], f"{pod['metadata']['name']}-{use['name']}")
+        made = told.get(name, f"{pod['metadata']['name']}-{name}")
         claim = (entry.get("source") or entry).get("resourceClaimName") or made
         if claim:  # the status may say that none is needed
-            yield claim, use.get("request") or ""
+            yield claim, request
     extended = status.get("extendedResourceClaimStatus") or {}
     for mapping in extended.get("requestMappings") or []:
         if mapping["containerName"] == container:
@@ -49,8 +51,9 @@ def _container(pod: ObjectView, name: str) -> ObjectView:
 
 
 def allocation_of(status: ObjectView) -> Any:
-    """Returns the allocation in a claim's status."""
-    return status.get("allocation")
+    """Returns the allocation in a claim's status; of KEP-3063 as drafted what is written in its phases."""
+    drafted = {"attributes": status.get("attributes")} if status.get("phase") in _DRAFTED else None
+    return status.get("allocation") or drafted
 
 
 def _results(status: ObjectView) -> list[ObjectView]:

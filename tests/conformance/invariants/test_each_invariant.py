@@ -713,6 +713,22 @@ def test_devices_are_judged_by_clocks_that_differ():
     assert broken(log, prepared("gpu-0"), inside(cdi=()), tolerance=tolerance) != []
 
 
+def test_claims_as_kep_3063_drafted_them_are_judged_by_their_cdi_devices():
+    """I23 reads bare names in containers, names made of pod and entry, and phases without an allocation."""
+    spec = {
+        "nodeName": "n1",
+        "containers": [{"name": "c", "resources": {"claims": ["a"]}}],
+        "resourceClaims": [{"name": "a", "template": {}}],
+    }
+    status = {"phase": "Allocated", "driverName": "d", "attributes": {"device": "gpu-0"}}
+    log = History("driver/d").write(CLAIMS, "p-a", status=status).write("pods", "p", spec=spec)
+    answer = [{"pool": "", "device": "", "requests": [], "cdiIDs": [CDI]}]
+    call = replace(prepared(name="p-a"), devices=answer)
+    assert broken(log, call, inside("gpu-0")) == []
+    assert len(broken(log, call, inside(cdi=()))) == 1
+    assert len(broken(log, [], inside(cdi=()))) == 1
+
+
 @pytest.mark.parametrize(
     ("handle", "held", "texts"),
     [
