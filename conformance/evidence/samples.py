@@ -102,8 +102,10 @@ def measure(texts: Iterable[str], name: str, labels: Mapping[str, str]) -> Measu
 
 
 def _lines_about(name: str, text: str) -> Iterator[str]:
-    """Yields the samples whose names begin with `name`, and what is said of families that may have them: to read
-    all of a component's metrics takes far longer."""
+    """Yields the samples whose names begin with `name`, and what is said of families that may have them.
+
+    To read all of a component's metrics takes far longer.
+    """
     for line in text.splitlines():
         if not line.startswith("#"):
             if line.startswith(name):
