@@ -186,16 +186,25 @@ class APIClient:
         name: str = "",
         subresource: str = "",
         field_manager: str = "",
+        field_validation: str = "",
     ) -> Object:
         """Creates an object by POST. `name` is given only with a subresource (binding, eviction, token)."""
         path = ref.path(namespace or _namespace(obj), name, subresource)
-        return await self._object("POST", path, query={"fieldManager": field_manager}, body=obj)
+        query = {"fieldManager": field_manager, "fieldValidation": field_validation}
+        return await self._object("POST", path, query=query, body=obj)
 
     async def update(
-        self, ref: Ref, obj: Object, subresource: str = "", *, field_manager: str = ""
+        self,
+        ref: Ref,
+        obj: Object,
+        subresource: str = "",
+        *,
+        field_manager: str = "",
+        field_validation: str = "",
     ) -> Object:
         path = ref.path(_namespace(obj), obj["metadata"]["name"], subresource)
-        return await self._object("PUT", path, query={"fieldManager": field_manager}, body=obj)
+        query = {"fieldManager": field_manager, "fieldValidation": field_validation}
+        return await self._object("PUT", path, query=query, body=obj)
 
     async def patch(
         self,
@@ -207,10 +216,15 @@ class APIClient:
         *,
         subresource: str = "",
         field_manager: str = "",
+        field_validation: str = "",
         force: bool = False,
     ) -> Object:
         """Patches an object; the body is a dict, a list or bytes."""
-        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        query = {
+            "fieldManager": field_manager,
+            "fieldValidation": field_validation,
+            "force": "true" if force else "",
+        }
         path = ref.path(namespace, name, subresource)
         return await self._object("PATCH", path, query=query, body=body, content_type=content_type)
 
