@@ -10,28 +10,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jmespath.exceptions import JMESPathError, JMESPathTypeError
+from jmespath.exceptions import JMESPathError, JMESPathTypeError, LexerError
 from jmespath.parser import ParsedResult, Parser
 
 from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.conformance.chainsaw.expressions import expression, is_cel, parse_key, unescaped
 from kubeskew.conformance.errors import ScenarioError, UnboundError, UnfitValueError, UnknownFieldError
-from kubeskew.conformance.functions import OPTIONS
+from kubeskew.conformance.functions import OPTIONS, known_functions
 
-_EXPRESSION = re.compile(r"^\((?P<text>.+)\)$", re.DOTALL)
 # A quoted piece of JMESPath, in which a dollar is a dollar; or a binding with the path behind it.
 _PIECE = re.compile(
     r"""'(?:\\.|[^'\\])*' | `(?:\\.|[^`\\])*` | "(?:\\.|[^"\\])*"
     | \$(?P<name>[A-Za-z_]\w*) (?P<path>(?: \.[A-Za-z_]\w*(?![\w]|\s*\() | \[-?\d+\] )*)""",
     re.VERBOSE | re.DOTALL,
 )
+_ARITHMETIC = frozenset("+-*/%")  # of a newer JMESPath than the library's
 _KEPT = 1024  # expressions; those of one file are a few hundred
 _PATH_PART = re.compile(r"\.(?P<field>\w+)|\[(?P<position>-?\d+)\]")
-
-
-def expression(text: Any) -> str | None:
-    """The expression of a string in parentheses; None for anything else."""
-    found = _EXPRESSION.match(text) if isinstance(text, str) else None
-    return found["text"] if found else None
 
 
 def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
@@ -102,6 +97,8 @@ def _of_path(text: str, name: str, value: Any, path: str) -> Any:
 
 def _first_line(error: JMESPathError) -> str:
     """Returns what is wrong, without the drawing of the place below it."""
+    if isinstance(error, LexerError) and error.token_value in _ARITHMETIC:
+        return f"Chainsaw's arithmetic ({error.token_value}) is not supported here; there is sum([…])"
     return str(error).partition("\n")[0].rstrip(": ")
 
 
@@ -122,7 +119,8 @@ def _gather(value: Any, found: list[str]) -> None:
             found.append(text)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            _gather(key, found)
+            if isinstance(key, str) and (parsed := parse_key(key)).is_expression:
+                found.append(parsed.text)
             _gather(item, found)
     elif isinstance(value, list | tuple):
         for item in value:
@@ -144,13 +142,28 @@ def names_in(value: Any) -> Iterator[str]:
 
 def check_expression(text: str, bindings: Mapping[str, Any]) -> None:
     """Raises ScenarioError if it cannot be read, or names a field that one of the known bindings lacks."""
+    if is_cel(text):
+        raise ScenarioError(f"({text}): Chainsaw's CEL is not supported here: write JMESPath")
     for piece in _PIECE.finditer(text):
         if piece["name"] in bindings:
             _of_path(text, piece["name"], bindings[piece["name"]], piece["path"])
     try:
-        _parsed(_PIECE.sub(lambda piece: f"`0`{piece['path']}" if piece["name"] else piece[0], text))
+        parsed = _parsed(_PIECE.sub(lambda piece: f"`0`{piece['path']}" if piece["name"] else piece[0], text))
     except JMESPathError as error:
         raise ScenarioError(f"({text}): {_first_line(error)}") from error
+    for name in _called(parsed.parsed):
+        if name not in known_functions():
+            hint = did_you_mean(name, known_functions())
+            raise ScenarioError(f"({text}): Chainsaw's function {name} is not supported here{hint}")
+
+
+def _called(node: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the functions that a parsed expression calls."""
+    if node["type"] == "function_expression":
+        yield node["value"]
+    for child in node.get("children") or ():
+        if isinstance(child, Mapping):
+            yield from _called(child)
 
 
 def bind(value: Any, bindings: Mapping[str, Any]) -> Any:
@@ -162,5 +175,7 @@ def bind(value: Any, bindings: Mapping[str, Any]) -> Any:
         }
     if isinstance(value, list):
         return [bind(item, bindings) for item in value]
+    if not isinstance(value, str):
+        return value
     text = expression(value)
-    return value if text is None else evaluate(text, bindings)
+    return unescaped(value) if text is None else evaluate(text, bindings)

@@ -8,8 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.conformance import yaml_files
 from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
+from kubeskew.conformance.chainsaw import unsupported
+from kubeskew.conformance.chainsaw.expressions import bound_below, expression
+from kubeskew.conformance.chainsaw.files import named_files
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.grammar import FROM_FILES, RESULT_NAMES
 from kubeskew.conformance.scenario import (
     BRANCH,
     NAMESPACE,
@@ -59,8 +64,13 @@ def _check_step(step: Step, known: list[str], source: str) -> None:
         known.append(name)
     for operation in step.all_operations():
         for place, value in _values(operation):
-            allowed = [*known, "error"] if place.endswith(".expect") else known
-            _check(value, allowed, f"{operation.where}.{place}")
+            own = [*bound_below(value), *RESULT_NAMES.get((operation.kind, place.rpartition(".")[2]), ())]
+            own += [*operation.bindings, *(operation.outputs if place.endswith(".outputs") else ())]
+            _check(value, [*own, *known], f"{operation.where}.{place}")
+        for place, value in _in_files(operation):
+            own = [*bound_below(value), *operation.bindings]
+            _check(value, [*own, *known], f"{operation.where}.{place}")
+            _check_fields(value, {}, f"{operation.where}.{place}")
         known += operation.outputs
 
 
@@ -72,11 +82,23 @@ def _values(operation: Operation) -> Iterator[tuple[str, Any]]:
     yield "through", operation.through
 
 
+def _in_files(operation: Operation) -> Iterator[tuple[str, Any]]:
+    """The documents of the files whose names are given, with their places."""
+    name = operation.body.get("file")
+    if operation.kind in FROM_FILES and isinstance(name, str) and expression(name) is None:
+        for path in named_files(operation.where, name):
+            yield f"{operation.kind}.file: {path.name}", yaml_files.read(path)
+
+
 def _check(value: Any, known: Sequence[str], where: str) -> None:
     for text in expressions_in(value):
         for name in names_of(text):
             if name not in known:
                 bound = ", ".join(f"${other}" for other in known)
+                if instead := unsupported.BINDINGS.get(name):
+                    raise ScenarioError(
+                        f"{where}: ({text}): Chainsaw's binding ${name} is not supported here: {instead}"
+                    )
                 raise ScenarioError(
                     f"{where}: ({text}): nothing is bound to ${name} here; "
                     f"bound are {bound}{did_you_mean(name, known, '$')}"
@@ -102,7 +124,9 @@ def _check_cell(cell: Cell) -> None:
         own = {**bindings, **step.loop}
         for operation in step.all_operations():
             for place, value in _values(operation):
-                _check_fields(value, own, f"{operation.where}.{place}")
+                hidden = {*bound_below(value), *operation.bindings}
+                seen = {name: bound for name, bound in own.items() if name not in hidden}
+                _check_fields(value, seen, f"{operation.where}.{place}")
             for name in operation.outputs:
                 own.pop(name, None)
                 bindings.pop(name, None)

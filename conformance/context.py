@@ -5,17 +5,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
-from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.client.refs import NODES, PODS, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
+from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.aspects import claim_names
 from kubeskew.conformance.evidence.disturbances import PodSnapshot
 from kubeskew.conformance.kinds import Kinds
-from kubeskew.conformance.results import StepResult
+from kubeskew.conformance.results import OperationResult, StepResult
 from kubeskew.conformance.scenario import Step
 
+Made = tuple[Ref, str, str]  # the namespace and name of something that was created
 DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
 
 
@@ -39,7 +41,10 @@ class CellContext:
     clients: dict[str, APIClient] = field(default_factory=dict)  # by context, beside the usual one
     kinds_through: dict[str, Kinds] = field(default_factory=dict)  # by context: servers may differ
     context: str = ""  # of the kubeconfig, by which `client` asks; empty: the current one
-
+    is_chainsaw: bool = False  # a test without a header, which is run as Chainsaw runs it
+    step_timeouts: Mapping[str, float] = field(default_factory=dict)  # of the step, before those of the test
+    outcome: OperationResult | None = None  # of the operation that is being performed
+    made: list[list[Made]] = field(default_factory=lambda: [[]])  # before the steps, and in each
     branches: dict[str, "CellContext"] = field(default_factory=dict)  # of a fork, by name
     compared: dict[str, list[str]] = field(default_factory=dict)  # by step, how the branches differed
     done: list[tuple[Step, StepResult]] = field(default_factory=list)  # the steps of the cell so far
@@ -51,6 +56,7 @@ class CellContext:
             *(control, client, Kinds(client), self.clock, self.namespace, dict(self.bindings)),
             *(self.timeouts, dict(self.noted), set(self.present)),
             branches=self.branches,
+            is_chainsaw=self.is_chainsaw,
             compared=self.compared,
             done=self.done,
         )
@@ -60,9 +66,29 @@ class CellContext:
         for each in (self.client, *self.clients.values()):
             await each.close()
 
+    @property
+    def field_validation(self) -> str:
+        """The way writes are checked: by Strict, the server refuses fields that it does not know."""
+        return "Strict" if self.is_chainsaw else ""
+
     def timeout(self, operation: str) -> float:
         """Seconds that an operation may take."""
-        return self.timeouts.get(operation, DEFAULT_TIMEOUTS.get(operation, 30.0))
+        for timeouts in (self.step_timeouts, self.timeouts, DEFAULT_TIMEOUTS):
+            if operation in timeouts:
+                return timeouts[operation]
+        return 30.0
+
+    def show(self, text: str) -> None:
+        """Has the report show something of the operation that is being performed."""
+        if self.outcome is not None:
+            self.outcome.shown = text
+
+    def binding(self, values: Mapping[str, Any]) -> "CellContext":
+        """The same cell with more bound, for one operation: each value may use those before it."""
+        bindings = dict(self.bindings)
+        for name, value in values.items():
+            bindings[name] = bind(value, bindings)
+        return replace(self, bindings=bindings)
 
     def through(self, context: str) -> "CellContext":
         """The same cell, asked by another context of the kubeconfig: by another API server."""
@@ -82,6 +108,7 @@ class CellContext:
     def begin_step(self, step: StepResult) -> None:
         """Note which step is performed from now on, and when it began."""
         self.step = step
+        self.made.append([])
         self.step_began = micro_timestamp(self.clock.now())[: len("2026-01-01T00:00:00.000")]
 
     async def remember_pods(self) -> None:

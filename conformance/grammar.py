@@ -9,6 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.faults.reading import KEYS as FAULT_KEYS
 from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.conformance.chainsaw import unsupported
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.kubelet.drivers.switches import SWITCHES
 
@@ -35,19 +36,32 @@ def _shape(required: str, optional: str = "", *, of_cluster: bool = False) -> Sh
     return Shape(frozenset(required.split()), frozenset(optional.split()), of_cluster)
 
 
+_WRITTEN = "resource file expect outputs bindings template timeout"
+_SELECTED = "name namespace selector timeout"
+_PROGRAM = "env check outputs bindings skipLogOutput skipCommandOutput workDir timeout"
+
 # The operations of a `try` list. The runner has a function for each (`RUN` in conformance/runner.py).
 OPERATIONS: Mapping[str, Shape] = {
-    "apply": _shape("", "resource file expect outputs subresource"),
-    "create": _shape("", "resource file expect outputs"),
-    "patch": _shape("", "resource file expect outputs subresource"),
-    "delete": _shape("ref", f"gracePeriodSeconds wait timeout {IGNORES_READ_ERRORS}"),
-    "assert": _shape("resource", "count outputs timeout"),
-    "error": _shape("resource", "count outputs timeout"),
-    "wait": _shape("apiVersion kind for", "name namespace selector timeout"),
-    "podLogs": _shape("name", "namespace container matches lacks since outputs timeout"),
+    "apply": _shape("", f"{_WRITTEN} subresource"),
+    "create": _shape("", _WRITTEN),
+    "update": _shape("", _WRITTEN),
+    "patch": _shape("", f"{_WRITTEN} subresource"),
+    "delete": _shape(
+        "",
+        "ref file expect bindings template gracePeriodSeconds wait timeout deletionPropagationPolicy "
+        + IGNORES_READ_ERRORS,
+    ),
+    "assert": _shape("", "resource file bindings template count outputs timeout"),
+    "error": _shape("", "resource file bindings template count outputs timeout"),
+    "wait": _shape("apiVersion kind for", f"{_SELECTED} format"),
+    "get": _shape("apiVersion kind", f"{_SELECTED} format"),
+    "describe": _shape("apiVersion kind", f"{_SELECTED} showEvents"),
+    "events": _shape("", f"{_SELECTED} format"),
+    "podLogs": _shape("", f"{_SELECTED} container tail matches lacks since outputs"),
     "exec": _shape("name command", "namespace container matches exitCode outputs timeout"),
     "observe": _shape("name value", "apiVersion kind object namespace selector node"),
-    "script": _shape("content", "env timeout"),
+    "script": _shape("content", f"shell shellArgs {_PROGRAM}"),
+    "command": _shape("entrypoint", f"args {_PROGRAM}"),
     "audit": _shape("", "for to gates resources answer outputs", of_cluster=True),
     "migrate": _shape("", "resources outputs"),
     "simulate": _shape("", "scaleUp scaleDown answer outputs", of_cluster=True),
@@ -76,6 +90,13 @@ OPERATIONS: Mapping[str, Shape] = {
         of_cluster=True,
     ),
 }
+# What may be in a file instead, by operation.
+FROM_FILES: Mapping[str, str] = {
+    **dict.fromkeys(("apply", "create", "update", "patch", "assert", "error"), "resource"),
+    "delete": "ref",
+}
+PROPAGATION = ("Background", "Foreground", "Orphan")
+FORMATS = ("json", "yaml")
 DURATION = {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h))+$"}
 _TEXT, _BOOLEAN, _NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
 _NAMES = {"type": "array", "items": _TEXT}
@@ -83,8 +104,19 @@ _COMPONENT = {"$ref": "#/$defs/component"}
 _VERSION = {"$ref": "#/$defs/version"}
 _ANY: dict[str, Any] = {}
 REFERENCE_KEYS = ("apiVersion", "kind", "name", "namespace", "labels")
-WAIT_KEYS = ("condition", "deletion")
+WAIT_KEYS = ("condition", "creation", "deletion", "jsonPath")
 CONDITION_KEYS = ("name", "value")
+JSON_PATH_KEYS = ("path", "value")
+
+# What the keys of an operation may name besides bindings: of what it came to.
+RESULT_NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    **{(kind, "expect"): ("error",) for kind in ("apply", "create", "update", "patch", "delete")},
+    **{
+        (kind, key): ("stdout", "stderr", "error")
+        for kind in ("script", "command")
+        for key in ("check", "outputs")
+    },
+}
 SCALE_UP_KEYS = ("nodes", "max")
 ENVIRONMENT_KEYS = ("name", "value")
 
@@ -105,6 +137,20 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"type": "array", "items": {"$ref": "#/$defs/branch"}, "minItems": 2},
     ),
     "buckets": ("Buckets of a histogram.", _ANY),
+    "args": ("What follows the command; `$NAME` is a variable of its environment.", _NAMES),
+    "bindings": ("What is bound for this operation alone.", {"$ref": "#/$defs/bindings"}),
+    "check": ("What its end has to be: of $stdout, $stderr and $error.", {"type": "object"}),
+    "deletionPropagationPolicy": ("What becomes of dependents.", {"enum": [*PROPAGATION]}),
+    "entrypoint": ("The program.", _TEXT),
+    "format": ("How the objects are shown.", {"enum": [*FORMATS]}),
+    "shell": ("The shell; sh if it is left out.", _TEXT),
+    "shellArgs": ("What the shell gets before the content; -c if it is left out.", _NAMES),
+    "showEvents": ("Whether their events are shown, too.", _BOOLEAN),
+    "skipCommandOutput": ("Whether the report leaves out what was run.", _BOOLEAN),
+    "skipLogOutput": ("Whether the report leaves out what it wrote.", _BOOLEAN),
+    "tail": ("How many lines are shown; all if it is left out.", _NUMBER),
+    "template": ("Expressions are evaluated, as always.", {"const": True}),
+    "workDir": ("The directory that it runs in; the scenario's if it is left out.", _TEXT),
     "cdiDeviceIDs": ("CDI devices of each.", _ANY),
     "claim": ("The claim's name.", _TEXT),
     "clear": ("Take the fault of this id away, or `all`.", _TEXT),
@@ -128,7 +174,7 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "exitCode": ("The status that it has to end with.", _ANY),
     "expect": ("Checks of the answer.", {"type": "array", "items": {"$ref": "#/$defs/expectation"}}),
     "expectFired": ("The fault of this id must have fired.", _TEXT),
-    "file": ("A file of manifests, beside the scenario's.", _TEXT),
+    "file": ("A file of manifests, or a pattern of several, beside the scenario's.", _TEXT),
     "kubelet.file": ("A file of the kubelet.", _TEXT),
     "for": ("What to wait for.", {"$ref": "#/$defs/condition"}),
     "audit.for": ("The version that is to read the objects.", _VERSION),
@@ -151,7 +197,7 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "The steps that came out otherwise.",
         {"type": "array", "items": {"$ref": "#/$defs/outcome"}},
     ),
-    "outputs": ("What to bind of the result, for what comes behind.", {"$ref": "#/$defs/bindings"}),
+    "outputs": ("What to bind of the result, for what comes behind.", {"$ref": "#/$defs/outputs"}),
     "path": ("The path that metrics are read from.", _TEXT),
     "pod": ("The pod's name.", _TEXT),
     "quantiles": ("Quantiles of a summary.", _ANY),
@@ -191,24 +237,20 @@ def meaning(kind: str, key: str) -> tuple[str, Mapping[str, Any]]:
     return MEANINGS[key]
 
 
-# What Chainsaw has besides, and what to write here instead.
-CHAINSAW_OPERATIONS: Mapping[str, str] = {
-    "command": "write a `script`",
-    "describe": "write an `assert`, whose failure says what was found",
-    "events": "write an `assert` of an Event",
-    "get": "write an `assert`, whose failure says what was found",
-    "proxy": "write a `script` with kubectl",
-    "update": "write a `patch`, or `apply`",
-}
-
 PROFILE_KEYS = ("scenarios", "cells")
 HEADER_KEYS = ("cluster", "parameters", "baseline", "expectedFailures", "notRun")
 EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source", "bug", "at")
 EXEMPTION_KEYS = ("when", "steps", "reason")
 DOCUMENT_KEYS = ("apiVersion", "kind", "metadata", "spec")
-TEST_KEYS = ("description", "timeouts", "bindings", "steps")
+TEST_KEYS = (
+    *("description", "timeouts", "bindings", "steps", "catch", "namespace", "concurrent", "skipDelete"),
+    *("template", "fastNamespaceDeletion"),
+)
 TIMEOUT_KEYS = ("apply", "assert", "cleanup", "delete", "error", "exec")
-STEP_KEYS = ("name", "description", "needs", "bindings", "try", "catch", "finally", "cleanup")
+STEP_KEYS = (
+    *("name", "description", "needs", "bindings", "timeouts", "template"),
+    *("try", "catch", "finally", "cleanup"),
+)
 REPEAT_KEYS = ("forEach", "steps")
 FORK_STEP_KEYS = ("name", "description", "needs", "try")
 BRANCH_KEYS = ("name", "bindings", "try")
@@ -217,18 +259,11 @@ OUTCOME_KEYS = ("step", "values")
 BESIDE_OPERATION = ("description", "continueOnError", "as", "through")
 USER_KEYS = ("user", "extra")
 BINDING_KEYS = ("name", "value")
-OUTPUT_KEYS = ("name", "value")
+OUTPUT_KEYS = ("name", "value", "match")
 EXPECT_KEYS = ("match", "check")
 
-# Keys of Chainsaw's Test that stand for something that is not done here.
-_CHAINSAW_ONLY = frozenset(
-    {
-        *("catch", "cluster", "clusters", "compiler", "concurrent", "deletionPropagationPolicy"),
-        *("delayBeforeCleanup", "dryRun", "error", "format", "forceTerminationGracePeriod", "fullName"),
-        *("namespace", "namespaceTemplate", "scenarios", "skip", "skipCommandOutput", "skipDelete"),
-        *("skipLogOutput", "template", "timeouts", "use", "workDir", "check", "file", "bindings", "tail"),
-    }
-)
+# Keys of Chainsaw's Test, of which those that a place does not know are not done there.
+_CHAINSAWS = frozenset(key for keys in unsupported.KEYS.values() for key in keys)
 
 
 def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any]:
@@ -238,12 +273,13 @@ def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any
         raise ScenarioError(f"{where}: expected a mapping with {', '.join(names)}, found {value!r}")
     for key in value:
         if key not in names:
-            other = "Chainsaw's key" if key in _CHAINSAW_ONLY else "unknown key"
-            verb = "is not supported here" if key in _CHAINSAW_ONLY else ""
-            raise ScenarioError(
-                " ".join(filter(None, (f"{where}: {other} {key}", verb)))
-                + f"; known are {', '.join(names)}{did_you_mean(str(key), names)}"
-            )
+            if key in _CHAINSAWS:
+                instead = f": {unsupported.INSTEAD[key]}" if key in unsupported.INSTEAD else ""
+                what = f"Chainsaw's key {key} is not supported here{instead}"
+            else:
+                what = f"unknown key {key}"
+            hint = did_you_mean(str(key), names)
+            raise ScenarioError(f"{where}: {what}; known are {', '.join(names)}{hint}")
     return value
 
 

@@ -1,13 +1,15 @@
 """Assertion trees: does an object hold what a scenario expects of it?
 
 Maps are subsets, lists have the same length and match item by item, scalars are equal; a key in parentheses
-is a JMESPath expression of the object (`(length(spec.containers))`), whose value must match.
+is a JMESPath expression of the object (`(length(spec.containers))`), whose value must match;
+`chainsaw/expressions.py` says what else a key may be.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubeskew.conformance.bindings import evaluate, expression
+from kubeskew.conformance.bindings import evaluate
+from kubeskew.conformance.chainsaw.expressions import Key, expression, parse_key, unescaped
 from kubeskew.conformance.errors import UnfitValueError
 
 
@@ -18,7 +20,14 @@ def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str
     elif isinstance(expected, list):
         yield from _in_list(expected, found, bindings, path)
     else:
-        wanted = evaluate(text, bindings) if (text := expression(expected)) else expected
+        wanted = expected
+        if isinstance(expected, str):
+            text = expression(expected)
+            try:
+                wanted = unescaped(expected) if text is None else evaluate(text, bindings, found)
+            except UnfitValueError as error:
+                yield f"{path or 'value'}: {error}"
+                return
         if isinstance(wanted, dict | list):
             yield from mismatches(wanted, found, bindings, path)
         elif wanted != found or isinstance(wanted, bool) != isinstance(found, bool):
@@ -26,17 +35,33 @@ def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str
 
 
 def _in_map(expected: dict[str, Any], found: Any, bindings: Mapping[str, Any], path: str) -> Iterator[str]:
-    if not isinstance(found, dict):
+    keys = {name: parse_key(name) for name in expected}
+    if not isinstance(found, dict) and not all(key.is_expression for key in keys.values()):
         yield f"{path or 'value'}: expected an object, found {_show(found)}"
         return
-    for name, wanted in expected.items():
+    for name, key in keys.items():
         where = f"{path}.{name}" if path else name
         try:
-            inner = evaluate(text, bindings, found) if (text := expression(name)) else found.get(name)
+            inner = evaluate(key.text, bindings, found) if key.is_expression else found.get(key.text)
         except UnfitValueError as error:
             yield f"{where}: {error}"
         else:
-            yield from mismatches(wanted, inner, bindings, where)
+            yield from _below(key, expected[name], inner, bindings, where)
+
+
+def _below(key: Key, wanted: Any, inner: Any, bindings: Mapping[str, Any], where: str) -> Iterator[str]:
+    """Yields what differs below a key; where every item is meant, in any of them."""
+    bound = {**bindings, key.binding: inner} if key.binding else bindings
+    if not key.of_each:
+        yield from mismatches(wanted, inner, bound, where)
+        return
+    if not isinstance(inner, list | dict):
+        yield f"{where}: expected items, found {_show(inner)}"
+        return
+    items = inner.items() if isinstance(inner, dict) else enumerate(inner)
+    for place, item in items:
+        own = {**bound, key.place: place} if key.place else bound
+        yield from mismatches(wanted, item, own, f"{where}[{place}]")
 
 
 def _in_list(expected: list[Any], found: Any, bindings: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from kubeskew.apimachinery.suggestions import did_you_mean
@@ -12,9 +14,10 @@ from kubeskew.conformance import yaml_files
 from kubeskew.conformance.cluster_checking import check_cluster
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import PROFILE_KEYS, check_keys
-from kubeskew.conformance.loading import load
+from kubeskew.conformance.loading import load, load_all, numbered
 from kubeskew.conformance.scenario import Cell, Scenario
 
+TEST_FILES = ("chainsaw-test.yaml", "chainsaw-test.yml")  # of a folder, as Chainsaw finds them
 FIRST = "kep-5004/upgrade-downgrade/*/1.35-1.36-1.35"
 
 # Which of the cells that come along a profile runs, by name.
@@ -112,23 +115,34 @@ def bundled() -> dict[str, Path]:
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))}
 
 
-def find(name: str, beside: Path | None = None) -> Scenario:
-    """A scenario by its name or its file, which may be relative to the folder `beside`.
+def find(name: str, beside: Path | None = None) -> list[Scenario]:
+    """The scenarios of a name, of a file, which may be relative to the folder `beside`, or of a folder.
 
-    Raises ScenarioError that lists what there is.
+    Of a folder, those of all files below it that are called as Chainsaw's tests are. Raises ScenarioError
+    that lists what there is.
     """
     path = (beside or Path()) / name
     if path.suffix in {".yaml", ".yml"} or path.is_file():
-        scenario = load(path.absolute())  # a simulation has a working directory of its own
-        check_cluster(scenario)
-        return scenario
+        return _of_file(path)
     known = bundled()
     if name not in known and path.is_dir():
-        raise ScenarioError(f"{path} is a directory: name a scenario's file in it")
+        files = sorted(file for pattern in TEST_FILES for file in path.rglob(pattern))
+        if not files:
+            raise ScenarioError(
+                f"{path} is a directory without a {TEST_FILES[0]}: name a scenario's file in it"
+            )
+        return [scenario for file in files for scenario in _of_file(file)]
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are: {', '.join(known)}"
         raise ScenarioError(f"there is no scenario {name}, and no such file{hint}")
-    return _that_comes_along(known[name])
+    return [_that_comes_along(known[name])]
+
+
+def _of_file(path: Path) -> list[Scenario]:
+    found = load_all(path.absolute())  # a simulation has a working directory of its own
+    for scenario in found:
+        check_cluster(scenario)
+    return found
 
 
 @functools.cache
@@ -141,7 +155,10 @@ def _that_comes_along(path: Path) -> Scenario:
 
 def of_scenarios(names: Sequence[str]) -> Selection:
     """All cells of these scenarios, by name or by file."""
-    found = list({scenario.source: scenario for scenario in map(find, names)}.values())
+    by_file: dict[str, list[Scenario]] = {}
+    for name in names:
+        by_file |= {source: list(found) for source, found in groupby(find(name), attrgetter("source"))}
+    found = numbered(scenario for scenarios in by_file.values() for scenario in scenarios)
     return Selection(", ".join(scenario.name for scenario in found), found)
 
 
@@ -168,7 +185,8 @@ def of_profile(profile: str) -> Selection:
     for key, entries in (("scenarios", names), ("cells", patterns)):
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
             raise ScenarioError(f"{path}: {key}: expected a list of names, found {entries!r}")
-    return Selection(str(path), [find(name, path.parent) for name in names], patterns)
+    found = [scenario for name in names for scenario in find(name, path.parent)]
+    return Selection(str(path), numbered(found), patterns)
 
 
 def cells_of(profile: str, only: str = "*") -> list[Cell]:

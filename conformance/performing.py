@@ -45,6 +45,7 @@ async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform])
     """Run the operations until one fails; then collect the events since the step began."""
     result = StepResult(step.name)
     ctx.begin_step(result)
+    ctx.step_timeouts = step.timeouts
     since = await ctx.control.revision()
     ctx.bindings.update(step.loop)
     for name, value in step.bindings.items():
@@ -65,7 +66,10 @@ async def perform_block(
     into: StepResult,
     run: Mapping[str, Perform],
 ) -> None:
-    """Run operations until one fails that does not let the others go on; those behind it are not run."""
+    """Run operations until one fails that does not let the others go on; those behind it are not run.
+
+    Of a test without a header, only a `try` ends so: what shows or cleans up goes on, as in Chainsaw.
+    """
     stopped = ""
     for operation in operations:
         outcome = OperationResult(operation.title, operation.kind, 0.0, block=block, about=operation.about)
@@ -75,11 +79,13 @@ async def perform_block(
             outcome.not_run = stopped or f"nothing was bound to ${unbound[0]}"
             unbind(ctx, [operation])
             continue
+        ctx.outcome = outcome
         await _perform(ctx, operation, outcome, run[operation.kind])
         if outcome.failed:
             unbind(ctx, [operation])
             if not operation.continue_on_error:
-                into.stops, stopped = True, f"{operation.title} failed"
+                into.stops = True
+                stopped = "" if ctx.is_chainsaw and block != "try" else f"{operation.title} failed"
 
 
 async def _perform(ctx: CellContext, operation: Operation, outcome: OperationResult, run: Perform) -> None:
@@ -90,7 +96,12 @@ async def _perform(ctx: CellContext, operation: Operation, outcome: OperationRes
             ctx = ctx.through(bind(operation.through, ctx.bindings))
         if operation.user is not None:
             ctx = ctx.as_user(bind(dict(operation.user), ctx.bindings))
-        await run(ctx, operation)
+        own = ctx.binding(operation.bindings) if operation.bindings else ctx
+        await run(own, operation)
+        if own is not ctx:
+            ctx.bindings.update(
+                {name: own.bindings[name] for name in operation.outputs if name in own.bindings}
+            )
     except StepError as error:
         outcome.expected, outcome.found = error.expected, error.found
     except StatusError as error:

@@ -149,6 +149,7 @@ def _operation_json(operation: OperationResult) -> dict[str, Any]:
         "result": operation.outcome,
         "expected": operation.expected,
         "found": operation.found,
+        "shown": operation.shown,
         "notRun": operation.not_run,
         "broken": operation.broken,
         "seconds": round(operation.seconds, 3),

@@ -33,6 +33,7 @@ class OperationResult:
     about: str = ""  # kind and name of what it was done to
     broken: bool = False  # the scenario is wrong, or kubeskew is: no failure that upstream could have
     not_run: str = ""  # why it was not run
+    shown: str = ""  # what it was to show, or what a program wrote
 
     @property
     def failed(self) -> bool:

@@ -175,4 +175,5 @@ def _operation(value: Mapping[str, Any]) -> OperationResult:
         about=value["about"],
         broken=value["broken"],
         not_run=value["notRun"],
+        shown=value["shown"],
     )

@@ -34,6 +34,8 @@ from kubeskew.conformance.operations import (
     metrics,
     objects,
     preparing,
+    removing,
+    showing,
     simulating,
 )
 from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
@@ -44,6 +46,7 @@ from kubeskew.conformance.scenario import INVARIANTS, Cell, Step
 RUN: Mapping[str, Perform] = {
     "apply": objects.apply,
     "create": objects.create,
+    "update": objects.update,
     "patch": objects.patch,
     "delete": objects.delete,
     "assert": checks.assert_,
@@ -60,6 +63,10 @@ RUN: Mapping[str, Perform] = {
     "logs": logs.logs,
     "simulate": simulating.simulate,
     "script": commands.script,
+    "command": commands.command,
+    "get": showing.get,
+    "describe": showing.describe,
+    "events": showing.events,
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,
     "downgrade": cluster.downgrade,
@@ -267,6 +274,7 @@ async def _run_steps(
     namespace, timeouts = bindings["namespace"], cell.scenario.timeouts
     ctx = CellContext(control, client, Kinds(client), clock, namespace, bindings, timeouts)
     ctx.observations, ctx.branches = result.observations, branches
+    ctx.is_chainsaw = cell.scenario.is_chainsaw
     try:
         await _create_namespace(ctx)
         after = ""
@@ -286,9 +294,16 @@ async def _run_steps(
             if not after:
                 await _expect_faults(ctx)
         finally:
+            removes = cell.scenario.cluster is None and not cell.scenario.keeps_objects
             for step, outcome in reversed(ctx.done):
                 if not outcome.not_run:
+                    ctx.step_timeouts = step.timeouts
+                    if removes:
+                        outcome.operations += await removing.remove(ctx, ctx.made.pop())
                     await _clean_up(ctx, step, outcome, run)
+            ctx.step_timeouts = {}
+            if removes and ctx.done:
+                ctx.done[-1][1].operations.extend(await removing.remove(ctx, ctx.made.pop()))
     finally:
         result.observations |= ctx.compared
         for name, branch in branches.items():
@@ -321,6 +336,7 @@ async def _expect_faults(ctx: CellContext) -> None:
 async def _create_namespace(ctx: CellContext) -> None:
     try:
         await ctx.client.create(NAMESPACES, {"metadata": {"name": ctx.namespace}})
+        ctx.made[-1].append((NAMESPACES, "", ctx.namespace))
     except StatusError as error:
         if error.reason != "AlreadyExists":
             raise

@@ -10,7 +10,7 @@ from kubeskew.conformance.evidence.divergence import diverged
 from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.resuming import digest_of
 from kubeskew.conformance.runner import Moment, noting, run_cell
-from kubeskew.conformance.scenario import Cell
+from kubeskew.conformance.scenario import NAMESPACE, Cell
 
 # How outcomes are told to people.
 OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
@@ -64,6 +64,13 @@ async def run_cells(
     results = [task.result() for task in tasks]
     compare(results)
     return results
+
+
+def on_one_cluster(cells: Sequence[Cell], jobs: int) -> int:
+    """Returns how many cells one cluster takes at a time: one, if two share a namespace or one runs alone."""
+    namespaces = [cell.bindings()[NAMESPACE] for cell in cells]
+    alone = any(not cell.scenario.concurrent for cell in cells)
+    return 1 if alone or len({*namespaces}) < len(namespaces) else jobs
 
 
 def note_end(result: CellResult, digest: str, audience: Audience) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from kubeskew.apimachinery.known_bugs import KnownBugs
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.bindings import bind, evaluate, names_in
+from kubeskew.conformance.chainsaw.expressions import bound_below
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.grammar import OPERATIONS
+from kubeskew.conformance.grammar import OPERATIONS, RESULT_NAMES
 
 RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
@@ -45,16 +46,26 @@ class Operation:
         return " ".join(text for text in known if isinstance(text, str))
 
     @property
+    def bindings(self) -> Mapping[str, Any]:
+        """The values that are bound for it alone, by name."""
+        return {entry["name"]: entry["value"] for entry in self.body.get("bindings") or []}
+
+    @property
     def outputs(self) -> Sequence[str]:
         """The names that it binds if it succeeds."""
         return [output["name"] for output in self.body.get("outputs") or []]
 
     def names(self) -> Iterator[str]:
-        """The names of bindings that it uses; `$error` of a refusal's check is no binding."""
+        """The names of bindings that it uses and does not bind itself; `$error` of a check is no binding."""
+        own = self.bindings
         for key, value in self.body.items():
-            for name in names_in(value):
-                if not (key == "expect" and name == "error"):
-                    yield name
+            results = RESULT_NAMES.get((self.kind, key), ())
+            below = {*bound_below(value), *results}
+            if key == "outputs":  # each may use those before it
+                below.update(self.outputs)
+            if key != "bindings":
+                below.update(own)
+            yield from (name for name in names_in(value) if name not in below)
         yield from names_in([self.user, self.through])
 
 
@@ -76,6 +87,11 @@ class Step:
     base: str = ""
     loop: Mapping[str, Any] = field(default_factory=dict)  # by name, what it is repeated for this time
     branch: str = ""  # of a forked cluster, that it is run in
+    timeouts: Mapping[str, float] = field(default_factory=dict)  # in seconds, where they are others
+
+    def catching(self, catch: tuple[Operation, ...]) -> "Step":
+        """The step, which does these operations, too, when it fails."""
+        return replace(self, catch=(*catch, *self.catch))
 
     @property
     def compares(self) -> bool:
@@ -114,6 +130,10 @@ class Repeat:
     items: str  # the expression of the list
     members: tuple["Step | Repeat", ...]
     where: str
+
+    def catching(self, catch: tuple[Operation, ...]) -> "Repeat":
+        """The steps, each of which does these operations, too, when it fails."""
+        return replace(self, members=tuple(member.catching(catch) for member in self.members))
 
     def steps(self) -> Iterator[Step]:
         """The steps as the file has them."""
@@ -158,6 +178,10 @@ class Fork:
     step: Step
     branches: tuple[Branch, ...]
     where: str
+
+    def catching(self, catch: tuple[Operation, ...]) -> "Fork":
+        """The fork, which does these operations, too, when it fails."""
+        return replace(self, step=self.step.catching(catch))
 
     def steps(self) -> Iterator[Step]:
         """The steps as the file has them."""
@@ -275,6 +299,10 @@ class Scenario:
     )  # parameter → the value the others are held against
     source: str = ""  # the file
     bugs: Mapping[str, bool] = field(default_factory=dict)  # known bugs that the command line switches
+    namespace: str = ""  # of its objects; one that is named after it if it is empty
+    is_chainsaw: bool = False  # a test without a header, which is run as Chainsaw runs it
+    concurrent: bool = True  # it may run beside others on one cluster
+    keeps_objects: bool = False  # what it made stays on a cluster that is not ours
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -319,7 +347,8 @@ class Cell:
 
     def bindings(self) -> dict[str, Any]:
         """The values bound before the first step: namespace, parameters, the test's own bindings."""
-        bindings = {NAMESPACE: namespace_of(self.scenario.name), **self.parameters}
+        namespace = self.scenario.namespace or namespace_of(self.scenario.name)
+        bindings = {NAMESPACE: namespace, **self.parameters}
         for name, value in self.scenario.bindings.items():
             bindings[name] = bind(value, bindings)
         return bindings

@@ -3,24 +3,29 @@
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.conformance.bindings import expression
+from kubeskew.conformance.chainsaw.expressions import expression, parse_key
+from kubeskew.conformance.chainsaw.files import named_files
+from kubeskew.conformance.chainsaw.json_paths import json_path
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import (
     CONDITION_KEYS,
     ENVIRONMENT_KEYS,
+    FORMATS,
+    JSON_PATH_KEYS,
+    PROPAGATION,
     REFERENCE_KEYS,
     SCALE_UP_KEYS,
     WAIT_KEYS,
     check_keys,
 )
 
-_OBJECT_OPERATIONS = frozenset({"apply", "create", "patch", "assert", "error"})
-_WRITES = frozenset({"apply", "create", "patch"})
+_WRITES = frozenset({"apply", "create", "update", "patch"})
+_ASSERTIONS = frozenset({"assert", "error"})
+_PROGRAMS = frozenset({"script", "command"})
 _MATCHING = frozenset({"podLogs", "exec"})
 _COUNTING = frozenset({"assert", "error", "undisturbed"})
 _ALTERNATIVES = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
@@ -31,10 +36,11 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
     for key in ("timeout", "duration"):
         if key in body and expression(body[key]) is None:
             seconds(body[key], f"{where}.{key}")
-    if kind in _OBJECT_OPERATIONS:
+    _check_choices(body, where)
+    if kind in _WRITES | _ASSERTIONS:
         _check_object(kind, body, where)
     elif kind == "delete":
-        _check_reference(body["ref"], f"{where}.ref")
+        _check_deletion(body, where)
     elif kind == "wait":
         _check_wait(body["for"], f"{where}.for")
     elif kind in _MATCHING:
@@ -42,16 +48,18 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
             _check_pattern(body.get(key), f"{where}.{key}")
     elif kind in _ALTERNATIVES:
         _check_question(body, _ALTERNATIVES[kind], where)
-    elif kind == "script":
+    elif kind in _PROGRAMS:
         for index, entry in enumerate(body.get("env") or []):
             check_keys(entry, ENVIRONMENT_KEYS, f"{where}.env[{index}]")
-    count = body.get("count") if kind in _COUNTING else None
-    if (
-        count is not None
-        and expression(count) is None
-        and (not isinstance(count, int) or isinstance(count, bool))
-    ):
-        raise ScenarioError(f"{where}.count: expected a number, found {count!r}")
+    if kind in _COUNTING:
+        _check_count(body.get("count"), f"{where}.count")
+
+
+def _check_count(count: Any, where: str) -> None:
+    if count is None or expression(count) is not None:
+        return
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise ScenarioError(f"{where}: expected a number, found {count!r}")
 
 
 def _check_question(body: Mapping[str, Any], keys: tuple[str, str], where: str) -> None:
@@ -62,19 +70,42 @@ def _check_question(body: Mapping[str, Any], keys: tuple[str, str], where: str) 
         check_keys(body["scaleUp"], SCALE_UP_KEYS, f"{where}.scaleUp")
 
 
-def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
-    if kind in _WRITES and ("resource" in body) == ("file" in body):
-        raise ScenarioError(f"{where}: expected either `resource` or `file`")
+def _check_choices(body: Mapping[str, Any], where: str) -> None:
+    for key, known in (("format", FORMATS), ("deletionPropagationPolicy", PROPAGATION)):
+        value = body.get(key)
+        if value is not None and expression(value) is None and value not in known:
+            raise ScenarioError(f"{where}.{key}: expected {' or '.join(known)}, found {value!r}")
+
+
+def _check_either(body: Mapping[str, Any], key: str, where: str) -> None:
+    """Raises ScenarioError unless the body has the key or `file`, and for a file that is not there."""
+    if (key in body) == ("file" in body):
+        raise ScenarioError(f"{where}: expected either `{key}` or `file`")
     if isinstance(body.get("file"), str) and expression(body["file"]) is None:
-        path = Path(where.partition(":")[0]).parent / body["file"]
-        if not path.is_file():
-            raise ScenarioError(f"{where}.file: there is no file {path}")
-    if "resource" in body and expression(body["resource"]) is None:
-        resource = body["resource"]
-        if not isinstance(resource, Mapping) or not resource.get("apiVersion") or not resource.get("kind"):
-            raise ScenarioError(f"{where}.resource: expected an object with `apiVersion` and `kind`")
-        if not body.get("expect"):  # else it may be meant to be refused
-            _check_kind(resource["apiVersion"], resource["kind"], f"{where}.resource")
+        named_files(where, body["file"])
+
+
+def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
+    _check_either(body, "resource", where)
+    if "resource" not in body or expression(body["resource"]) is not None:
+        return
+    resource = body["resource"]
+    if kind in _ASSERTIONS and is_of_bindings(resource):
+        return
+    if not isinstance(resource, Mapping) or not resource.get("apiVersion") or not resource.get("kind"):
+        raise ScenarioError(f"{where}.resource: expected an object with `apiVersion` and `kind`")
+    if not body.get("expect"):  # else it may be meant to be refused
+        _check_kind(resource["apiVersion"], resource["kind"], f"{where}.resource")
+
+
+def is_of_bindings(resource: Any) -> bool:
+    """Returns whether an assertion is of no object, but of what expressions give: `($found.size): 2`."""
+    return (
+        isinstance(resource, Mapping)
+        and bool(resource)
+        and not resource.keys() & {"apiVersion", "kind"}
+        and all(isinstance(key, str) and parse_key(key).is_expression for key in resource)
+    )
 
 
 @cache
@@ -107,6 +138,12 @@ def _check_kind(api_version: Any, kind: Any, where: str) -> None:
         raise ScenarioError(f"{where}.kind: no release has a {kind} in {api_version}{hint}")
 
 
+def _check_deletion(body: Mapping[str, Any], where: str) -> None:
+    _check_either(body, "ref", where)
+    if "ref" in body:
+        _check_reference(body["ref"], f"{where}.ref")
+
+
 def _check_reference(ref: Any, where: str) -> None:
     check_keys(ref, REFERENCE_KEYS, where)
     if not ref.get("apiVersion") or not ref.get("kind"):
@@ -116,7 +153,14 @@ def _check_reference(ref: Any, where: str) -> None:
 def _check_wait(condition: Any, where: str) -> None:
     check_keys(condition, WAIT_KEYS, where)
     if len(condition) != 1:
-        raise ScenarioError(f"{where}: expected `condition` or `deletion`")
+        raise ScenarioError(f"{where}: expected {' or '.join(f'`{key}`' for key in WAIT_KEYS)}")
+    if "jsonPath" in condition:
+        path = check_keys(condition["jsonPath"], JSON_PATH_KEYS, f"{where}.jsonPath").get("path")
+        if not isinstance(path, str) or (expression(path) is None and json_path(path) is None):
+            raise ScenarioError(
+                f"{where}.jsonPath.path: expected a path of names, such as {{.status.phase}}, "
+                f"found {path!r}: write an `assert` for what is more"
+            )
     if "condition" in condition and not check_keys(
         condition["condition"], CONDITION_KEYS, f"{where}.condition"
     ).get("name"):

@@ -29,7 +29,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 EXPRESSION: Schema = {"type": "string", "pattern": r"^\([\s\S]+\)$"}
 _ONE_OF = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
-_WRITES = ("apply", "create", "patch")
+_ASSERTIONS = ("assert", "error")  # may be of expressions alone
 
 
 def cluster_schema() -> Schema:
@@ -116,6 +116,7 @@ def _document(api_version: str, kind: str, spec: Schema) -> Schema:
 
 
 TEXT: Schema = {"type": ["string", "null"]}
+_BOOLEAN: Schema = {"type": ["boolean", "null"]}
 _OPERATIONS = _list({"$ref": "#/$defs/operation"})
 
 
@@ -166,11 +167,17 @@ def _header() -> Schema:
 
 
 def _test() -> Schema:
-    durations = dict.fromkeys(grammar.TIMEOUT_KEYS, grammar.DURATION)
-    timeouts = {**_mapping(grammar.TIMEOUT_KEYS, durations), "type": ["object", "null"]}
+    timeouts = {"$ref": "#/$defs/timeouts"}
     steps = {"type": "array", "items": {"$ref": "#/$defs/part"}, "minItems": 1}
+    yes = {"const": True}
     schemas = {
         "description": TEXT,
+        "catch": _OPERATIONS,
+        "namespace": TEXT,
+        "concurrent": _BOOLEAN,
+        "skipDelete": _BOOLEAN,
+        "template": yes,
+        "fastNamespaceDeletion": _BOOLEAN,
         "timeouts": timeouts,
         "bindings": {"$ref": "#/$defs/bindings"},
         "steps": steps,
@@ -186,12 +193,16 @@ def _definitions() -> Schema:
         "name": TEXT,
         "needs": {"type": ["string", "array", "null"], "items": text},
         "bindings": {"$ref": "#/$defs/bindings"},
+        "timeouts": {"$ref": "#/$defs/timeouts"},
+        "template": {"const": True},
         **dict.fromkeys(("try", "catch", "finally", "cleanup"), _OPERATIONS),
     }
     loop = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": EXPRESSION}
     repeated = {"type": "array", "items": {"$ref": "#/$defs/part"}, "minItems": 1}
+    durations = dict.fromkeys(grammar.TIMEOUT_KEYS, grammar.DURATION)
     branch = {**step, "name": {**text, "minLength": 1}}
     condition = _mapping(grammar.CONDITION_KEYS, {"name": text}, ["name"])
+    json_path = _mapping(grammar.JSON_PATH_KEYS, {"path": text}, ["path"])
     values = {"type": ["object", "null"]}
     kinded = {"apiVersion": {**text, "minLength": 1}, "kind": {**text, "minLength": 1}}
     alone = {"minProperties": 1, "maxProperties": 1}
@@ -202,12 +213,22 @@ def _definitions() -> Schema:
             "properties": {gate: {"type": ["boolean", "null"]} for gate in sorted(all_gates())},
             "additionalProperties": False,
         },
+        "timeouts": {**_mapping(grammar.TIMEOUT_KEYS, durations), "type": ["object", "null"]},
         "bindings": _list(_mapping(grammar.BINDING_KEYS, {"name": TEXT}, named)),
+        "outputs": _list(_mapping(grammar.OUTPUT_KEYS, {"name": TEXT, "match": {"type": "object"}}, named)),
         "variable": _mapping(grammar.ENVIRONMENT_KEYS, {}),
         "expectation": _mapping(grammar.EXPECT_KEYS, {}),
         "reference": _mapping(grammar.REFERENCE_KEYS, kinded, kinded),
+        "expressions": {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": r"\([\s\S]+\)"},
+        },
         "object": {"type": "object", "properties": kinded, "required": [*kinded]},
-        "condition": {**_mapping(grammar.WAIT_KEYS, {"condition": condition}), **alone},
+        "condition": {
+            **_mapping(grammar.WAIT_KEYS, {"condition": condition, "jsonPath": json_path}),
+            **alone,
+        },
         "scaleUp": scale_up,
         "branch": _mapping(grammar.BRANCH_KEYS, branch, ["name"]),
         "difference": _mapping(grammar.DIFFERENCE_KEYS, {"object": text, "values": values}, ["object"]),
@@ -217,7 +238,8 @@ def _definitions() -> Schema:
             "if": {"required": ["forEach"]},
             "then": _mapping(grammar.REPEAT_KEYS, {"forEach": loop, "steps": repeated}, ["forEach", "steps"]),
             "else": {
-                **_mapping(grammar.STEP_KEYS, {**step, "try": {**_OPERATIONS, "type": "array"}}, ["try"])
+                **_mapping(grammar.STEP_KEYS, {**step, "try": {**_OPERATIONS, "type": "array"}}),
+                "anyOf": [{"required": [key]} for key in ("try", "catch", "finally", "cleanup")],
             },
         },
         "operation": _operation(),
@@ -244,10 +266,12 @@ def _body(kind: str) -> Schema:
     schemas = {}
     for key in shape.keys:
         said, schema = grammar.meaning(kind, key)
+        if kind in _ASSERTIONS and key == "resource":
+            schema = {"anyOf": [{"$ref": "#/$defs/object"}, {"$ref": "#/$defs/expressions"}]}
         schemas[key] = {**({"description": said} if said else {}), **schema}
     body = {"description": _first_sentence(kind), **_mapping(shape.keys, schemas, shape.required)}
-    if kind in _WRITES:
-        body["oneOf"] = [{"required": ["resource"]}, {"required": ["file"]}]
+    if kind in grammar.FROM_FILES:
+        body["oneOf"] = [{"required": [key]} for key in (grammar.FROM_FILES[kind], "file")]
     if kind in _ONE_OF:
         body["oneOf"] = [{"required": [key]} for key in _ONE_OF[kind]]
     return body

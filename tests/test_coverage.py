@@ -37,7 +37,8 @@ def groups() -> set[str]:
 
 @cache
 def loaded(name: str) -> Scenario:
-    return find(name)
+    [scenario] = find(name)
+    return scenario
 
 
 def scenario_of(place: str) -> str | None:

@@ -1,20 +1,26 @@
 """`assert`, `error`, `wait`: operations that look at objects."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.bindings import bind, evaluate
+from kubeskew.conformance.chainsaw.expressions import parse_key
+from kubeskew.conformance.chainsaw.json_paths import json_path
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import attributed, background, last_written
 from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.grammar import WAIT_KEYS
 from kubeskew.conformance.matching import mismatches
 from kubeskew.conformance.operations.objects import describe
 from kubeskew.conformance.operations.outputs import bind_outputs
-from kubeskew.conformance.operations.waiting import Selection, until
+from kubeskew.conformance.operations.sources import documents
+from kubeskew.conformance.operations.waiting import Selection, label_mapping, until
 from kubeskew.conformance.scenario import Operation
+from kubeskew.conformance.value_checking import is_of_bindings
 
 Closest = tuple[Object, list[str]] | None  # an object, and what it lacks
 
@@ -30,9 +36,26 @@ async def error(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _until(ctx: CellContext, operation: Operation, kind: str, *, wanted: bool) -> None:
-    expected = operation.body.get("resource")
-    if not isinstance(expected, dict):
-        raise ScenarioError(f"{operation.where}: expected `resource`")
+    for expected in documents(ctx, operation):
+        if is_of_bindings(expected):
+            _hold(ctx, operation, expected, wanted=wanted)
+        elif isinstance(expected, dict) and expected.get("apiVersion") and expected.get("kind"):
+            await _until_found(ctx, operation, expected, kind, wanted=wanted)
+        else:
+            raise ScenarioError(f"{operation.where}: expected an object with `apiVersion` and `kind`")
+
+
+def _hold(ctx: CellContext, operation: Operation, expected: Object, *, wanted: bool) -> None:
+    """Hold what expressions give against what they are to give: it does not change by waiting."""
+    differing = "; ".join(mismatches(expected, {}, ctx.bindings))
+    if bool(differing) == wanted:
+        raise StepError("the values as asserted" if wanted else "other values", differing or "just these")
+    bind_outputs(ctx, operation, {})
+
+
+async def _until_found(
+    ctx: CellContext, operation: Operation, expected: Object, kind: str, *, wanted: bool
+) -> None:
     count = bind(operation.body.get("count"), ctx.bindings)
     matching: list[Object] = []
     closest: Closest = None
@@ -75,14 +98,21 @@ def _found(
 def _selection(ctx: CellContext, expected: Object) -> Selection:
     """Returns the objects that an assertion is of, as far as its metadata says."""
     metadata = expected.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    plain = {key: value for key, value in labels.items() if isinstance(value, str) and _names_a_label(key)}
     bound = bind(
         [
             *(expected.get("apiVersion"), expected.get("kind"), metadata.get("namespace", "")),
-            *(metadata.get("name", ""), metadata.get("labels", {})),
+            *(metadata.get("name", ""), plain),
         ],
         ctx.bindings,
     )
     return Selection(bound[0], bound[1], bound[2] or ctx.namespace, *bound[3:])
+
+
+def _names_a_label(key: str) -> bool:
+    parsed = parse_key(key)
+    return not parsed.of_each and not parsed.bound and (not parsed.is_expression or key.startswith("($"))
 
 
 def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> tuple[list[Object], Closest]:
@@ -96,12 +126,12 @@ def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> t
 
 
 async def wait(ctx: CellContext, operation: Operation) -> None:
-    """Until a condition holds, a JSON path has a value, or the objects are deleted."""
+    """Until a condition holds, a JSON path has a value, objects are there, or the objects are deleted."""
     body = bind(dict(operation.body), ctx.bindings)
     condition = body.get("for") or {}
-    if not {"condition", "deletion"} & condition.keys():
-        raise ScenarioError(f"{operation.where}.for: expected `condition` or `deletion`")
-    labels = dict(pair.split("=", 1) for pair in body.get("selector", "").split(",") if pair)
+    if not {*WAIT_KEYS} & condition.keys():
+        raise ScenarioError(f"{operation.where}.for: expected {' or '.join(WAIT_KEYS)}")
+    labels = label_mapping(body.get("selector", ""))
     namespace = body.get("namespace", ctx.namespace)
     selection = Selection(body["apiVersion"], body["kind"], namespace, body.get("name", ""), labels)
 
@@ -122,6 +152,11 @@ def _wanted(condition: Any, body: Object) -> str:
     what = f"{body['kind']} {body.get('name') or body.get('selector', '')}".strip()
     if "deletion" in condition:
         return f"{what} to be gone"
+    if "creation" in condition:
+        return f"{what} to be there"
+    if "jsonPath" in condition:
+        value = condition["jsonPath"].get("value")
+        return f"{what} to have {condition['jsonPath']['path']}" + ("" if value is None else f" {value}")
     return f"{what} to be {condition['condition']['name']}={condition['condition'].get('value', 'true')}"
 
 
@@ -131,6 +166,10 @@ def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
         return ", ".join(describe(obj) for obj in found)
     if not found:
         return f"no {kind}"
+    if "creation" in condition:
+        return ""
+    if "jsonPath" in condition:
+        return _lacking_at(condition["jsonPath"], found)
     name, value = condition["condition"]["name"], str(condition["condition"].get("value", "true"))
     for obj in found:
         conditions = (obj.get("status") or {}).get("conditions") or []
@@ -138,6 +177,17 @@ def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
         if found_one["status"].lower() != value.lower():
             why = ": ".join(filter(None, (found_one.get("reason"), found_one.get("message"))))
             return f"{describe(obj)}: {name} is {found_one['status']}" + (f" ({why})" if why else "")
+    return ""
+
+
+def _lacking_at(wanted: Mapping[str, Any], found: list[Object]) -> str:
+    """Returns which object has not the value at a path that is wanted; without a value, any will do."""
+    path, value = json_path(wanted["path"]), wanted.get("value")
+    for obj in found:
+        there = None if path is None else evaluate(path, {}, obj)
+        text = json.dumps(there) if isinstance(there, bool | dict | list) else str(there)
+        if there is None or (value is not None and text != str(value)):
+            return f"{describe(obj)}: {wanted['path']} is {'absent' if there is None else text}"
     return ""
 
 

@@ -1,42 +1,130 @@
-"""`script` and `sleep`: operations beside the API."""
+"""`script`, `command` and `sleep`: operations beside the API."""
 
 import asyncio
 import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.chainsaw.files import folder_of
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.matching import mismatches
+from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.scenario import Operation
+
+_VARIABLE = re.compile(r"\$(?:\$|\{(?P<braced>\w+)\}|(?P<name>\w+))")
+_LATER = ("check", "outputs", "bindings")  # of what it came to; the rest is said before it is run
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a program: what it wrote, and its status."""
+
+    stdout: str
+    stderr: str
+    status: int
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """The names that checks and outputs can use; `$error` is null if it ended well."""
+        error = f"exit status {self.status}" if self.status else None
+        return {"stdout": self.stdout, "stderr": self.stderr, "error": error}
+
+    @property
+    def written(self) -> str:
+        return (self.stdout + self.stderr).strip()
 
 
 async def script(ctx: CellContext, operation: Operation) -> None:
-    """Run a shell script against the cluster: KUBECONFIG and NAMESPACE are set, bindings by `env`."""
-    body = bind(dict(operation.body), ctx.bindings)
+    """Run a shell script against the cluster: KUBECONFIG and NAMESPACE are set, bindings by `env`.
+
+    Its directory is the scenario's. It has to end with 0, or as `check` says of $stdout, $stderr and $error;
+    with a header its first command that fails ends it, without one it goes on, as Chainsaw's do.
+    """
+    body = _body(ctx, operation)
     if not isinstance(body.get("content"), str):
         raise ScenarioError(f"{operation.where}.content: expected a script")
-    environment = {
+    usual = ["-c"] if ctx.is_chainsaw or "shell" in body else ["-ec"]
+    shell = [str(body.get("shell") or "sh"), *map(str, body.get("shellArgs") or usual), body["content"]]
+    await _run(ctx, operation, body, shell)
+
+
+async def command(ctx: CellContext, operation: Operation) -> None:
+    """Run a program with `args`, in which `$NAME` is a variable of its environment and `$$` a dollar."""
+    body = _body(ctx, operation)
+    environment = _environment(ctx, body)
+
+    def value(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else environment.get(found["braced"] or found["name"], found[0])
+
+    words = [_VARIABLE.sub(value, str(word)) for word in body.get("args") or []]
+    await _run(ctx, operation, body, [str(body["entrypoint"]), *words])
+
+
+def _body(ctx: CellContext, operation: Operation) -> Mapping[str, Any]:
+    body: Mapping[str, Any] = {k: v for k, v in operation.body.items() if k not in _LATER}
+    return {key: bind(value, ctx.bindings) for key, value in body.items()}
+
+
+def _environment(ctx: CellContext, body: Mapping[str, Any]) -> Mapping[str, str]:
+    return {
         **os.environ,
-        "KUBECONFIG": str(ctx.control.kubeconfig),
+        "KUBECONFIG": str(ctx.control.kubeconfig.absolute()),
         "NAMESPACE": ctx.namespace,
         **{entry["name"]: str(entry["value"]) for entry in body.get("env") or []},
     }
+
+
+async def _run(ctx: CellContext, operation: Operation, body: Mapping[str, Any], words: Sequence[str]) -> None:
     limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("exec")
-    process = await asyncio.create_subprocess_exec(
-        *("/bin/sh", "-ec", body["content"]),
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    what = f"the {operation.kind}"
+    ended = await _ended(words, _environment(ctx, body), _directory(operation, body), what, limit)
+    shown = [] if body.get("skipCommandOutput") else [f"$ {' '.join(words)}"]
+    ctx.show("\n".join([*shown, *([] if body.get("skipLogOutput") else [ended.written])]))
+    check = operation.body.get("check")
+    if check is None and ended.status != 0:
+        raise StepError(f"{what} to exit 0", f"exit {ended.status}: {ended.written}")
+    if check is not None and (wrong := [*mismatches(check, None, {**ctx.bindings, **ended.results})]):
+        told = f"; exit {ended.status}: {ended.written}" if ended.written else f"; exit {ended.status}"
+        raise StepError(f"{what} to end as checked", "; ".join(wrong) + told)
+    bind_outputs(ctx, operation, None, ended.results)
+
+
+def _directory(operation: Operation, body: Mapping[str, Any]) -> Path | None:
+    """Returns where a program runs; the current directory for a scenario that is in no file."""
+    folder = folder_of(operation.where)
+    path = folder / str(body.get("workDir") or ".")
+    if body.get("workDir") and not path.is_dir():
+        raise ScenarioError(f"{operation.where}.workDir: there is no directory {path}")
+    return path if path.is_dir() else None
+
+
+async def _ended(
+    words: Sequence[str], environment: Mapping[str, str], directory: Path | None, what: str, limit: float
+) -> Ended:
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), limit)
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            cwd=directory,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise StepError(f"{what} to be run", f"{words[0]}: {error.strerror or error}") from error
+    try:
+        stdout, stderr = await asyncio.wait_for(process.communicate(), limit)
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise StepError(f"the script to end within {limit:g} s", "it was still running") from None
-    if process.returncode != 0:
-        text = output.decode(errors="replace").strip()
-        raise StepError("the script to exit 0", f"exit {process.returncode}: {text}")
+        raise StepError(f"{what} to end within {limit:g} s", "it was still running") from None
+    return Ended(stdout.decode(errors="replace"), stderr.decode(errors="replace"), process.returncode or 0)
 
 
 async def sleep(ctx: CellContext, operation: Operation) -> None:

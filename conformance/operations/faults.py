@@ -16,7 +16,8 @@ from kubeskew.apimachinery.faults.reading import check_keys, read
 from kubeskew.apimachinery.faults.reading_values import FaultError
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.conformance.bindings import bind, expression
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.chainsaw.expressions import expression
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError

@@ -13,6 +13,7 @@ from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import running
+from kubeskew.conformance.operations import showing
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.operations.waiting import POLL_SECONDS
 from kubeskew.conformance.scenario import Operation
@@ -27,10 +28,15 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
 
     `container` where there are several; `lacks` instead of `matches` for what must not be there (now); with
     `since: step` only what was written since the step began counts; `outputs` bind the whole text, as `(@)`.
+    Without anything to match, the report shows the log, its last `tail` lines; without a `name`, those of the
+    pods that the `selector` selects.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     if not body.get("name"):
-        raise ScenarioError(f"{operation.where}.podLogs: expected `name`")
+        if body.keys() & {"matches", "lacks", "since"} or operation.outputs:
+            raise ScenarioError(f"{operation.where}.podLogs: expected `name`")
+        await showing.pod_logs(ctx, body)
+        return
     _check_since(body, f"{operation.where}.podLogs")
     limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("assert")
     deadline = ctx.clock.monotonic() + limit
@@ -41,6 +47,8 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
                 f"no line of {body['name']}'s log to match {body['lacks']}", await _told(ctx, body, found)
             )
         if not failure and ("matches" not in body or _line(body["matches"], text)):
+            if "matches" not in body and "lacks" not in body:
+                ctx.show("\n".join(text.splitlines()[-int(body.get("tail") or 0) :]))
             bind_outputs(ctx, operation, text)
             return
         if ctx.clock.monotonic() > deadline:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from kubeskew.conformance.bindings import bind, evaluate, expression
+from kubeskew.conformance.bindings import bind, evaluate
+from kubeskew.conformance.chainsaw.expressions import expression
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.operations.waiting import Selection, find

@@ -1,39 +1,24 @@
-"""`apply`, `create`, `patch`, `delete`: operations that write objects."""
+"""`apply`, `create`, `update`, `patch`, `delete`: operations that write objects."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.conformance import yaml_files
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import last_written
 from kubeskew.conformance.grammar import IGNORES_READ_ERRORS
-from kubeskew.conformance.operations.waiting import Selection, find, until
+from kubeskew.conformance.operations.sources import resources
+from kubeskew.conformance.operations.waiting import POLL_SECONDS, Selection, find, until
 from kubeskew.conformance.operations.writing import write
 from kubeskew.conformance.scenario import Operation
 
 _NOT_FOUND = 404
-
-
-def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
-    """The objects of `resource` or `file`, with the cell's values in them."""
-    body = operation.body
-    if "resource" in body:
-        yield bind(body["resource"], ctx.bindings)
-    elif "file" in body:
-        path = Path(operation.where.partition(":")[0]).parent / body["file"]
-        for document in yaml_files.read(path):
-            if document is not None:
-                yield bind(document, ctx.bindings)
-    else:
-        raise ScenarioError(f"{operation.where}: expected `resource` or `file`")
 
 
 def placed(ctx: CellContext, ref: Ref, obj: Object) -> Object:
@@ -45,12 +30,27 @@ def placed(ctx: CellContext, ref: Ref, obj: Object) -> Object:
 
 
 async def apply(ctx: CellContext, operation: Operation) -> None:
+    """Create the object, or merge it into the one that is there; Chainsaw tries until it succeeds."""
+    given = bind(operation.body.get("timeout"), ctx.bindings)
+    limit = seconds(given, operation.where) if given else ctx.timeout("apply")
+    deadline = ctx.clock.monotonic() + (limit if ctx.is_chainsaw else 0.0)
+    while True:
+        try:
+            await _apply(ctx, operation)
+            return
+        except (StepError, StatusError):
+            if ctx.clock.monotonic() >= deadline:
+                raise
+        await ctx.clock.sleep(POLL_SECONDS)
+
+
+async def _apply(ctx: CellContext, operation: Operation) -> None:
     """Create the object, or merge it into the one that is there."""
     for ref, obj in await _placed(ctx, operation):
 
         async def send(ref: Ref = ref, obj: Object = obj) -> Object:
             try:
-                return await ctx.client.create(ref, obj)
+                return await _made(ctx, ref, obj)
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -64,9 +64,23 @@ async def create(ctx: CellContext, operation: Operation) -> None:
     for ref, obj in await _placed(ctx, operation):
 
         async def send(ref: Ref = ref, obj: Object = obj) -> Object:
-            return await ctx.client.create(ref, obj)
+            return await _made(ctx, ref, obj)
 
         await write(ctx, operation, obj, send, f"create of {describe(obj)}")
+
+
+async def update(ctx: CellContext, operation: Operation) -> None:
+    """Put the object in the place of the one that is there, whatever version that has by now."""
+    for ref, obj in await _placed(ctx, operation):
+
+        async def send(ref: Ref = ref, obj: Object = obj) -> Object:
+            metadata = obj["metadata"]
+            there = await ctx.client.get(ref, metadata["name"], metadata.get("namespace", ""))
+            version = there["metadata"]["resourceVersion"]
+            new = {**obj, "metadata": {**metadata, "resourceVersion": version}}
+            return await ctx.client.update(ref, new, field_validation=ctx.field_validation)
+
+        await write(ctx, operation, obj, send, f"update of {describe(obj)}")
 
 
 async def patch(ctx: CellContext, operation: Operation) -> None:
@@ -89,14 +103,26 @@ async def _placed(ctx: CellContext, operation: Operation) -> list[tuple[Ref, Obj
 
 
 async def _merge(ctx: CellContext, operation: Operation, ref: Ref, obj: Object) -> Object:
-    metadata, subresource = obj["metadata"], operation.body.get("subresource", "")
+    metadata = obj["metadata"]
     return await ctx.client.patch(
-        ref, metadata["name"], metadata.get("namespace", ""), obj, MERGE_PATCH, subresource=subresource
+        ref,
+        metadata["name"],
+        metadata.get("namespace", ""),
+        obj,
+        MERGE_PATCH,
+        subresource=operation.body.get("subresource", ""),
+        field_validation=ctx.field_validation,
     )
 
 
+async def _made(ctx: CellContext, ref: Ref, obj: Object) -> Object:
+    made = await ctx.client.create(ref, obj, field_validation=ctx.field_validation)
+    ctx.made[-1].append((ref, made["metadata"].get("namespace", ""), made["metadata"]["name"]))
+    return made
+
+
 async def delete(ctx: CellContext, operation: Operation) -> None:
-    """Delete what `ref` names, or all that its labels select, and wait until it is gone.
+    """Delete what `ref` names, all that its labels select, or the objects of a `file`; wait until it is gone.
 
     `gracePeriodSeconds: 0` forces a pod's deletion, as kubectl's --force does; `wait: false` does not wait;
     `ignoreStoreReadErrorWithClusterBreakingPotential` deletes what `ref` names though it cannot be read.
@@ -104,8 +130,18 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
     waits = operation.body.get("wait", True)
     if not isinstance(waits, bool):
         raise ScenarioError(f"{operation.where}.wait: expected true or false, found {waits!r}")
-    target = bind(operation.body.get("ref") or {}, ctx.bindings)
-    if "apiVersion" not in target or "kind" not in target:
+    if "ref" in operation.body:
+        await _delete(ctx, operation, bind(operation.body["ref"] or {}, ctx.bindings), waits=waits)
+        return
+    for obj in resources(ctx, operation):
+        metadata = obj.get("metadata") or {}
+        named = {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
+        target = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **named}
+        await _delete(ctx, operation, target, waits=waits)
+
+
+async def _delete(ctx: CellContext, operation: Operation, target: Object, *, waits: bool) -> None:
+    if not target.get("apiVersion") or not target.get("kind"):
         raise ScenarioError(f"{operation.where}.ref: expected apiVersion and kind")
     ref = await ctx.kinds.ref(target["apiVersion"], target["kind"])
     namespace = target.get("namespace", ctx.namespace) if ref.namespaced else ""
@@ -117,17 +153,7 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
     )
     doomed = await find(ctx, ref, selection)
     for obj in doomed:
-        try:
-            await ctx.client.delete(
-                ref,
-                obj["metadata"]["name"],
-                namespace,
-                grace_period=operation.body.get("gracePeriodSeconds"),
-                propagation="Background",
-            )
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise StepError(f"delete of {describe(obj)} to succeed", error.message) from error
+        await _delete_expecting(ctx, operation, ref, obj, obj["metadata"]["name"], namespace)
     if not waits:
         return
     uids = {obj["metadata"]["uid"] for obj in doomed}
@@ -143,6 +169,28 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
         log = await ctx.control.log()
         held = ", ".join(f"{describe(obj)}{_held(obj)}{last_written(obj, log)}" for obj in remaining)
         raise StepError(f"{target['kind']} to be gone", f"still there: {held or names}")
+
+
+async def _delete_expecting(
+    ctx: CellContext, operation: Operation, ref: Ref, obj: Object, name: str, namespace: str
+) -> None:
+    """Delete one object; one that has gone meanwhile is no failure."""
+
+    async def send() -> Object:
+        try:
+            return await ctx.client.delete(
+                ref,
+                name,
+                namespace,
+                grace_period=operation.body.get("gracePeriodSeconds"),
+                propagation=operation.body.get("deletionPropagationPolicy", "Background"),
+            )
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+            return obj
+
+    await write(ctx, operation, obj, send, f"delete of {describe(obj)}")
 
 
 async def _delete_unread(ctx: CellContext, ref: Ref, namespace: str, name: str) -> None:

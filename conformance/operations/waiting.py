@@ -15,9 +15,10 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.context import CellContext
-from kubeskew.conformance.errors import UnservedKindError
+from kubeskew.conformance.errors import ScenarioError, UnservedKindError
 
 POLL_SECONDS = 0.05
+EVERYWHERE = "*"  # a namespace, which stands for all
 _EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 # Tells what keeps a wait from ending; empty if nothing.
@@ -42,6 +43,17 @@ class Selection:
     @property
     def field_selector(self) -> str:
         return f"metadata.name={self.name}" if self.name else ""
+
+
+def label_mapping(selector: str) -> dict[str, str]:
+    """Returns the labels of a selector of equalities, `app=web,tier==front`. Raises ScenarioError."""
+    labels = {}
+    for pair in filter(None, (part.strip() for part in selector.split(","))):
+        key, found, value = pair.replace("==", "=").partition("=")
+        if not found or key.endswith("!") or " " in pair:
+            raise ScenarioError(f"selector {selector!r}: expected equalities such as app=web")
+        labels[key] = value
+    return labels
 
 
 async def until(ctx: CellContext, selection: Selection, lacking: Lacking, limit: float) -> str:
@@ -120,19 +132,20 @@ async def _until_deadline(
 async def find(ctx: CellContext, ref: Ref, selection: Selection) -> list[Object]:
     """Reads the object of that name, or all with the labels, once."""
     namespace = _namespace(ref, selection)
-    if selection.name:
+    if selection.name and (namespace or not ref.namespaced):
         try:
             return [await ctx.client.get(ref, selection.name, namespace)]
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
             return []
-    items: list[Object] = (await ctx.client.list(ref, namespace, selection.label_selector))["items"]
+    listed = await ctx.client.list(ref, namespace, selection.label_selector, selection.field_selector)
+    items: list[Object] = listed["items"]
     return items
 
 
 def _namespace(ref: Ref, selection: Selection) -> str:
-    return selection.namespace if ref.namespaced else ""
+    return selection.namespace if ref.namespaced and selection.namespace != EVERYWHERE else ""
 
 
 def _key(obj: Object) -> tuple[str, str]:

@@ -1,11 +1,14 @@
 """One write to the API server, and what a scenario expects of its answer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import StepError
 from kubeskew.conformance.matching import mismatches
 from kubeskew.conformance.operations.outputs import bind_outputs
@@ -25,8 +28,13 @@ async def write(
     error: str | None = None
     answer: Object = {}
     refusal = ""
+    given = bind(operation.body.get("timeout"), ctx.bindings) if operation.kind != "delete" else None
+    limit = seconds(given, operation.where) if given else None
     try:
-        answer = await send()
+        async with asyncio.timeout(limit):
+            answer = await send()
+    except TimeoutError:
+        raise StepError(f"{what} to end within {limit:g} s", "no answer") from None
     except StatusError as failure:
         error = failure.message
         refusal = f"{failure.code} {failure.reason}: {error} {_ANSWERED}"

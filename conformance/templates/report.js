@@ -118,6 +118,7 @@ function stepPart(step, index, cell) {
     table(["Operation", "Kind", "Result", "Seconds"], step.operations.map((operation) => [operation.title,
       `${operation.kind} ${operation.about}${operation.block === "try" ? "" : ` (${operation.block})`}`,
       el("span", {}, verdict(operation.result), operation.notRun ? `: ${operation.notRun}` : ""), operation.seconds.toFixed(2)]), "no operation was run"),
+    step.operations.filter((operation) => operation.shown).map((operation) => folded(`what ${operation.title} shows`, () => el("pre", {}, operation.shown), false)),
     step.events.length ? el("div", {}, el("h3", {}, "What was written in this step"), table(["Revision", "Verb", "Object", "By", "Server"],
       step.events.map((event) => ({ mark: cell.divergence && cell.divergence.differences.some((each) => each.kind === "extra" && each.revision === event.revision) ? "first" : "",
         cells: [String(event.revision), event.verb || "", event.object || "", event.by || "", event.server || ""] })))) : null), step.result !== "passed");

@@ -50,7 +50,7 @@ def scenarios(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
     found = [*known]
     for name in known:
         if incomplete == name or incomplete.startswith(f"{name}/"):
-            found += [cell.name for cell in find(name).cells()]
+            found += [cell.name for scenario in find(name) for cell in scenario.cells()]
     return _matching(found, incomplete) or [CompletionItem(incomplete, type="file")]
 
 
@@ -61,7 +61,7 @@ def cells(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
     known = bundled()
     near = [name for name in known if incomplete.startswith(f"{name}/")]
     named = [name for name in ctx.params.get("scenarios") or near or known if name in known]
-    found = [cell.name for name in named for cell in find(name).cells()]
+    found = [cell.name for name in named for scenario in find(name) for cell in scenario.cells()]
     return _matching(found, incomplete)
 
 

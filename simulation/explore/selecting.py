@@ -16,6 +16,7 @@ _PATTERN = frozenset("*?[")
 
 _UNEXPLORED = {  # operations, and why cells that have them are left out
     "script": "`script` runs other programs, which cannot see a simulated cluster",
+    "command": "`command` runs other programs, which cannot see a simulated cluster",
     "fork": "`fork` goes on in other clusters than the one that faults are put into",
 }
 

@@ -224,6 +224,13 @@ async def test_a_script_sees_the_namespace():
     assert result.failure == "one: script: expected the script to exit 0; found exit 3: in t"
 
 
+@pytest.mark.looptime(False)
+async def test_a_script_ends_with_its_first_command_that_fails():
+    """With a header a script that goes on behind a failure cannot pass."""
+    result = await run("  - {name: one, try: [{script: {content: 'false\n\n\n  true'}}]}\n", Control())
+    assert result.failure == "one: script: expected the script to exit 0; found exit 1: "
+
+
 async def test_a_pod_that_is_gone_was_disturbed():
     """Without a count too: what ran before the change and is not there any more did not survive it."""
     control = Control()

@@ -55,7 +55,7 @@ def test_a_plain_chainsaw_test_needs_no_cluster_of_ours():
 @pytest.mark.parametrize("name", list(bundled()))
 def test_every_bundled_scenario_is_read(name: str):
     """The scenarios that come along are well-formed."""
-    assert find(name).name == name
+    assert [scenario.name for scenario in find(name)] == [name]
 
 
 def test_the_first_matrix_has_both_namings():
@@ -144,15 +144,18 @@ def test_every_operation_can_be_run():
             r"steps\[0\]: unknown key finaly; .* did you mean finally",
         ),
         (
-            TEST + "spec: {concurrent: true, steps: [{try: []}]}",
-            "Chainsaw's key concurrent is not supported here",
+            TEST + "spec: {scenarios: [], steps: [{try: []}]}",
+            "Chainsaw's key scenarios is not supported here: write `parameters` in a header",
         ),
         (TEST + "spec: {steps: [{try: [{aply: {}}]}]}", "unknown operation aply; .*; did you mean apply"),
         (
             TEST + "spec: {steps: [{try: [{assert: {resource: {}, timeot: 1s}}]}]}",
             r"try\[0\].assert: unknown key timeot; .*; did you mean timeout",
         ),
-        (TEST + "spec: {steps: [{try: [{assert: {timeout: 1s}}]}]}", r"try\[0\].assert: expected `resource`"),
+        (
+            TEST + "spec: {steps: [{try: [{assert: {timeout: 1s}}]}]}",
+            r"try\[0\].assert: expected either `resource` or `file`",
+        ),
         (
             TEST + "spec: {steps: [{try: [{driver: {name: d, refusePrepar: true}}]}]}",
             "unknown key refusePrepar; .*; did you mean refusePrepare",

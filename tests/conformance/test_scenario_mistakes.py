@@ -66,10 +66,21 @@ def test_a_file_that_is_no_scenario(
         ("error: {resource: {apiVersion: apps/v2, kind: Pod}}", "serves apps/v2; known are apps/v1"),
         ("apply: {resource: {apiVersion: 1, kind: Pod}}", "expected texts as `apiVersion` and `kind`"),
         ("apply: {file: none.yaml}", "apply.file: there is no file "),
-        ("command: {entrypoint: kubectl}", "Chainsaw's operation command is not supported here: write a"),
+        ("proxy: {apiVersion: v1}", "Chainsaw's operation proxy is not supported here: write a `script`"),
+        ("apply: {file: 'https://a/b.yaml'}", "Chainsaw's files at a URL are not supported here: put"),
+        ("apply: {template: false, resource: {apiVersion: v1, kind: Pod}}", "`template: false` is not"),
+        ("script: {content: a, cluster: b}", "Chainsaw's key cluster is not supported here: name a context"),
+        ("script: {content: a, bindings: [{name: b, value: ($test.id)}]}", "Chainsaw's binding $test is not"),
+        ("script: {content: a, outputs: [{name: (b), value: c}]}", "Chainsaw's computed names are not"),
+        ("assert: {resource: {($stdout): a}}", "nothing is bound to $stdout here"),
+        ("assert: {resource: {(x_k8s_list(a)): b}}", "Chainsaw's function x_k8s_list is not supported here"),
+        ("assert: {resource: {(namespace + `1`): b}}", "Chainsaw's arithmetic (+) is not supported here"),
+        ("assert: {resource: {(cel; a): b}}", "Chainsaw's CEL is not supported here: write JMESPath"),
+        ("delete: {gracePeriodSeconds: 0}", "delete: expected either `ref` or `file`"),
+        ("get: {apiVersion: v1, kind: Pod, format: wide}", "format: expected json or yaml, found 'wide'"),
         (
-            "update: {resource: {apiVersion: v1, kind: Pod}}",
-            "Chainsaw's operation update is not supported here",
+            "wait: {apiVersion: v1, kind: Pod, for: {jsonPath: {path: '{.items[?(@.a)]}'}}}",
+            "jsonPath.path: expected a path of names",
         ),
         ("assert: {resource: {apiVersion: v1, kind: Pod, status: {(length(a): 1}}}", "Incomplete expression"),
     ],
@@ -87,7 +98,10 @@ def test_an_operation_that_cannot_be_meant(
 
 def test_a_directory_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The line says so, instead of listing the scenarios that come along."""
-    assert told(capsys, tmp_path) == f"kubeskew: {tmp_path} is a directory: name a scenario's file in it\n"
+    assert (
+        told(capsys, tmp_path)
+        == f"kubeskew: {tmp_path} is a directory without a chainsaw-test.yaml: name a scenario's file in it\n"
+    )
 
 
 async def test_durations_may_be_expressions():

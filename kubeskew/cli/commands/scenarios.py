@@ -125,9 +125,14 @@ def run_options(command: F) -> F:
 def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None, **flags: Any) -> int:
     """Run scenarios, by name or by file, each cell on a fresh cluster.
 
+    Of a folder, all files below it that are called chainsaw-test.yaml are run. On the cluster of --kubeconfig
+    what they made is removed at their end.
+
     \b
     kubeskew run kep-5004/upgrade-downgrade
     kubeskew run my-scenario.yaml --report report
+    kubeskew run my-chainsaw-tests
+    kubeskew run my-chainsaw-tests --kubeconfig ~/.kube/config
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     kubeskew run kep-5004/upgrade-downgrade --simulate --seed 7
     kubeskew run kep-5004/quota/1.35 --simulate --seed 7 --faults plan.json
@@ -308,9 +313,9 @@ def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
 
 def _simulated(cells: Sequence[Cell]) -> list[Cell]:
     """Returns the cells that can be simulated, and names the others. Raises UserError if there are none."""
-    scripts = [cell.name for cell in cells if cell.uses("script")]
+    scripts = [cell.name for cell in cells if cell.uses("script") or cell.uses("command")]
     if scripts:
-        why = "`script` runs other programs, which cannot see a simulated cluster"
+        why = "`script` and `command` run other programs, which cannot see a simulated cluster"
         echo(f"kubeskew: not simulated: {', '.join(scripts)}: {why}", err=True)
     if len(scripts) == len(cells):
         raise UserError("there is nothing to simulate: leave out --simulate")
@@ -384,7 +389,8 @@ def _run(
 
                 results = simulate_cells(left, asked.seed or 0, audience, asked.jobs, done)
             else:
-                results = run_async(running.run_cells(left, control_for, clock, audience, asked.jobs, done))
+                jobs = running.on_one_cluster(left, asked.jobs) if kubeconfig else asked.jobs
+                results = run_async(running.run_cells(left, control_for, clock, audience, jobs, done))
     except KeyboardInterrupt:
         _finish(selection, started, running.interrupted(cells, done), asked, again)
         raise

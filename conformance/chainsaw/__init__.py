@@ -1,0 +1,1 @@
+"""Chainsaw's language: expressions, paths and files, and which of its keys are not done here."""
