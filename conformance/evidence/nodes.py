@@ -19,7 +19,7 @@ class PreparedClaim:
     namespace: str
     name: str
     uid: str
-    devices: Sequence[Mapping[str, Any]] = ()
+    devices: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def device_names(self) -> list[str]:
@@ -51,7 +51,7 @@ class DriverCall:
     name: str
     uid: str
     error: str = ""
-    devices: Sequence[Mapping[str, Any]] = ()
+    devices: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def unprepares(self) -> bool:

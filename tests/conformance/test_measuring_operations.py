@@ -41,7 +41,7 @@ async def test_a_log_that_is_not_as_it_should_be_tells_who_ran_the_container(bod
     bound = {"kind": "Pod", "metadata": {**metadata}, "spec": {"nodeName": "n"}}
     place = ("update", "pods", "kubeskew", "a")
     control.written = [
-        Write(revision, "", *place, by, bound)
+        Write(revision, f"2026-01-01T00:00:0{revision}.000000Z", *place, by, bound)
         for revision, by in ((7, "kube-scheduler 1.36"), (8, "kubelet/n 1.35"))
     ]
     failure = await one(f"podLogs: {{name: a, namespace: kubeskew, {body}}}", control)
