@@ -35,10 +35,21 @@ def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str
 
 
 def _in_map(expected: dict[str, Any], found: Any, bindings: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Yields what differs. Expressions may hold of what is no object, of nothing, too."""
     keys = {name: parse_key(name) for name in expected}
+    differences = _by_key(keys, expected, found, bindings, path)
     if not isinstance(found, dict) and not all(key.is_expression for key in keys.values()):
         yield f"{path or 'value'}: expected an object, found {_show(found)}"
-        return
+    elif found is None:
+        if any(True for _ in differences):
+            yield f"{path or 'value'}: expected an object, found nothing"
+    else:
+        yield from differences
+
+
+def _by_key(
+    keys: Mapping[str, Key], expected: dict[str, Any], found: Any, bindings: Mapping[str, Any], path: str
+) -> Iterator[str]:
     for name, key in keys.items():
         where = f"{path}.{name}" if path else name
         try:
