@@ -9,7 +9,7 @@ EXPLORED ?= report/explore
 # Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run matrix schemas explore planted explored-bugs outcomes test tests test-slow test-people test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix schemas explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -43,13 +43,17 @@ test: kubectl node  ## Static checks and the whole test suite
 
 # Three at a time on two cores, for some tests wait: for processes, for timeouts of upstream's.
 tests: $(STAMP)
-	$(BIN)/pytest -q -n 3 --dist loadgroup -m "not slow and not people"
+	$(BIN)/pytest -q -n 3 --dist loadgroup -m "not slow and not people and not postgresql"
 
 test-people: $(STAMP) kubectl  ## What users do: click in a headless Chromium (Debian's), install the wheel, run the examples
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m people
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "people and not postgresql"
+
+# Debian: apt-get install postgresql; where it cannot be had, the tests are skipped and say so.
+test-postgresql: $(STAMP)  ## Logs in PostgreSQL, which the suite starts
+	$(BIN)/pytest -q -m postgresql
 
 test-slow: $(STAMP) kubectl  ## The long tests
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m slow --timeout 900
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "slow and not postgresql" --timeout 900
 
 # For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
@@ -65,7 +69,7 @@ twice: $(STAMP)  ## Every simulated cell twice, with faults and without: the fir
 
 # Without the tests that start processes: what runs in those is not counted.
 coverage: $(STAMP)  ## Which lines and branches the tests reach; report/coverage/index.html
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not cluster and not kubectl and not people" \
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not cluster and not kubectl and not people and not postgresql" \
 		--cov --cov-report=term:skip-covered --cov-report=html:report/coverage
 
 check: $(STAMP)  ## Formatting, lint, types, layers

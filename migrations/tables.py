@@ -22,6 +22,8 @@ HEAD = "0003"
 
 # SQLite makes only an INTEGER the row id; PostgreSQL needs 64 bits.
 REVISION = BigInteger().with_variant(Integer(), "sqlite")
+# Names are compared byte by byte, as SQLite does, whatever language PostgreSQL's database was made for.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData(
     naming_convention={
@@ -40,19 +42,19 @@ events = Table(
     "events",
     metadata,
     Column("revision", REVISION, primary_key=True, autoincrement=False),
-    Column("resource", Text, nullable=False),
-    Column("namespace", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("uid", Text, nullable=False),
-    Column("verb", Text, nullable=False),
+    Column("resource", TEXT, nullable=False),
+    Column("namespace", TEXT, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("uid", TEXT, nullable=False),
+    Column("verb", TEXT, nullable=False),
     Column("value", LargeBinary, nullable=False),
     Column("previous", BigInteger, nullable=False),
     Column("created", BigInteger, nullable=False),
-    Column("user", Text, nullable=False),
-    Column("component", Text, nullable=False),
-    Column("component_version", Text, nullable=False),
-    Column("server_version", Text, nullable=False),
-    Column("request_id", Text, nullable=False),
+    Column("user", TEXT, nullable=False),
+    Column("component", TEXT, nullable=False),
+    Column("component_version", TEXT, nullable=False),
+    Column("server_version", TEXT, nullable=False),
+    Column("request_id", TEXT, nullable=False),
     Column("time", BigInteger, nullable=False),
     Column("digest", BigInteger, nullable=False, server_default="0"),
     Column("checksum", BigInteger, nullable=False, server_default="0"),
@@ -62,10 +64,10 @@ events = Table(
 objects = Table(
     "objects",
     metadata,
-    Column("resource", Text, primary_key=True),
-    Column("namespace", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("uid", Text, nullable=False),
+    Column("resource", TEXT, primary_key=True),
+    Column("namespace", TEXT, primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("uid", TEXT, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("value", LargeBinary, nullable=False),
@@ -76,12 +78,12 @@ timeline = Table(
     metadata,
     Column("seq", REVISION, primary_key=True, autoincrement=True),
     Column("revision", BigInteger, nullable=False, index=True),
-    Column("component", Text, nullable=False),
-    Column("what", Text, nullable=False),
-    Column("version", Text, nullable=False),
-    Column("gates", Text, nullable=False),
+    Column("component", TEXT, nullable=False),
+    Column("what", TEXT, nullable=False),
+    Column("version", TEXT, nullable=False),
+    Column("gates", TEXT, nullable=False),
     Column("time", BigInteger, nullable=False),
-    Column("detail", Text, nullable=False, server_default=""),
+    Column("detail", TEXT, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 
@@ -92,8 +94,8 @@ timeline = Table(
 meta = Table(
     "meta",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("name", TEXT, primary_key=True),
+    Column("value", TEXT, nullable=False),
 )
 
 # Alembic's own table, described here so that a fresh database can be made without importing Alembic.

@@ -6,11 +6,12 @@ equal); Alembic, whose import costs as much as starting the rest of the server, 
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from kubeskew.migrations.tables import HEAD, alembic_version, metadata
@@ -29,8 +30,54 @@ class SchemaError(Exception):
     """The database is not one that this version of kubeskew can use."""
 
 
-def prepare(connection: sqlite3.Connection, migrate: Callable[[], None]) -> None:
-    """Make the database of `connection` (autocommit) have the newest schema.
+class Connection(Protocol):
+    """What the schema is looked at and made by: a connection in autocommit, to whichever database."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """SQLAlchemy's dialect for it."""
+        ...
+
+    def tables(self) -> set[str]:
+        """The names of the tables that are there."""
+        ...
+
+    def rows(self, sql: str) -> Sequence[Sequence[Any]]:
+        """What a query finds."""
+        ...
+
+    def run(self, sql: str) -> None:
+        """Run a statement."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction that nobody who changes the schema overlaps."""
+        ...
+
+
+class SQLiteConnection:
+    """A connection of sqlite3 in autocommit."""
+
+    dialect = sqlite.dialect()
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    def tables(self) -> set[str]:
+        return {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def rows(self, sql: str) -> Sequence[Sequence[Any]]:
+        return self._raw.execute(sql).fetchall()
+
+    def run(self, sql: str) -> None:
+        self._raw.execute(sql)
+
+    def begin(self) -> None:
+        self.run("BEGIN IMMEDIATE")
+
+
+def prepare(connection: Connection, migrate: Callable[[], None]) -> None:
+    """Make the database of `connection` have the newest schema.
 
     `migrate` is called for an older one, with no transaction open. Raises SchemaError.
     """
@@ -41,17 +88,17 @@ def prepare(connection: sqlite3.Connection, migrate: Callable[[], None]) -> None
         _check_known(found)
         migrate()
         return
-    connection.execute("BEGIN IMMEDIATE")
+    connection.begin()
     try:
         if _version(connection) is None:  # another server may have created it meanwhile
-            _create(connection)
+            create(connection)
     except BaseException:
-        connection.execute("ROLLBACK")
+        connection.run("ROLLBACK")
         raise
-    connection.execute("COMMIT")
+    connection.run("COMMIT")
 
 
-def check(connection: sqlite3.Connection) -> None:
+def check(connection: Connection) -> None:
     """Raise SchemaError unless the database can be read as it is."""
     found = _version(connection)
     if found is None:
@@ -61,15 +108,15 @@ def check(connection: sqlite3.Connection) -> None:
         raise SchemaError(f"schema {found} is older than {HEAD}: starting the cluster brings it up to date")
 
 
-def _version(connection: sqlite3.Connection) -> str | None:
+def _version(connection: Connection) -> str | None:
     """The schema the database is at, None if it is empty, "base" if all it has is Alembic's table."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    tables = connection.tables()
     if not tables:
         return None
     others = ", ".join(sorted(tables - {_VERSION_TABLE}))
     if _VERSION_TABLE not in tables:
         raise SchemaError(f"not an event store: it has the tables {others}; {_INSTEAD}")
-    rows = connection.execute(f"SELECT version_num FROM {_VERSION_TABLE}").fetchall()  # noqa: S608 - a constant
+    rows = connection.rows(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608 - a constant
     if len(rows) == 1:
         return str(rows[0][0])
     if not rows and not others:
@@ -95,14 +142,15 @@ def _check_known(found: str) -> None:
     raise SchemaError(f"schema {found} is {problem} this version of kubeskew knows; {_INSTEAD}")
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    dialect = sqlite.dialect()
+def create(connection: Connection) -> None:
+    """Make the tables of the newest schema, where none are."""
+    dialect = connection.dialect
     for table in (*metadata.sorted_tables, alembic_version):
-        connection.execute(str(CreateTable(table).compile(dialect=dialect)))
+        connection.run(str(CreateTable(table).compile(dialect=dialect)))
         indexes = sorted(table.indexes, key=lambda index: str(index.name))  # type: ignore[set-order]  # unique
         for index in indexes:
-            connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
-    connection.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (HEAD,))
+            connection.run(str(CreateIndex(index).compile(dialect=dialect)))
+    connection.run(f"INSERT INTO {_VERSION_TABLE} (version_num) VALUES ('{HEAD}')")  # noqa: S608 - constants
 
 
 def config() -> "Config":
@@ -113,6 +161,28 @@ def config() -> "Config":
     found.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     found.set_main_option("path_separator", "os")
     return found
+
+
+async def upgrade_over(url: str, connect: Callable[[], Awaitable[Any]], target: str = "head") -> None:
+    """Run Alembic's migrations over the driver's connection that `connect` makes, in one transaction.
+
+    `url` names the dialect and the driver.
+    """
+    from alembic import command
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    engine = create_async_engine(url, async_creator=connect)
+    settings = config()
+
+    def run(connection: Any) -> None:
+        settings.attributes["connection"] = connection
+        command.upgrade(settings, target)
+
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(run)
+    finally:
+        await engine.dispose()
 
 
 def upgrade(path: str, target: str = "head") -> None:

@@ -8,6 +8,7 @@ import pytest
 from fake_server import FakeServer
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from loop_clock import LoopClock
+from postgresql_server import PostgreSQLServer, missing, running_server
 from randomness import examples
 
 from kubeskew.apimachinery.client.rest import APIClient
@@ -85,3 +86,12 @@ async def client(server: FakeServer) -> AsyncIterator[APIClient]:
     client = server.client()
     yield client
     await client.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQLServer]:
+    """A PostgreSQL server that all tests of this process share."""
+    if reason := missing():
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server

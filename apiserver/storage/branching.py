@@ -21,9 +21,10 @@ from kubeskew.apiserver.storage.failures import CompactedError, DamageError, Fut
 from kubeskew.apiserver.storage.high_water import SUFFIX, HighWaterMark
 from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry, Verb
+from kubeskew.apiserver.storage.sessions import Session
 from kubeskew.apiserver.storage.sql_log import record
-from kubeskew.apiserver.storage.sqlite import quoted
-from kubeskew.apiserver.storage.statements import Session, compile_all, entry_of
+from kubeskew.apiserver.storage.sqlite import SQLiteSession, quoted, statements
+from kubeskew.apiserver.storage.statements import entry_of
 from kubeskew.migrations import upgrading
 from kubeskew.migrations.tables import events, meta, objects, timeline
 
@@ -40,7 +41,7 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
     try:
         with closing(_opened(source, "mode=ro")) as origin, closing(_opened(target, "mode=rwc")) as raw:
             Path(target).chmod(0o600)
-            upgrading.check(origin)
+            upgrading.check(upgrading.SQLiteConnection(origin))
             newest = _newest(origin, note.revision)
             _fill(raw, origin, source, note.revision, newest)
             result = _finished(raw, note, newest)
@@ -90,7 +91,7 @@ def _sql(statement: ClauseElement) -> str:
 
 
 def _session(raw: sqlite3.Connection) -> Session:
-    return Session(raw, compile_all(SQLiteDialect(paramstyle="qmark")))
+    return SQLiteSession(raw, statements())
 
 
 def _fill(
@@ -110,7 +111,7 @@ def _fill(
         raw.execute(_sql(delete(objects)))
         return
     raw.execute("PRAGMA journal_mode=OFF")
-    upgrading.prepare(raw, lambda: None)
+    upgrading.prepare(upgrading.SQLiteConnection(raw), lambda: None)
     raw.execute(f"ATTACH DATABASE ? AS {_SOURCE}", (f"file:{quoted(source)}?mode=ro",))
     raw.execute("BEGIN")
     _copy(raw, meta)

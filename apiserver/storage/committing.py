@@ -8,7 +8,8 @@ from kubeskew.apiserver.storage.checksums import entry_sum, event_sum, row_state
 from kubeskew.apiserver.storage.compare_and_swap import BatchOutcome, Outcome, State, after, decide
 from kubeskew.apiserver.storage.failures import DamageError
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key, Verb
-from kubeskew.apiserver.storage.statements import Row, Session, entry_row, event_row
+from kubeskew.apiserver.storage.sessions import Row, Session
+from kubeskew.apiserver.storage.statements import entry_row, event_row
 
 
 def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:

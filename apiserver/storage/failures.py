@@ -6,6 +6,8 @@ from kubeskew.apiserver.storage.records import Entry, Key
 class StorageError(Exception):
     """The database did not do it: disk full, locked too long, corrupt, closed. Nothing was acknowledged."""
 
+    refused = False  # whether the database would have refused any other change, too
+
 
 ADVICE = (
     "`kubeskew replay` lists what is wrong; with the cluster down, `kubeskew repair --from-log` rebuilds "

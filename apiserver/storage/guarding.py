@@ -51,10 +51,6 @@ class FileGuard:
                 f"{self._missed} was removed or replaced while the server ran: nothing is written any more"
             )
 
-    def committed(self) -> int:
-        """Returns the revision that must have been committed by now, 0 if that is not known."""
-        return read(self._path) if self._path else 0
-
     def note(self, revision: int) -> None:
         """Notes that `revision` is committed; what cannot be noted is no failure of the commit."""
         if self._mark is not None:

@@ -6,6 +6,7 @@ Handlers and the registry know `Store`; the store knows `Log`; only the implemen
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, Self
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Event, Key, Page
 
 
@@ -39,6 +40,10 @@ class Log(Protocol):
 
     async def revision(self) -> int:
         """Returns the newest committed revision, by whichever process."""
+        ...
+
+    async def wait_for_others(self, clock: Clock) -> None:
+        """Returns when another process may have written: when the database says so, or after a while."""
         ...
 
     async def after(

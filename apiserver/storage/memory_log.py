@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.compare_and_swap import State, check, decide
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.moments import Moment, merged
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event, Key, Verb
 from kubeskew.apiserver.storage.replay import digest, fold
+
+TAIL_SECONDS = 0.02  # how often to look for other servers' writes
 
 
 class MemoryRecords:
@@ -91,6 +94,9 @@ class MemoryLog:
 
     async def revision(self) -> int:
         return self._records.newest
+
+    async def wait_for_others(self, clock: Clock) -> None:
+        await clock.sleep(TAIL_SECONDS)
 
     async def after(
         self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None

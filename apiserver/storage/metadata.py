@@ -7,7 +7,7 @@ from typing import Self
 import orjson
 
 from kubeskew.apiserver.storage.records import EMPTY_REVISION
-from kubeskew.apiserver.storage.statements import Session
+from kubeskew.apiserver.storage.sessions import Session
 
 Range = tuple[int, int]  # the first and the last
 

@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage import high_water
+from kubeskew.apiserver.storage.databases import open_database
 from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.guarding import identity
 from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.moments import Moment, merged
 from kubeskew.apiserver.storage.records import ComponentEvent, Entry, Event, Key
+from kubeskew.apiserver.storage.sessions import Database
 from kubeskew.apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
-from kubeskew.apiserver.storage.sqlite import Database
 from kubeskew.apiserver.storage.statements import component_event_of, entry_of, event_of
 from kubeskew.apiserver.storage.verifying import Replay, verify
 
@@ -28,7 +27,7 @@ class LogReader:
     @classmethod
     async def open(cls, url: str) -> Self:
         """Opens the log for reading only. Raises StorageError, also if there is no database."""
-        return cls(await Database.open(url, read_only=True))
+        return cls(await open_database(url, read_only=True))
 
     async def revision(self) -> int:
         """Returns the newest revision."""
@@ -66,7 +65,7 @@ class LogReader:
 
     async def replay(self) -> Replay:
         """Returns the whole log replayed and compared with the projection, on one snapshot."""
-        mark = high_water.read(self._database.path)  # before the snapshot, which may be newer
+        mark = self._database.committed()  # before the snapshot, which may be newer
         return await self._database.read(lambda session: verify(session, mark))
 
     async def history(self, key: Key) -> Sequence[Event]:
@@ -110,10 +109,10 @@ class LogReader:
 
         Raises StorageError when the file is not the one any more that was opened: the cluster was rewound.
         """
-        seen, file = _Seen(since), identity(self._database.path)
+        seen = _Seen(since)
         while True:
-            if identity(self._database.path) != file:
-                raise StorageError(f"{self._database.path} was removed or replaced, as by a rewind")
+            if not self._database.there:
+                raise StorageError(f"{self._database.place} was removed or replaced, as by a rewind")
             async for moment in self._moments(seen.revision, resource, seen.seq, seen):
                 yield moment
             await clock.sleep(FOLLOW_SECONDS)

@@ -12,22 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 from kubeskew.apiserver.storage.checksums import entry_sum, is_intact
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.high_water import HighWaterMark, read
 from kubeskew.apiserver.storage.metadata import Metadata, Range
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Entry, Key
-from kubeskew.apiserver.storage.statements import Session, Statement, compile_all, entry_of, entry_row
+from kubeskew.apiserver.storage.sessions import Row, Session
+from kubeskew.apiserver.storage.sqlite import SQLiteSession, statements
+from kubeskew.apiserver.storage.statements import entry_of, entry_row
 from kubeskew.apiserver.storage.verifying import Difference, damaged_event, put
 from kubeskew.migrations import upgrading
 
 CHUNK_ROWS = 500
-
-Row = tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -59,15 +56,14 @@ def repair(path: str) -> Repair:
     mark = read(path)
     fresh = Path(f"{path}.repaired")
     _remove(fresh)
-    statements = compile_all(SQLiteDialect(paramstyle="qmark"))
     try:
         with closing(_open(path)) as raw:
-            upgrading.prepare(raw, lambda: upgrading.upgrade(path))
-            salvage = _salvage(Session(raw, statements), mark)
+            upgrading.prepare(upgrading.SQLiteConnection(raw), lambda: upgrading.upgrade(path))
+            salvage = _salvage(SQLiteSession(raw, statements()), mark)
             with suppress(sqlite3.Error):  # else the write-ahead log is kept as it is
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         result, objects, metadata = _rebuilt(salvage, mark)
-        _write(str(fresh), statements, salvage, objects, metadata)
+        _write(str(fresh), salvage, objects, metadata)
         result.kept = _exchange(Path(path), fresh)
     except (sqlite3.Error, upgrading.SchemaError, OSError) as error:
         raise StorageError(f"repairing {path}: {error}") from error
@@ -201,7 +197,6 @@ def _gone(first: int, last: int) -> Difference:
 
 def _write(
     path: str,
-    statements: Mapping[str, Statement],
     salvage: _Salvage,
     objects: Mapping[Key, Entry],
     metadata: Metadata,
@@ -210,8 +205,8 @@ def _write(
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         Path(path).chmod(0o600)
         raw.execute("PRAGMA synchronous=FULL")
-        upgrading.prepare(raw, lambda: None)
-        session = Session(raw, statements)
+        upgrading.prepare(upgrading.SQLiteConnection(raw), lambda: None)
+        session = SQLiteSession(raw, statements())
         raw.execute("BEGIN IMMEDIATE")
         session.insert("insert_event", [salvage.events[revision] for revision in sorted(salvage.events)])
         session.insert("put_object", [entry_row(entry) for entry in objects.values()])

@@ -6,7 +6,6 @@ busier the server is the more writes share one `fsync`, and a lone write waits f
 
 import asyncio
 import logging
-import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -16,18 +15,12 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage import verifying
 from kubeskew.apiserver.storage.committing import commit
 from kubeskew.apiserver.storage.compare_and_swap import Outcome, check
+from kubeskew.apiserver.storage.databases import open_database
 from kubeskew.apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
-from kubeskew.apiserver.storage.guarding import FileGuard
 from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event
-from kubeskew.apiserver.storage.sqlite import Database, path_of
-from kubeskew.apiserver.storage.statements import (
-    Session,
-    component_event_of,
-    entry_of_event,
-    event_of,
-    microseconds,
-)
+from kubeskew.apiserver.storage.sessions import Database, Session
+from kubeskew.apiserver.storage.statements import component_event_of, entry_of_event, event_of, microseconds
 
 BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
@@ -42,11 +35,10 @@ Waiting = tuple[Change, asyncio.Future[Event]]
 
 
 class SQLLog:
-    """Implements `interfaces.Log` over a SQLite database."""
+    """Implements `interfaces.Log` over a database."""
 
-    def __init__(self, database: Database, guard: FileGuard, floor: int, newest: int) -> None:
+    def __init__(self, database: Database, floor: int, newest: int) -> None:
         self._database = database
-        self._guard = guard
         self._floor = floor  # what revisions count on from at least
         self._published = newest  # the newest revision that the listener has been told
         self._listener: Listener | None = None
@@ -60,18 +52,18 @@ class SQLLog:
 
     @classmethod
     async def open(cls, url: str, clock: Clock) -> Self:
-        """Returns the log in the database of `url` (`sqlite+aiosqlite:///FILE`), made if there is none.
+        """Returns the log in the database of `url` (`sqlite+aiosqlite:///FILE`, `postgresql://HOST/NAME`),
+        made if there is none.
 
         Raises StorageError; DamageError if there was one that is gone.
         """
-        guard = FileGuard(path_of(url))
-        database = await Database.open(url, guard=guard)
+        database = await open_database(url)
         try:
             metadata = await database.read(Metadata.read)
             if not metadata.store_id:
-                born = f"{database.path}\0{clock.now()}"
+                born = f"{database.place}\0{clock.now()}"
                 await database.write(lambda session: name_store(session, born))
-            return cls(database, guard, metadata.floor, await database.read(newest))
+            return cls(database, metadata.floor, await database.read(newest))
         except BaseException:
             await database.close()
             raise
@@ -82,7 +74,7 @@ class SQLLog:
 
     @property
     def healthy(self) -> bool:
-        return not self._refused and not self._writer.done() and not self._guard.gone()
+        return not self._refused and not self._writer.done() and self._database.there
 
     def subscribe(self, listener: Listener) -> None:
         self._listener = listener
@@ -137,7 +129,7 @@ class SQLLog:
             outcomes = await self._database.write(lambda session: commit(session, changes, floor, known))
             events = [outcome for outcome in outcomes if isinstance(outcome, Event)]
             if events:
-                self._guard.note(events[-1].revision)
+                self._database.note(events[-1].revision)
         except StorageError as error:
             await self._failed(batch, error)
             return
@@ -151,12 +143,11 @@ class SQLLog:
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
         """Tells the waiters; but if it was one change that SQL cannot take, spares the others."""
-        refused = type(error.__cause__) in (sqlite3.OperationalError, sqlite3.DatabaseError)
-        if len(batch) > 1 and not refused:
+        if len(batch) > 1 and not error.refused:
             for change in batch:
                 await self._commit([change])
             return
-        self._refused = refused or isinstance(error, DamageError)
+        self._refused = error.refused or isinstance(error, DamageError)
         for _, waiter in batch:
             _settle(waiter, error)
 
@@ -172,12 +163,15 @@ class SQLLog:
     async def revision(self) -> int:
         if not self.shared:
             return self._published
-        seen = self._database.peek("revision")
+        seen = await self._database.newest()
         if seen is None:
             return await self._database.read(newest)
         if seen > self._published and not self._idle.is_set():
             await self._idle.wait()  # most likely our own commit, on its way to the listener
         return max(int(seen), self._floor)
+
+    async def wait_for_others(self, clock: Clock) -> None:
+        await self._database.wait_for_others(clock)
 
     async def after(
         self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
@@ -191,7 +185,7 @@ class SQLLog:
         return await self._database.read(compacted)
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
-        mark = self._guard.committed()  # before the snapshot is taken, which may be newer
+        mark = self._database.committed()  # before the snapshot is taken, which may be newer
         return await self._database.read(lambda session: verifying.load(session, mark))
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
@@ -213,7 +207,6 @@ class SQLLog:
         self._wake.set()
         await self._writer
         await self._database.close()
-        self._guard.close()
 
 
 def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> None:

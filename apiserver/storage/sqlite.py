@@ -9,23 +9,30 @@ that SQLAlchemy compiled.
 import asyncio
 import functools
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import aiosqlite
-from sqlalchemy import make_url
+from sqlalchemy import bindparam, func, make_url
+from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
-from kubeskew.apiserver.storage.guarding import FileGuard
-from kubeskew.apiserver.storage.statements import Session, Statement, compile_all
+from kubeskew.apiserver.storage.guarding import FileGuard, identity
+from kubeskew.apiserver.storage.high_water import read
+from kubeskew.apiserver.storage.sessions import Row, Session
+from kubeskew.apiserver.storage.statements import Dialect, Statement, compile_all
 from kubeskew.migrations import upgrading
 
 T = TypeVar("T")
 
 BUSY_SECONDS = 10.0  # how long a writer waits for another process's transactions
+TAIL_SECONDS = 0.02  # how often to look for other servers' writes
+ROWS_MAX = 32  # of one insert; sqlite3 keeps 128 prepared statements, and each number of rows is one
 READERS = 2  # connections, each with a thread, that read while the writer writes
 # A checkpoint, run by the commit that crosses this, copies each changed page once however often it changed.
 CHECKPOINT_PAGES = 4000
@@ -91,32 +98,72 @@ class Readers:
             await self._all.pop().close()
 
 
+def _dialect() -> Dialect:
+    keys = func.json_each(bindparam("keys")).table_valued("key", "value").alias("asked")
+    parts = [func.json_extract(keys.c.value, f"$[{place}]") for place in range(3)]
+    return Dialect(SQLiteDialect(paramstyle="qmark"), insert, keys, keys.c.key, parts)
+
+
 @functools.cache
-def _statements() -> dict[str, Statement]:
+def statements() -> dict[str, Statement]:
     """Returns the statements in SQLite's SQL; compiling takes 5 ms, and who reads a log opens it often."""
-    return compile_all(SQLiteDialect(paramstyle="qmark"))
+    return compile_all(_dialect())
 
 
-class Database:
-    """Opens a SQLite database: one connection that writes, some that read, one statement to peek."""
+class SQLiteSession:
+    """Implements `sessions.Session` over a connection of sqlite3, on its thread."""
 
-    def __init__(self, path: str, *, read_only: bool, guard: FileGuard | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, statements: Mapping[str, Statement]) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    def all(self, name: str, /, **values: object) -> list[Any]:
+        """Returns the rows that the named statement finds."""
+        statement = self._statements[name]
+        return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
+
+    def many(self, name: str, rows: Sequence[Row]) -> None:
+        """Runs the named statement for each of `rows`, whose values are in the order of its placeholders."""
+        self._connection.executemany(self._statements[name].sql, rows)
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Inserts `rows`, whose values are in the order of the named statement's placeholders.
+
+        Many in one step: after each the thread has to get the interpreter back, which others want too.
+        """
+        statement = self._statements[name]
+        for start in range(0, len(rows), ROWS_MAX):
+            some = rows[start : start + ROWS_MAX]
+            self._connection.execute(statement.inserting(len(some)), tuple(chain.from_iterable(some)))
+
+    def run(self, name: str, /, **values: object) -> int:
+        """Runs the named statement; returns how many rows it changed."""
+        statement = self._statements[name]
+        return self._connection.execute(statement.sql, statement.bind(values)).rowcount
+
+
+class SQLiteDatabase:
+    """Implements `sessions.Database`: one connection that writes, some that read, one statement to peek."""
+
+    def __init__(self, path: str, *, read_only: bool) -> None:
         self.path = path
         self.shared = self.path != ":memory:"
         self._read_only = read_only
-        self._guard = guard or FileGuard(":memory:")
-        self._statements = _statements()
+        self._guard = FileGuard(":memory:" if read_only else path)
+        self._statements = statements()
         self._writer: OneHopConnection | None = None
         self._readers = Readers(self._connect, READERS)
         self._peek: sqlite3.Connection | None = None
+        self._file = identity("")  # what is read, if it is only read
 
     @classmethod
-    async def open(cls, url: str, *, read_only: bool = False, guard: FileGuard | None = None) -> Self:
+    async def open(cls, url: str, *, read_only: bool = False) -> Self:
         """Opens the database of `url` (`sqlite+aiosqlite:///FILE`) and gives it the newest schema.
 
-        Nothing is written while `guard` misses a file. Raises StorageError.
+        Nothing is written while a file is missed. Raises StorageError; DamageError if there was a database
+        that is gone.
         """
-        database = cls(path_of(url), read_only=read_only, guard=guard)
+        database = cls(path_of(url), read_only=read_only)
         try:
             await database._start()
         except BaseException as error:
@@ -134,10 +181,11 @@ class Database:
         self._guard.check_there()
         self._writer = await self._connect()
         if self._read_only:
-            await self._writer.hop(upgrading.check)
+            self._file = identity(self.path)
+            await self._writer.hop(lambda raw: upgrading.check(upgrading.SQLiteConnection(raw)))
         else:
             migrate = self._migrate
-            await self._writer.hop(lambda raw: upgrading.prepare(raw, migrate))
+            await self._writer.hop(lambda raw: upgrading.prepare(upgrading.SQLiteConnection(raw), migrate))
         if self.shared:
             self._peek = self._open_raw(0.0)
             self._peek.execute(self._statements["revision"].sql).fetchone()  # which opens every file
@@ -173,18 +221,36 @@ class Database:
         for pragma in PRAGMAS:
             raw.execute(pragma)
 
-    def peek(self, name: str) -> Any:
-        """Returns the first value of a named, cheap query, read on the calling thread; None if there is none.
+    @property
+    def place(self) -> str:
+        return self.path
 
-        A reader in WAL mode waits for nobody. Returns None also where it would have to wait.
+    @property
+    def there(self) -> bool:
+        if self._read_only:
+            return identity(self.path) == self._file
+        return not self._guard.gone()
+
+    async def newest(self) -> int | None:
+        """Returns it as read on the calling thread, without a turn of the loop: a reader in WAL mode waits
+        for nobody.
         """
         if self._peek is None:
             return None
         try:
-            row = self._peek.execute(self._statements[name].sql).fetchone()
+            row = self._peek.execute(self._statements["revision"].sql).fetchone()
         except sqlite3.Error:
             return None
         return row[0] if row else None
+
+    def committed(self) -> int:
+        return read(self.path) if self.shared else 0
+
+    def note(self, revision: int) -> None:
+        self._guard.note(revision)
+
+    async def wait_for_others(self, clock: Clock) -> None:
+        await clock.sleep(TAIL_SECONDS)
 
     async def write(self, work: Callable[[Session], T]) -> T:
         """Runs `work` in a transaction that holds the write lock, and commits it. Raises StorageError."""
@@ -213,7 +279,9 @@ class Database:
             return await connection.hop(lambda raw: _transaction(raw, begin, statements, work))
         except (sqlite3.Error, ValueError, OverflowError) as error:
             kind = DamageError if _is_malformed(error) else StorageError
-            raise kind(f"{self.path}: {error}") from error
+            failure = kind(f"{self.path}: {error}")
+            failure.refused = type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
+            raise failure from error
 
     async def close(self) -> None:
         """Lets go of every connection; idempotent."""
@@ -224,6 +292,7 @@ class Database:
         if writer is not None:
             await writer.close()
         await self._readers.close()
+        self._guard.close()
 
 
 def _transaction(
@@ -231,7 +300,7 @@ def _transaction(
 ) -> T:
     raw.execute(begin)
     try:
-        result = work(Session(raw, statements))
+        result = work(SQLiteSession(raw, statements))
         raw.execute("COMMIT")
     except BaseException:
         if raw.in_transaction:  # some failures (disk full) have rolled back already
@@ -252,8 +321,6 @@ def path_of(url: str) -> str:
         parsed = make_url(url)
     except ArgumentError as error:
         raise StorageError(str(error)) from error
-    if parsed.get_backend_name() != "sqlite":
-        raise StorageError(f"{parsed.render_as_string()}: only SQLite is supported so far")
     return parsed.database or ":memory:"
 
 

@@ -1,29 +1,25 @@
 """Holds the SQL of the event store: every statement, by name, and the conversion of rows and values.
 
-Written in SQLAlchemy Core and compiled once per dialect; the name goes into errors. The one piece that is not
-portable is `_KEYS`, the list of keys as one JSON parameter (PostgreSQL: `jsonb_array_elements`).
+Written in SQLAlchemy Core and compiled once per dialect; the name goes into errors. The pieces that are not
+portable come with the `Dialect`.
 """
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.engine import Dialect
+import sqlalchemy.engine
 
 from kubeskew.apiserver.storage.checksums import is_intact
 from kubeskew.apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
+from kubeskew.apiserver.storage.sessions import Row
 from kubeskew.migrations.tables import events, meta, objects, timeline
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-ROWS_MAX = 32  # of one insert; sqlite3 keeps 128 prepared statements, and each number of rows is one
 
-Row = tuple[Any, ...]
 _TIMELINE = ("revision", "component", "what", "version", "gates", "time", "detail")
 
 
@@ -51,36 +47,19 @@ class Statement:
         return found
 
 
-class Session:
-    """Holds one transaction, on the connection's thread: named statements over a driver connection."""
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Holds what differs between databases: how SQLAlchemy compiles for one, and what is not portable.
 
-    def __init__(self, connection: sqlite3.Connection, statements: Mapping[str, Statement]) -> None:
-        self._connection = connection
-        self._statements = statements
+    `asked` is the list of keys, one JSON parameter `keys`, as a table; `place` is the place of a key in it,
+    from 0, and `parts` are its resource, namespace and name.
+    """
 
-    def all(self, name: str, /, **values: object) -> list[Any]:
-        """Returns the rows that the named statement finds."""
-        statement = self._statements[name]
-        return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
-
-    def many(self, name: str, rows: Sequence[Row]) -> None:
-        """Runs the named statement for each of `rows`, whose values are in the order of its placeholders."""
-        self._connection.executemany(self._statements[name].sql, rows)
-
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Inserts `rows`, whose values are in the order of the named statement's placeholders.
-
-        Many in one step: after each the thread has to get the interpreter back, which others want too.
-        """
-        statement = self._statements[name]
-        for start in range(0, len(rows), ROWS_MAX):
-            some = rows[start : start + ROWS_MAX]
-            self._connection.execute(statement.inserting(len(some)), tuple(chain.from_iterable(some)))
-
-    def run(self, name: str, /, **values: object) -> int:
-        """Runs the named statement; returns how many rows it changed."""
-        statement = self._statements[name]
-        return self._connection.execute(statement.sql, statement.bind(values)).rowcount
+    compiler: sqlalchemy.engine.Dialect
+    upsert: Callable[[sa.Table], Any]  # an insert that can update what is there
+    asked: sa.FromClause
+    place: sa.ColumnElement[Any]
+    parts: Sequence[sa.ColumnElement[Any]]
 
 
 _before = events.alias("before")
@@ -131,30 +110,26 @@ def _history() -> sa.Select[Any]:
     )
 
 
-_KEYS = sa.func.json_each(sa.bindparam("keys")).table_valued("key", "value").alias("asked")
-
-
-def _states() -> sa.Select[Any]:
+def _states(dialect: Dialect) -> sa.Select[Any]:
     """Returns per asked key its place in the list, the current object, and the last event, even a deletion.
 
     An event that is not a deletion comes as a negative number if there is no object: there should be one.
     """
-    parts = [sa.func.json_extract(_KEYS.c.value, f"$[{place}]") for place in range(3)]
     names = ("resource", "namespace", "name")
-    here = sa.and_(*(objects.c[name] == part for name, part in zip(names, parts, strict=True)))
+    here = sa.and_(*(objects.c[name] == part for name, part in zip(names, dialect.parts, strict=True)))
     signed = sa.case((events.c.verb == Verb.DELETE.value, events.c.revision), else_=-events.c.revision)
     last = (
         sa.select(signed)
-        .where(*(events.c[name] == part for name, part in zip(names, parts, strict=True)))
+        .where(*(events.c[name] == part for name, part in zip(names, dialect.parts, strict=True)))
         .order_by(events.c.previous.desc())
-        .limit(1)
+        .limit(sa.literal_column("1"))
         .scalar_subquery()
-        .correlate(_KEYS)
+        .correlate(dialect.asked)
     )
     columns = (objects.c.uid, objects.c.revision, objects.c.created, objects.c.value)
     return sa.select(
-        _KEYS.c.key, *columns, sa.case((objects.c.revision.is_(None), last), else_=objects.c.revision)
-    ).select_from(_KEYS.outerjoin(objects, here))
+        dialect.place, *columns, sa.case((objects.c.revision.is_(None), last), else_=objects.c.revision)
+    ).select_from(dialect.asked.outerjoin(objects, here))
 
 
 def _superseded() -> sa.Delete:
@@ -175,14 +150,14 @@ def _superseded() -> sa.Delete:
     return sa.delete(events).where(sa.or_(events.c.revision.in_(ended), deletion), events.c.revision < newest)
 
 
-def _put_object() -> sa.Insert:
-    put = upsert(objects)
+def _put_object(dialect: Dialect) -> Any:
+    put = dialect.upsert(objects)
     changed = {name: put.excluded[name] for name in ("uid", "revision", "created", "value")}
     return put.on_conflict_do_update(index_elements=list(objects.primary_key), set_=changed)
 
 
-def _put_meta() -> sa.Insert:
-    put = upsert(meta)
+def _put_meta(dialect: Dialect) -> Any:
+    put = dialect.upsert(meta)
     return put.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": put.excluded.value})
 
 
@@ -202,9 +177,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     .limit(sa.bindparam("limit", type_=sa.Integer)),
     "one_event": sa.select(events).where(events.c.revision == sa.bindparam("revision")),
     "meta": sa.select(meta.c.name, meta.c.value),
-    "states": _states(),
     "insert_event": sa.insert(events),
-    "put_object": _put_object(),
     "remove_object": _remove_object(),
     "after": _events_after(filtered=False),
     "after_of": _events_after(filtered=True),
@@ -214,7 +187,6 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "at": _entries_at(namespaced=False),
     "at_in": _entries_at(namespaced=True),
     "compacted": sa.select(meta.c.value).where(meta.c.name == "compacted"),
-    "put_meta": _put_meta(),
     "superseded": _superseded(),
     "record": sa.insert(timeline).values({name: sa.bindparam(name) for name in _TIMELINE}),
     "insert_timeline": sa.insert(timeline),
@@ -226,10 +198,16 @@ NAMED: Mapping[str, sa.ClauseElement] = {
 
 def compile_all(dialect: Dialect) -> dict[str, Statement]:
     """Returns every statement in the SQL of `dialect`, whose placeholders must be positional."""
-    return {name: _compile(name, clause, dialect) for name, clause in NAMED.items()}
+    named = {
+        **NAMED,
+        "states": _states(dialect),
+        "put_object": _put_object(dialect),
+        "put_meta": _put_meta(dialect),
+    }
+    return {name: _compile(name, clause, dialect.compiler) for name, clause in named.items()}
 
 
-def _compile(name: str, clause: sa.ClauseElement, dialect: Dialect) -> Statement:
+def _compile(name: str, clause: sa.ClauseElement, dialect: sqlalchemy.engine.Dialect) -> Statement:
     compiled: Any = clause.compile(dialect=dialect)
     constants = {key: value for key, value in compiled.params.items() if value is not None}
     return Statement(name, str(compiled), tuple(compiled.positiontup or ()), constants)

@@ -1,7 +1,7 @@
 """Keeps the log's projection in memory, up to date, and watches over it.
 
 Writes go to the log, whose listener brings them back in revision order; what other servers write is noticed
-by `refresh`, which every consistent read calls, and by a tail that polls, so that watches see it too.
+by `refresh`, which every consistent read calls, and by a tail, so that watches see it too.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from kubeskew.apiserver.storage.object_index import Matches, ResourceIndex, over
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Page
 from kubeskew.apiserver.storage.watching import Cursor, Watches
 
-TAIL_SECONDS = 0.02  # how often to look for other servers' writes
 CATCH_UP_EVENTS = 1000  # per read of the log
 
 Append = Callable[[Change], Awaitable[Event]]
@@ -235,7 +234,7 @@ class CachedStore:
     async def _tail(self) -> None:
         """Notices what other servers write."""
         while True:
-            await self._clock.sleep(TAIL_SECONDS)
+            await self._log.wait_for_others(self._clock)
             try:
                 await self.refresh()
             except StorageError as error:

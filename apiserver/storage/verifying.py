@@ -14,7 +14,8 @@ from kubeskew.apiserver.storage.failures import DamageError
 from kubeskew.apiserver.storage.metadata import Metadata, Range
 from kubeskew.apiserver.storage.records import DAMAGED, EMPTY_REVISION, Entry, Key, Verb
 from kubeskew.apiserver.storage.replay import digest
-from kubeskew.apiserver.storage.statements import Session, entry_of
+from kubeskew.apiserver.storage.sessions import Session
+from kubeskew.apiserver.storage.statements import entry_of
 
 CHUNK_EVENTS = 1000
 NAMED_MAX = 5  # differences that an error names

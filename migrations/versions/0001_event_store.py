@@ -9,6 +9,7 @@ branch_labels = None
 depends_on = None
 
 REVISION = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -16,29 +17,29 @@ def upgrade() -> None:
     op.create_table(
         "events",
         sa.Column("revision", REVISION, nullable=False, autoincrement=False),
-        sa.Column("resource", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("uid", sa.Text(), nullable=False),
-        sa.Column("verb", sa.Text(), nullable=False),
+        sa.Column("resource", TEXT, nullable=False),
+        sa.Column("namespace", TEXT, nullable=False),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("uid", TEXT, nullable=False),
+        sa.Column("verb", TEXT, nullable=False),
         sa.Column("value", sa.LargeBinary(), nullable=False),
         sa.Column("previous", sa.BigInteger(), nullable=False),
         sa.Column("created", sa.BigInteger(), nullable=False),
-        sa.Column("user", sa.Text(), nullable=False),
-        sa.Column("component", sa.Text(), nullable=False),
-        sa.Column("component_version", sa.Text(), nullable=False),
-        sa.Column("server_version", sa.Text(), nullable=False),
-        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("user", TEXT, nullable=False),
+        sa.Column("component", TEXT, nullable=False),
+        sa.Column("component_version", TEXT, nullable=False),
+        sa.Column("server_version", TEXT, nullable=False),
+        sa.Column("request_id", TEXT, nullable=False),
         sa.Column("time", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("revision", name="pk_events"),
         sa.UniqueConstraint("resource", "namespace", "name", "previous", name="uq_events_previous"),
     )
     op.create_table(
         "objects",
-        sa.Column("resource", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("uid", sa.Text(), nullable=False),
+        sa.Column("resource", TEXT, nullable=False),
+        sa.Column("namespace", TEXT, nullable=False),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("uid", TEXT, nullable=False),
         sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.Column("created", sa.BigInteger(), nullable=False),
         sa.Column("value", sa.LargeBinary(), nullable=False),
@@ -48,10 +49,10 @@ def upgrade() -> None:
         "timeline",
         sa.Column("seq", REVISION, nullable=False, autoincrement=True),
         sa.Column("revision", sa.BigInteger(), nullable=False),
-        sa.Column("component", sa.Text(), nullable=False),
-        sa.Column("what", sa.Text(), nullable=False),
-        sa.Column("version", sa.Text(), nullable=False),
-        sa.Column("gates", sa.Text(), nullable=False),
+        sa.Column("component", TEXT, nullable=False),
+        sa.Column("what", TEXT, nullable=False),
+        sa.Column("version", TEXT, nullable=False),
+        sa.Column("gates", TEXT, nullable=False),
         sa.Column("time", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("seq", name="pk_timeline"),
         sqlite_autoincrement=True,
@@ -59,8 +60,8 @@ def upgrade() -> None:
     op.create_index("ix_timeline_revision", "timeline", ["revision"])
     op.create_table(
         "meta",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("value", TEXT, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_meta"),
     )
 

@@ -8,10 +8,12 @@ down_revision = "0002"
 branch_labels = None
 depends_on = None
 
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     """Add the column; what is there has no detail."""
-    op.add_column("timeline", sa.Column("detail", sa.Text(), nullable=False, server_default=""))
+    op.add_column("timeline", sa.Column("detail", TEXT, nullable=False, server_default=""))
 
 
 def downgrade() -> None:

@@ -6,13 +6,19 @@ import pytest
 from storage_cases import CLOCK, opener
 
 from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
-@pytest.fixture(params=["file", "memory", "model"])
+
+@pytest.fixture(params=["file", "memory", "model", POSTGRESQL])
 async def log(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Log]:
     """An empty log of each implementation."""
-    opened = await opener(request.param, tmp_path)()
+    if request.param == POSTGRESQL.values[0]:
+        opened: Log = await SQLLog.open(request.getfixturevalue("postgresql").fresh(), CLOCK)
+    else:
+        opened = await opener(request.param, tmp_path)()
     yield opened
     await opened.close()
 

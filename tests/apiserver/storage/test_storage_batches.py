@@ -5,20 +5,19 @@ import asyncio
 from storage_cases import CLOCK, create, every_event, pod, url_in
 
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite import Database
-from kubeskew.apiserver.storage.statements import ROWS_MAX
+from kubeskew.apiserver.storage.sqlite import ROWS_MAX, SQLiteDatabase
 
 
 async def test_writes_of_one_moment_share_a_transaction(tmp_path, monkeypatch):
     """Writes that become ready while the loop turns join the transaction of the first."""
     transactions = []
-    write = Database.write
+    write = SQLiteDatabase.write
 
     async def counted(database, work):
         transactions.append(work)
         return await write(database, work)
 
-    monkeypatch.setattr(Database, "write", counted)
+    monkeypatch.setattr(SQLiteDatabase, "write", counted)
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
 
     async def later(turns: int) -> None:

@@ -59,7 +59,7 @@ async def test_kill_loses_no_acknowledged_write(tmp_path, processes: int, acknow
     for line in told:
         event = events[int(line.split()[0])]
         assert line == f"{event.revision} {event.verb.value} {event.key.name} {event.value.decode()}"
-    assert 2 <= log._guard.committed() <= len(events) + 1  # it may lag, and never runs ahead
+    assert 2 <= log._database.committed() <= len(events) + 1  # it may lag, and never runs ahead
     _, entries = await log.entries()  # checked against digest, count and high-water mark
     assert digest(entries) == digest(fold(events.values()).values())
     await log.close()

@@ -371,5 +371,5 @@ async def test_two_servers_share_one_mark(tmp_path: Path) -> None:
     await first.close()
     await second.close()
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
-    assert log._guard.committed() == await log.revision() == 101
+    assert log._database.committed() == await log.revision() == 101
     await log.close()

@@ -11,14 +11,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from damages import fill, opened, sql, value
-from sqlalchemy.dialects.sqlite.aiosqlite import dialect as sqlite_dialect
 from storage_cases import CLOCK, create, pod, url_in
 
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.repairing import repair
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.statements import compile_all
+from kubeskew.apiserver.storage.sqlite import statements
 from kubeskew.migrations import upgrading
 from kubeskew.migrations.tables import HEAD, metadata
 
@@ -152,8 +151,8 @@ async def test_the_constraint_keeps_the_log_from_forking(tmp_path):
 def test_statements_use_their_index(name: str, expected: str):
     """The plan of every statement that matters touches what it answers, not what is stored."""
     raw = sqlite3.connect(":memory:", isolation_level=None)
-    upgrading.prepare(raw, lambda: None)
-    statement = compile_all(sqlite_dialect())[name]
+    upgrading.prepare(upgrading.SQLiteConnection(raw), lambda: None)
+    statement = statements()[name]
     arguments = tuple("1" for _ in statement.parameters)
     plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {statement.sql}", arguments)]
     raw.close()

@@ -1,0 +1,215 @@
+"""Connects to PostgreSQL over asyncpg, and tells in one line why that or a statement failed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.engine import Dialect
+from sqlalchemy.util.concurrency import await_
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage.failures import DamageError, StorageError
+from kubeskew.apiserver.storage.urls import without_password
+
+try:
+    import asyncpg
+except ImportError as error:
+    raise StorageError(
+        "a log in PostgreSQL needs asyncpg: install it with the extra, pip install 'kubeskew[postgres]'"
+    ) from error
+
+OLDEST = 13  # the oldest major version that this is tested with or that PostgreSQL has still mended in 2025
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+CLOSE_SECONDS = 5.0
+LISTEN_SECONDS = 2.0  # how long to believe that nothing was written because nothing was heard
+RETRY_SECONDS = 0.5
+SETTINGS = {
+    "application_name": "kubeskew",
+    "lock_timeout": "10s",  # how long a writer waits for another server's transactions
+    # A server whose machine is gone must not hold the lock for as long as TCP keeps its connection.
+    "idle_in_transaction_session_timeout": "20s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "jit": "off",  # compiling takes longer than any statement here
+}
+_SCHEMA_LOCK = 0x6B756265  # "kube": held while the schema is made or migrated
+_LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.AdminShutdownError, OSError)
+_ABOUT_THE_CHANGE = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.exceptions._base.DataError,  # what cannot be sent at all  # noqa: SLF001
+    ValueError,
+    OverflowError,
+)
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError, OverflowError)
+
+Connection = Any  # asyncpg.Connection, which has no types
+
+
+class PostgreSQLServer:
+    """Connects to the database of one URL."""
+
+    def __init__(self, url: str) -> None:
+        self.place = without_password(url)
+        scheme, _, rest = url.partition("://")
+        self.dsn = f"{scheme.partition('+')[0]}://{rest}"
+
+    async def connect(self) -> Connection:
+        """Returns a new connection in autocommit. Raises StorageError."""
+        try:
+            return await asyncpg.connect(
+                self.dsn, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SETTINGS
+            )
+        except FAILURES as error:
+            raise self.failure(error) from error
+
+    def pool(self, most: int) -> Any:
+        """Returns a pool of connections, none of which is made before it is needed."""
+        return asyncpg.create_pool(
+            self.dsn, min_size=0, max_size=most, reset=_keep, timeout=CONNECT_SECONDS,
+            command_timeout=COMMAND_SECONDS, server_settings=SETTINGS,
+        )  # fmt: skip
+
+    def failure(self, error: BaseException) -> StorageError:
+        """Returns the error for what asyncpg raised."""
+        text = " ".join(str(error).split()) or _WORDLESS.get(type(error).__name__, type(error).__name__)
+        if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
+            failure: StorageError = DamageError(f"{self.place}: {text}")
+        else:
+            failure = StorageError(f"{self.place}: {text}")
+        failure.refused = not isinstance(error, _ABOUT_THE_CHANGE)
+        return failure
+
+
+_WORDLESS = {"TimeoutError": "no answer in time"}
+
+
+def is_lost(error: BaseException) -> bool:
+    """Decides whether an error means that the connection is gone, or was before."""
+    return isinstance(error, _LOST) and not isinstance(error, asyncpg.exceptions._base.DataError)  # noqa: SLF001
+
+
+async def _keep(_: Connection) -> None:
+    """Leaves a connection that goes back to its pool as it is: nothing is ever set in one."""
+
+
+async def close(connection: Connection) -> None:
+    """Closes a connection, whether anybody is there to be told or not."""
+    try:
+        await connection.close(timeout=CLOSE_SECONDS)
+    except FAILURES:
+        connection.terminate()
+
+
+class SchemaConnection:
+    """Implements `upgrading.Connection`, inside `greenlet_spawn`."""
+
+    dialect: Dialect = PGDialect()  # type: ignore[no-untyped-call]
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def tables(self) -> set[str]:
+        query = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
+        return {name for (name,) in self.rows(query)}
+
+    def rows(self, sql: str) -> Sequence[Sequence[Any]]:
+        return [tuple(row) for row in await_(self._connection.fetch(sql))]
+
+    def run(self, sql: str) -> None:
+        await_(self._connection.execute(sql))
+
+    def begin(self) -> None:
+        self.run(f"BEGIN; SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+
+
+class Listener:
+    """Asks for the newest revision, and hears of other servers' commits, on a connection of its own.
+
+    Who asks while a question is under way shares the next one with all who do: its answer is no older than
+    the moment they asked, however many there are.
+    """
+
+    def __init__(
+        self, server: PostgreSQLServer, query: str, channel: str, own: Callable[[int], bool]
+    ) -> None:
+        self._server = server
+        self._query = query
+        self._channel = channel
+        self._own = own  # decides whether a process of the database's is what serves this writer
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._asking: asyncio.Task[int | None] | None = None
+        self._next: asyncio.Task[int | None] | None = None
+        self._heard = asyncio.Event()
+
+    async def newest(self) -> int | None:
+        """Returns what the query finds. Raises StorageError."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._ask_after(self._asking), name="newest revision")
+        return await asyncio.shield(self._next)
+
+    async def _ask_after(self, before: asyncio.Task[int | None] | None) -> int | None:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        self._asking, self._next = self._next, None
+        try:
+            return await self._fetch()
+        except FAILURES as error:
+            if not is_lost(error):
+                raise self._server.failure(error) from error
+        try:
+            return await self._fetch()  # over a connection that is not the lost one
+        except FAILURES as error:
+            raise self._server.failure(error) from error
+
+    async def _fetch(self) -> int | None:
+        connection = await self._connected()
+        found: int | None = await connection.fetchval(self._query)
+        return found
+
+    async def _connected(self) -> Connection:
+        async with self._connecting:
+            if self._connection is None or self._connection.is_closed():
+                connection = await self._server.connect()
+                try:
+                    await connection.add_listener(self._channel, self._hear)
+                except BaseException:
+                    await close(connection)
+                    raise
+                connection.add_termination_listener(self._lose)
+                self._connection = connection
+                self._heard.set()  # something may have been said before
+            return self._connection
+
+    def _hear(self, _connection: Connection, process: int, _channel: str, _payload: str) -> None:
+        if not self._own(process):
+            self._heard.set()
+
+    def _lose(self, _connection: Connection) -> None:
+        self._heard.set()
+
+    async def wait(self, clock: Clock) -> None:
+        """Returns when another server has said that it committed, or when nothing was heard for long."""
+        try:
+            await self._connected()
+        except (StorageError, *FAILURES):
+            await clock.sleep(RETRY_SECONDS)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTEN_SECONDS):
+                await self._heard.wait()
+        self._heard.clear()
+
+    async def close(self) -> None:
+        """Lets go of the connection; idempotent."""
+        tasks: list[Awaitable[Any]] = [task for task in (self._asking, self._next) if task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.remove_termination_listener(self._lose)
+            await close(connection)
