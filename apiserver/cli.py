@@ -62,7 +62,12 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command("apiserver")
 @click.option("--name", default="apiserver", show_default=True, help="Its name in the log: apiserver-1, ...")
-@click.option("--storage-url", required=True, help="The event store: sqlite:///path/to/file or another URL.")
+@click.option(
+    "--storage-url", default="", help="The event store: sqlite:///FILE, postgresql://USER@HOST/NAME."
+)
+@click.option(
+    "--storage-url-file", type=_FILE, default=None, help="A file with its URL, which may have a password."
+)
 @version_option
 @gates_option
 @bugs_option
@@ -186,6 +191,7 @@ def apiserver(
         config = parse_runtime_config(runtime_config)
     except ValueError as error:
         raise click.UsageError(f"--runtime-config: {error}") from error
+    given["storage_url"] = _storage_url(given.pop("storage_url"), given.pop("storage_url_file"))
     options = _options(given, config)
     _check_plugins(options)
     from kubeskew.apiserver.machine import SystemServerMachine
@@ -194,6 +200,21 @@ def apiserver(
     machine.log(given["verbosity"])
     environment = Environment(emulated_version, feature_gates, machine.clock, machine.entropy())
     machine.run(_main(options, environment, machine))
+
+
+def _storage_url(url: str, file: str | None) -> str:
+    """Returns the URL of the log, by one of the flags for it."""
+    from kubeskew.apiserver.storage.failures import StorageError
+    from kubeskew.apiserver.storage.urls import backend_of
+
+    if bool(url) == bool(file):
+        raise click.UsageError("give one of --storage-url and --storage-url-file")
+    url = Path(file).read_text().strip() if file else url
+    try:
+        backend_of(url)
+    except StorageError as error:
+        raise click.UsageError(str(error)) from error
+    return url
 
 
 def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOptions:

@@ -31,19 +31,19 @@ class SchemaError(Exception):
 
 
 class Connection(Protocol):
-    """What the schema is looked at and made by: a connection in autocommit, to whichever database."""
+    """Shows and changes the schema of a database: a connection in autocommit."""
 
     @property
     def dialect(self) -> Dialect:
-        """SQLAlchemy's dialect for it."""
+        """Return SQLAlchemy's dialect for it."""
         ...
 
     def tables(self) -> set[str]:
-        """The names of the tables that are there."""
+        """Return the names of the tables that are there."""
         ...
 
     def rows(self, sql: str) -> Sequence[Sequence[Any]]:
-        """What a query finds."""
+        """Return what a query finds."""
         ...
 
     def run(self, sql: str) -> None:
@@ -56,7 +56,7 @@ class Connection(Protocol):
 
 
 class SQLiteConnection:
-    """A connection of sqlite3 in autocommit."""
+    """Implements `Connection` over one of sqlite3."""
 
     dialect = sqlite.dialect()
 

@@ -10,9 +10,9 @@ async def open_database(url: str, *, read_only: bool = False) -> Database:
     Raises StorageError, also if there is none to read.
     """
     if backend_of(url) == SQLITE:
-        from kubeskew.apiserver.storage.sqlite import SQLiteDatabase
+        from kubeskew.apiserver.storage.sqlite.database import SQLiteDatabase
 
         return await SQLiteDatabase.open(url, read_only=read_only)
-    from kubeskew.apiserver.storage.postgresql import PostgreSQLDatabase
+    from kubeskew.apiserver.storage.postgresql.database import PostgreSQLDatabase
 
     return await PostgreSQLDatabase.open(url, read_only=read_only)

@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryReader, MemoryRecords
 from kubeskew.apiserver.storage.moments import Moment
-from kubeskew.apiserver.storage.records import Branch, ComponentEvent, Entry
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry
+from kubeskew.apiserver.storage.urls import POSTGRESQL, backend_of, without_password
 
 
 class Reader(Protocol):
@@ -58,6 +60,20 @@ class Storage(Protocol):
         Nothing in the first log changes. Raises CompactedError, FutureRevisionError, StorageError."""
         ...
 
+    async def succeed(self, url: str, target: str, note: ComponentEvent) -> str:
+        """Writes a log up to the note's revision, as `branch` does, to where its successor belongs; returns
+        the URL of that: `target`, if a log at `url` is in a file.
+        """
+        ...
+
+    async def claim(self, url: str, clock: Clock) -> None:
+        """Makes the log at a URL. Raises StorageError, also if there is one that has been written."""
+        ...
+
+    async def remove(self, url: str) -> None:
+        """Removes the log at a URL that is no file's. Raises StorageError."""
+        ...
+
 
 class SQLStorage:
     """Keeps each log in the database of its URL."""
@@ -73,10 +89,40 @@ class SQLStorage:
         return await LogReader.open(url)
 
     async def branch(self, url: str, target: str, note: ComponentEvent) -> Branch:
-        from kubeskew.apiserver.storage.branching import branch
-        from kubeskew.apiserver.storage.sqlite import path_of
+        from kubeskew.apiserver.storage.sqlite.database import path_of
+
+        if backend_of(url) == POSTGRESQL:
+            from kubeskew.apiserver.storage.postgresql.moving import branch_to_file
+
+            return await branch_to_file(url, path_of(target), note)
+        from kubeskew.apiserver.storage.sqlite.branching import branch
 
         return await asyncio.to_thread(branch, path_of(url), path_of(target), note)
+
+    async def succeed(self, url: str, target: str, note: ComponentEvent) -> str:
+        if backend_of(url) == POSTGRESQL:
+            from kubeskew.apiserver.storage.postgresql.moving import branch_beside
+
+            return (await branch_beside(url, note))[0]
+        await self.branch(url, target, note)
+        return target
+
+    async def claim(self, url: str, clock: Clock) -> None:
+        log = await self.log(url, clock)
+        try:
+            revision = await log.revision()
+            if revision > EMPTY_REVISION or await log.timeline():
+                raise StorageError(
+                    f"{without_password(url)} has the log of another cluster, up to revision {revision}: "
+                    "name an empty database or schema"
+                )
+        finally:
+            await log.close()
+
+    async def remove(self, url: str) -> None:
+        from kubeskew.apiserver.storage.postgresql.moving import remove
+
+        await remove(url)
 
 
 class MemoryStorage:
@@ -109,3 +155,13 @@ class MemoryStorage:
         self._records[target] = records = self.records(url).branched(note)
         newest = self.records(url).newest
         return Branch(note.revision, len(records.events), len(records.objects()), newest)
+
+    async def succeed(self, url: str, target: str, note: ComponentEvent) -> str:
+        await self.branch(url, target, note)
+        return target
+
+    async def claim(self, url: str, clock: Clock) -> None:
+        """Does nothing: there is a log at every URL."""
+
+    async def remove(self, url: str) -> None:
+        self._records.pop(url, None)

@@ -8,9 +8,9 @@ from kubeskew.apiserver.storage.databases import open_database
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.moments import Moment, merged
+from kubeskew.apiserver.storage.operations import NO_LIMIT, compacted, entries_at, events_after, newest
 from kubeskew.apiserver.storage.records import ComponentEvent, Entry, Event, Key
 from kubeskew.apiserver.storage.sessions import Database
-from kubeskew.apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
 from kubeskew.apiserver.storage.statements import component_event_of, entry_of, event_of
 from kubeskew.apiserver.storage.verifying import Replay, verify
 

@@ -6,6 +6,7 @@ from kubeskew.apiserver.storage.failures import StorageError
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 HIDDEN = "***"
+_SEARCH_PATH = "-csearch_path="
 _BACKENDS = {SQLITE: SQLITE, POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL}
 
 
@@ -37,11 +38,21 @@ def without_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user}{at}{host}", query=_encoded(query)))
 
 
-def with_options(url: str, options: str) -> str:
-    """Returns a URL of PostgreSQL with more options of the session, which count before those it has."""
+def database_of(url: str) -> str:
+    """Returns a URL without what does not tell one database from another: password, schema, driver."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    query = [pair for pair in parse_qsl(parts.query, True) if pair[0] in ("host", "port", "user", "dbname")]
+    netloc = f"{user.partition(':')[0]}{at}{host}"
+    return urlunsplit(parts._replace(scheme=backend_of(url), netloc=netloc, query=_encoded(query)))
+
+
+def with_schema(url: str, schema: str) -> str:
+    """Returns a URL of PostgreSQL for another schema of the same database."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query, True))
-    query["options"] = " ".join(filter(None, (query.get("options"), options)))
+    others = [option for option in query.get("options", "").split() if not option.startswith(_SEARCH_PATH)]
+    query["options"] = " ".join([*others, f"{_SEARCH_PATH}{schema}"])
     return urlunsplit(parts._replace(query=_encoded(list(query.items()))))
 
 

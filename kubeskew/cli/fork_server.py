@@ -58,6 +58,7 @@ MODULES = {
 # kind → packages of which it imports most when it is used, and libraries that come with them
 PACKAGES = {"apiserver": ("apimachinery.cel", "apiserver"), "kubelet": ("kubelet",)}
 LIBRARIES = {"apiserver": ("_strptime", "cryptography.hazmat.primitives.serialization", "cryptography.x509")}
+EXTRAS = ("kubeskew.apiserver.storage.postgresql.",)  # need libraries that may not be there
 _COMMON = ("kubeskew.cli.main", "uvloop", "concurrent.futures.thread", "encodings.idna")
 
 
@@ -108,7 +109,7 @@ def all_modules(kinds: Iterable[str]) -> Iterator[str]:
     yield from (library for kind in kinds for library in LIBRARIES.get(kind, ()))
     for package in (f"kubeskew.{name}" for kind in kinds for name in PACKAGES.get(kind, ())):
         found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
-        yield from (module.name for module in found)
+        yield from (module.name for module in found if not module.name.startswith(EXTRAS))
 
 
 def import_all(modules: Iterable[str]) -> None:

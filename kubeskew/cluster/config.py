@@ -3,6 +3,7 @@
 `clusterfile/keys.py` has the keys, and docs/cluster-file.md tells of each.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from kubeskew.apimachinery.known_bugs import check_bugs
 from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.apiserver.storage.urls import SQLITE, without_password
 from kubeskew.cluster.clusterfile.keys import (
     ANY_SERVER,
     CLUSTER_KEYS,
@@ -27,6 +29,7 @@ from kubeskew.cluster.clusterfile.keys import (
     MOST_VERBOSE,
     NODE_KEYS,
     PLUGIN_KEYS,
+    STORAGE_PATTERN,
     Keys,
 )
 from kubeskew.cluster.failures import UserError
@@ -95,6 +98,7 @@ class ClusterSpec:
     port: int = 0
     verbosity: int = 0
     like: str = ""
+    storage: str = ""  # the URL of the log; empty for a file in the state directory
 
     @property
     def server_names(self) -> tuple[str, ...]:
@@ -119,6 +123,7 @@ class ClusterSpec:
         port: int,
         bugs: Mapping[str, bool] | None = None,
         like: str = "",
+        storage: str = "",
     ) -> "ClusterSpec":
         """Returns this spec, changed by what the command line said. Raises UserError if it cannot be so."""
         spec = replace(
@@ -128,6 +133,7 @@ class ClusterSpec:
             gates={**self.gates, **gates},
             bugs={**self.bugs, **(bugs or {})},
             like=like or self.like,
+            storage=storage or self.storage,
         )
         if version is not None:
             spec = replace(spec, version=version)
@@ -181,6 +187,7 @@ def parse(value: Any, source: str) -> ClusterSpec:
         servers=_servers(cluster.get("ha", 1), f"{source}: ha"),
         verbosity=_verbosity(cluster.get("verbosity", 0), f"{source}: verbosity"),
         like=_like(cluster.get("like"), f"{source}: like"),
+        storage=check_storage(cluster.get("storage"), f"{source}: storage"),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     names = [node.name for node in spec.nodes]
@@ -238,6 +245,19 @@ def _like(value: Any, where: str) -> str:
         hint = did_you_mean(str(value), LIKE)
         raise UserError(f"{where}: expected {' or '.join(LIKE)}, found {value!r}{hint}")
     return value or ""
+
+
+def check_storage(value: Any, where: str) -> str:
+    """Returns the URL of a log in PostgreSQL, empty for the file in the state directory. Raises UserError."""
+    if value in (None, SQLITE):
+        return ""
+    if not isinstance(value, str) or not re.search(STORAGE_PATTERN, value):
+        found = without_password(value) if isinstance(value, str) else repr(value)
+        raise UserError(
+            f"{where}: expected postgresql://USER@HOST/DATABASE, or {SQLITE} for a file in the state "
+            f"directory, found {found}"
+        )
+    return value
 
 
 def _servers(value: Any, where: str) -> int:

@@ -10,6 +10,7 @@ from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import Target, check_gates, initial_server, initial_target
 from kubeskew.cluster.ports import Ports
+from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
 
 Credentials = Callable[[StateDir, State, datetime], None]
@@ -22,6 +23,8 @@ def create(
     state = plan(spec, ports)
     credentials(directory, state, now)
     directory.database.parent.mkdir(mode=0o700, exist_ok=True)
+    if spec.storage:
+        write_secret(directory.storage_file, spec.storage)
     directory.save(state)
     return state
 

@@ -69,7 +69,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
     return [
         "apiserver",
         *("--name", process.name),
-        *("--storage-url", directory.storage_url),
+        *_storage(directory),
         *("--tls-cert-file", str(directory.pki / "apiserver.crt")),
         *("--tls-private-key-file", str(directory.pki / "apiserver.key")),
         *("--client-ca-file", str(directory.ca)),
@@ -81,6 +81,13 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *(("--runtime-config", runtime_config) if runtime_config else ()),
         *_common(directory, state, process),
     ]
+
+
+def _storage(directory: StateDir) -> list[str]:
+    """Returns the flag for the log; a URL with a password is not for everybody who lists processes."""
+    if directory.storage_file.exists():
+        return ["--storage-url-file", str(directory.storage_file)]
+    return ["--storage-url", directory.storage_url]
 
 
 def _kubelet_client(directory: StateDir) -> list[str]:

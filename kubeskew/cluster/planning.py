@@ -172,6 +172,7 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
     `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, servers, port.
+    Where the log is stands elsewhere.
     """
     found = []
     for name in versioned(state, ()):

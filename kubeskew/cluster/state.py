@@ -138,8 +138,23 @@ class StateDir:
         return self.path / "data" / "log.db"
 
     @property
+    def storage_file(self) -> Path:
+        """Returns the path of the file that names the URL of a log which is not in `database`."""
+        return self.path / "data" / "storage-url"
+
+    @property
     def storage_url(self) -> str:
-        return f"sqlite:///{quote(str(self.database.absolute()))}"
+        try:
+            return self.storage_file.read_text().strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return f"sqlite:///{quote(str(self.database.absolute()))}"
+
+    def databases(self) -> list[str]:
+        """Returns the URLs of all logs of the cluster that are not in the state directory: those too that a
+        rewind has cut off, or a repair has put aside."""
+        places = (self.storage_file.parent, *sorted(self.rewound.glob("*/data")))
+        files = [file for place in places for file in sorted(place.glob(f"{self.storage_file.name}*"))]
+        return [*dict.fromkeys(file.read_text().strip() for file in files)]
 
     def component_kubeconfig(self, user: str) -> Path:
         return self.path / "kubeconfigs" / user.replace("/", "-")

@@ -1,12 +1,15 @@
 """`kubeskew replay` and `kubeskew repair`: whether the log and the objects agree, and making them agree."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.rebuilding import Repair
 from kubeskew.apiserver.storage.verifying import Difference, Replay
 from kubeskew.cli import hints
 from kubeskew.cli.commands.options import (
@@ -18,6 +21,7 @@ from kubeskew.cli.commands.options import (
 )
 from kubeskew.cluster import processes
 from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import StateDir
 
 COLUMNS = ["REVISION", "WHAT", "OBJECT", "DETAILS"]
@@ -140,8 +144,6 @@ def repair(directory: StateDir, output: str, from_log: bool) -> None:
     """
     if not from_log:
         raise UserError("say what to repair from: `kubeskew repair --from-log`")
-    from kubeskew.apiserver.storage.repairing import repair as rebuild
-
     directory.load()
     with directory.locked():
         state = directory.load()
@@ -149,9 +151,36 @@ def repair(directory: StateDir, output: str, from_log: bool) -> None:
         if running:
             raise ClusterError(f"the cluster runs ({', '.join(running)}): stop it with `kubeskew down` first")
         try:
-            result = rebuild(str(directory.database))
+            result = _rebuilt(directory)
         except StorageError as error:
             raise ClusterError(str(error)) from error
+    _print_repair(result, output)
+
+
+def _rebuilt(directory: StateDir) -> Repair:
+    """Rebuilds the log, and has the state directory name the new one if that is at another URL."""
+    if directory.storage_file.exists():
+        from kubeskew.apiserver.storage.postgresql.moving import repair_beside
+
+        before = directory.storage_url
+        there, result = run_async(repair_beside(before, SystemClock().now()))
+        write_secret(_free(directory.storage_file), before)
+        write_secret(directory.storage_file, there)
+        return result
+    from kubeskew.apiserver.storage.sqlite.repairing import repair as rebuild
+
+    return rebuild(str(directory.database))
+
+
+def _free(file: Path) -> Path:
+    """Returns where to note what a file has said so far."""
+    number = 1
+    while (noted := file.with_name(f"{file.name}.damaged-{number}")).exists():
+        number += 1
+    return noted
+
+
+def _print_repair(result: Repair, output: str) -> None:
     if output == "json":
         print_json(
             {

@@ -7,10 +7,11 @@ import click
 
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.storage.urls import database_of, without_password
 from kubeskew.cli import completion, hints
 from kubeskew.cli.commands.options import VERSION, change_timed, parse_gates, show_progress, state_dir_option
 from kubeskew.cluster.clusterfile.keys import LIKE
-from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
+from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, check_storage, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.planning import disagreements
 from kubeskew.cluster.skew import UPGRADE_ORDER
@@ -40,6 +41,12 @@ from kubeskew.cluster.state import StateDir
     type=click.Choice(LIKE),
     help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind makes them.",
 )
+@click.option(
+    "--storage",
+    default="",
+    metavar="URL",
+    help="Where the log is: postgresql://USER@HOST/DATABASE [default: a file in the state directory].",
+)
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
 def up(
     directory: StateDir,
@@ -50,6 +57,7 @@ def up(
     servers: int | None,
     port: int,
     like: str | None,
+    storage: str,
     config: Path | None,
 ) -> None:
     """Start a cluster in the background and return when it is ready.
@@ -61,6 +69,7 @@ def up(
     kubeskew up --version 1.35 --nodes 1 --feature-gates DRAExtendedResource=true
     kubeskew up --version 1.33.5 --bugs k8s-132334=off
     kubeskew up --like kind --nodes 2
+    kubeskew up --storage postgresql://kubeskew@db.example.com/kubeskew
     kubeskew up --config cluster.yaml
     """
     if directory.rewind_interrupted():
@@ -68,7 +77,10 @@ def up(
 
         resume(directory, show_progress)
     base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
-    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or "")
+    spec = base.with_flags(
+        *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
+        check_storage(storage or None, "--storage"),
+    )
     if directory.exists():
         given = {
             "version": version or config,
@@ -81,6 +93,7 @@ def up(
             "like": like,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
+        _check_storage(directory, spec)
     change_timed(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo(hints.complete("  kubectl get nodes\n\nStop it with `kubeskew down`."))
@@ -94,6 +107,16 @@ def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[s
             f"there is another cluster in {directory.path} already: {'; '.join(found)}. Change it with "
             "upgrade, downgrade or gates, pick it up as it is with `kubeskew up` alone, "
             "or remove it with `kubeskew down --purge`"
+        )
+
+
+def _check_storage(directory: StateDir, spec: ClusterSpec) -> None:
+    """Raises UserError if the log of the cluster that is there is in another database than asked for."""
+    url = directory.storage_url
+    if spec.storage and database_of(spec.storage) != database_of(url):
+        raise UserError(
+            f"the log of the cluster in {directory.path} is at {without_password(url)}, not at "
+            f"{without_password(spec.storage)}: leave --storage out, or name another --state-dir"
         )
 
 

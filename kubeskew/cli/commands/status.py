@@ -11,6 +11,7 @@ import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.known_bugs import bugs_flag
+from kubeskew.apiserver.storage.urls import without_password
 from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
     output_option,
@@ -76,7 +77,7 @@ async def _shown(directory: StateDir, output: str) -> str:
             "kubeconfig": str(directory.kubeconfig.absolute()),
             "stateDir": str(directory.path),
             "runtimeDir": state.runtime_dir or None,
-            "storage": directory.storage_url,
+            "storage": without_password(directory.storage_url),
             "components": rows,
             "nodes": [_node(directory, state, name) for name in state.nodes],
         }

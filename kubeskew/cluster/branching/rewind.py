@@ -85,7 +85,10 @@ async def _stage(
     for path in (partial.database.parent, partial.faults, partial.kubelet_root()):
         path.mkdir(mode=0o700)
     restore_kubelet_files(directory, revision, partial)
-    await platform.storage.branch(directory.storage_url, partial.storage_url, note)
+    before = partial.storage_url
+    there = await platform.storage.succeed(directory.storage_url, before, note)
+    if there != before:
+        write_secret(partial.storage_file, there)
     partial.save(then)
     write_secret(partial.path / _PLAN, json.dumps({"revision": revision, "kept": place}))
     for path in (partial.database.parent, partial.path):

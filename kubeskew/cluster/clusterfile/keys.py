@@ -23,6 +23,7 @@ ANY_SERVER = "any"
 LIKE = ("kind",)
 MOST_SERVERS = 9
 MOST_VERBOSE = 10
+STORAGE_PATTERN = "^(sqlite$|postgres(ql)?([+]asyncpg)?://)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,12 @@ CLUSTER_KEYS: Keys = {
         "How many API servers: apiserver-1, apiserver-2, …; one, named apiserver, if it is left out.",
         {"type": "integer", "minimum": 1, "maximum": MOST_SERVERS},
         "ha: 2",
+    ),
+    "storage": Key(
+        "Where the log is: `sqlite`, a file in the state directory, unless said otherwise; or an empty "
+        "database or schema of PostgreSQL, which the extra `postgres` is needed for.",
+        {"type": ["string", "null"], "pattern": STORAGE_PATTERN},
+        "storage: postgresql://kubeskew@db.example.com/kubeskew",
     ),
     "verbosity": Key(
         "How much components log, as their flag -v; 0 if it is left out.",

@@ -5,7 +5,7 @@ import asyncio
 from storage_cases import CLOCK, create, every_event, pod, url_in
 
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite import ROWS_MAX, SQLiteDatabase
+from kubeskew.apiserver.storage.sqlite.database import ROWS_MAX, SQLiteDatabase
 
 
 async def test_writes_of_one_moment_share_a_transaction(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from storage_cases import CLOCK, create, pod, url_in
 
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite import READERS
+from kubeskew.apiserver.storage.sqlite.database import READERS
 
 
 async def test_many_reads_at_once_share_the_readers(tmp_path, monkeypatch):

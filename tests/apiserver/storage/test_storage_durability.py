@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from kubeskew.apiserver.storage import sql_log, sqlite
+from kubeskew.apiserver.storage import sql_log
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.records import Event, Key
 from kubeskew.apiserver.storage.replay import digest, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sqlite import database as sqlite
 from kubeskew.apiserver.storage.store import CachedStore
 
 HERE = Path(__file__).parent

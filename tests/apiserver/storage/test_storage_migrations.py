@@ -15,9 +15,9 @@ from storage_cases import CLOCK, create, pod, url_in
 
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
 from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.repairing import repair
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite import statements
+from kubeskew.apiserver.storage.sqlite.database import statements
+from kubeskew.apiserver.storage.sqlite.repairing import repair
 from kubeskew.migrations import upgrading
 from kubeskew.migrations.tables import HEAD, metadata
 

@@ -115,7 +115,7 @@ async def every_event_left(log: Any) -> list[Event]:
     """All that compaction left, also what is older than the horizon."""
     if isinstance(log, MemoryLog):
         return log._records.events
-    from kubeskew.apiserver.storage.sql_log import NO_LIMIT, events_after
+    from kubeskew.apiserver.storage.operations import NO_LIMIT, events_after
 
     return list(
         await log._database.read(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
-from kubeskew.apiserver.storage.high_water import HighWaterMark, read
+from kubeskew.apiserver.storage.sqlite.high_water import HighWaterMark, read
 
 _Identity = tuple[int, int]  # device and inode
 

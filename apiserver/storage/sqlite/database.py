@@ -22,9 +22,9 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.failures import DamageError, StorageError
-from kubeskew.apiserver.storage.guarding import FileGuard, identity
-from kubeskew.apiserver.storage.high_water import read
 from kubeskew.apiserver.storage.sessions import Row, Session
+from kubeskew.apiserver.storage.sqlite.guarding import FileGuard, identity
+from kubeskew.apiserver.storage.sqlite.high_water import read
 from kubeskew.apiserver.storage.statements import Dialect, Statement, compile_all
 from kubeskew.migrations import upgrading
 

@@ -21,7 +21,7 @@ from sqlalchemy.util.concurrency import await_, greenlet_spawn
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.postgresql_connections import (
+from kubeskew.apiserver.storage.postgresql.connections import (
     FAILURES,
     OLDEST,
     Connection,
@@ -140,11 +140,10 @@ class PostgreSQLDatabase:
 
     async def _check(self, connection: Connection) -> None:
         """Raises StorageError for a server or a database that cannot keep a log."""
-        version = connection.get_server_version()
-        if version.major < OLDEST:
+        release = connection.get_server_version()[0]
+        if release < OLDEST:
             raise StorageError(
-                f"{self.place}: PostgreSQL {version.major}.{version.minor} is too old: "
-                f"{OLDEST} or newer is needed"
+                f"{self.place}: PostgreSQL {release} is too old: {OLDEST} or a newer one is needed"
             )
         schema, encoding, synchronous, fsync, standby = await connection.fetchrow(_ABOUT)
         if schema is None:

@@ -7,23 +7,22 @@ log did not leave.
 
 import os
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from sqlalchemy import ClauseElement, MetaData, Table, delete, func, insert, select
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from kubeskew.apiserver.storage.checksums import entry_sum
-from kubeskew.apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
-from kubeskew.apiserver.storage.high_water import SUFFIX, HighWaterMark
+from kubeskew.apiserver.storage.copying import branched_id, checked, newest_of
+from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.metadata import Metadata
+from kubeskew.apiserver.storage.operations import newest, record
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry, Verb
 from kubeskew.apiserver.storage.sessions import Session
-from kubeskew.apiserver.storage.sql_log import record
-from kubeskew.apiserver.storage.sqlite import SQLiteSession, quoted, statements
+from kubeskew.apiserver.storage.sqlite.database import SQLiteSession, quoted, statements
+from kubeskew.apiserver.storage.sqlite.high_water import SUFFIX, HighWaterMark
 from kubeskew.apiserver.storage.statements import entry_of
 from kubeskew.migrations import upgrading
 from kubeskew.migrations.tables import events, meta, objects, timeline
@@ -42,9 +41,9 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
         with closing(_opened(source, "mode=ro")) as origin, closing(_opened(target, "mode=rwc")) as raw:
             Path(target).chmod(0o600)
             upgrading.check(upgrading.SQLiteConnection(origin))
-            newest = _newest(origin, note.revision)
-            _fill(raw, origin, source, note.revision, newest)
-            result = _finished(raw, note, newest)
+            head = newest_of(_session(origin), note.revision)
+            _fill(raw, origin, source, note.revision, head)
+            result = _finished(raw, note, head)
         _flush(target)
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(result.revision)
@@ -57,11 +56,6 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
     return result
 
 
-def branched_id(before: str, note: ComponentEvent) -> str:
-    """Returns the id of a store that was branched off from the one that had the id `before`."""
-    return sha256(f"{before}\0{note.what}\0{note.revision}\0{note.time}".encode()).hexdigest()[:32]
-
-
 def remove(target: str) -> None:
     """Removes what a branch that was not finished has left."""
     for suffix in ("", "-journal", "-wal", "-shm", SUFFIX):
@@ -70,19 +64,6 @@ def remove(target: str) -> None:
 
 def _opened(path: str, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quoted(path)}?{mode}", uri=True, isolation_level=None)
-
-
-def _newest(origin: sqlite3.Connection, revision: int) -> int:
-    """Returns the newest revision of the source. Raises CompactedError or FutureRevisionError if it has no
-    `revision`."""
-    metadata = Metadata.read(_session(origin))
-    head = max(_session(origin).all("revision")[0][0] or EMPTY_REVISION, metadata.floor)
-    oldest = max(metadata.horizon, EMPTY_REVISION)
-    if revision < oldest:
-        raise CompactedError(revision, oldest)
-    if revision > head:
-        raise FutureRevisionError(revision, head)
-    return head
 
 
 def _sql(statement: ClauseElement) -> str:
@@ -94,15 +75,13 @@ def _session(raw: sqlite3.Connection) -> Session:
     return SQLiteSession(raw, statements())
 
 
-def _fill(
-    raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revision: int, newest: int
-) -> None:
+def _fill(raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revision: int, head: int) -> None:
     """Gives the target every row up to `revision`: the source's pages without what is newer, or the rows one
     by one, whichever is less work.
     """
     raw.execute("PRAGMA cache_size=-200000")
     raw.execute("PRAGMA synchronous=OFF")  # it is flushed once, at the end
-    if (revision - EMPTY_REVISION) * 3 > (newest - EMPTY_REVISION) * 2:
+    if (revision - EMPTY_REVISION) * 3 > (head - EMPTY_REVISION) * 2:
         origin.backup(raw)
         raw.execute("PRAGMA journal_mode=OFF")  # what is not finished is thrown away
         raw.execute("BEGIN")
@@ -119,19 +98,19 @@ def _fill(
     _copy(raw, timeline, revision)
 
 
-def _finished(raw: sqlite3.Connection, note: ComponentEvent, newest: int) -> Branch:
+def _finished(raw: sqlite3.Connection, note: ComponentEvent, head: int) -> Branch:
     """Adds the table of objects, the metadata and the note, and ends the transaction."""
     session = _session(raw)
     metadata = Metadata.read(session)
     entries = _project(raw, session)
-    kept = _checked(session, entries, metadata, note.revision)
+    kept = checked(session, entries, metadata, note.revision)
     raw.execute(_sql(delete(meta)))
     for name, value in replace(kept, store_id=branched_id(metadata.store_id, note)).rows():
         session.run("put_meta", name=name, value=value)
     record(session, note)
     count = session.all("count")[0][0]
     raw.execute("COMMIT")
-    return Branch(note.revision, count, len(entries), newest)
+    return Branch(note.revision, count, len(entries), head)
 
 
 def _copy(raw: sqlite3.Connection, table: Table, until: int | None = None) -> None:
@@ -154,25 +133,36 @@ def _project(raw: sqlite3.Connection, session: Session) -> Sequence[Entry]:
     return [entry_of(row) for row in session.all("entries")]
 
 
-def _checked(session: Session, entries: Sequence[Entry], metadata: Metadata, revision: int) -> Metadata:
-    """Returns the metadata of the branch. Raises DamageError unless the objects are those that its newest
-    event tells of.
-
-    At the revision of a compaction that event may be gone, together with its digest: deletions are forgotten
-    there. Then the next revision counts on from the compaction's.
-    """
-    newest, digest = (session.all("newest") or [(EMPTY_REVISION, 0)])[0]
-    total = sum(map(entry_sum, entries))
-    if newest < revision:
-        return replace(metadata, floor=revision, digest_offset=total - digest)
-    if total != digest + metadata.digest_offset:
-        raise DamageError("the log does not come to the objects that its newest event tells of")
-    return metadata
-
-
 def _flush(target: str) -> None:
     descriptor = os.open(target, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def receiving(target: str) -> Iterator[Session]:
+    """Yields a transaction on an empty store in the new file `target`, which is on the disk afterwards.
+
+    Blocks. Without an end that is none, there is no target. Raises StorageError.
+    """
+    remove(target)
+    try:
+        with closing(_opened(target, "mode=rwc")) as raw:
+            Path(target).chmod(0o600)
+            upgrading.prepare(upgrading.SQLiteConnection(raw), lambda: None)
+            raw.execute("BEGIN")
+            session = _session(raw)
+            yield session
+            revision = newest(session)
+            raw.execute("COMMIT")
+        _flush(target)
+        with closing(HighWaterMark.open(target)) as mark:
+            mark.note(revision)
+    except (sqlite3.Error, OSError) as error:
+        remove(target)
+        raise StorageError(f"writing {target}: {error}") from error
+    except BaseException:
+        remove(target)
+        raise

@@ -64,8 +64,12 @@ class PostgreSQLServer:
             return await asyncpg.connect(
                 self.dsn, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SETTINGS
             )
-        except FAILURES as error:
+        except (asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             raise self.failure(error) from error
+        except ValueError as error:  # asyncpg's own errors about URLs are among these
+            raise StorageError(f"{self.place} is no URL of a database: {error}") from error
+        except FAILURES as error:
+            raise self.failure(error, "cannot connect: ") from error
 
     def pool(self, most: int) -> Any:
         """Returns a pool of connections, none of which is made before it is needed."""
@@ -74,13 +78,13 @@ class PostgreSQLServer:
             command_timeout=COMMAND_SECONDS, server_settings=SETTINGS,
         )  # fmt: skip
 
-    def failure(self, error: BaseException) -> StorageError:
-        """Returns the error for what asyncpg raised."""
+    def failure(self, error: BaseException, doing: str = "") -> StorageError:
+        """Returns the error for what asyncpg raised, in one line."""
         text = " ".join(str(error).split()) or _WORDLESS.get(type(error).__name__, type(error).__name__)
         if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
-            failure: StorageError = DamageError(f"{self.place}: {text}")
+            failure: StorageError = DamageError(f"{self.place}: {doing}{text}")
         else:
-            failure = StorageError(f"{self.place}: {text}")
+            failure = StorageError(f"{self.place}: {doing}{text}")
         failure.refused = not isinstance(error, _ABOUT_THE_CHANGE)
         return failure
 
