@@ -18,13 +18,12 @@ from kubeskew.apiserver.storage.sql_log import SQLLog
 pytestmark = pytest.mark.cluster
 
 
-async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Process, int]:
+async def started(directory: Path, url: str) -> tuple[asyncio.subprocess.Process, int]:
     """A server process with a certificate of its own, and its port, once it is ready."""
     tokens = directory / "tokens.csv"
     tokens.write_text('secret,alice,1,"system:masters"\n')
-    url = f"sqlite+aiosqlite:///{directory}/log.db"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kubeskew.apiserver.cli", "--storage-url", url, "--secure-port", str(port),
+        sys.executable, "-m", "kubeskew.apiserver.cli", "--storage-url", url, "--secure-port", "0",
         "--token-auth-file", str(tokens), "--cert-dir", str(directory), stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None
@@ -34,6 +33,10 @@ async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Proces
             return process, int(line.rsplit(b":", 1)[1])
         said.append(line.decode())
     raise AssertionError(f"the server ended before it was ready: {''.join(said)}")
+
+
+def url_in(directory: Path) -> str:
+    return f"sqlite+aiosqlite:///{directory}/log.db"
 
 
 def trusting(directory: Path) -> ssl.SSLContext:
@@ -95,21 +98,21 @@ def check(acknowledged: dict[str, str], found: dict[str, str]) -> None:
         assert found[name] == "put" or method == "post"
 
 
-async def killed_again_and_again(directory: Path, times: int) -> None:
+async def killed_again_and_again(directory: Path, url: str, times: int) -> None:
     """One log, and a server on it that is killed so often; then one that stops in order."""
     acknowledged: dict[str, str] = {}
     for run in range(times):
-        process, port = await started(directory, 0)
+        process, port = await started(directory, url)
         check(acknowledged, await listed(session(directory, port)))
         acknowledged |= await written_until_killed(process, session(directory, port), run)
-    process, port = await started(directory, 0)
+    process, port = await started(directory, url)
     try:
         check(acknowledged, await listed(session(directory, port)))
     finally:
         process.send_signal(signal.SIGTERM)
         await process.communicate()
     assert process.returncode == 0
-    log = await SQLLog.open(f"sqlite+aiosqlite:///{directory}/log.db", SystemClock())
+    log = await SQLLog.open(url, SystemClock())
     try:
         _, entries = await log.entries()
         assert digest(fold(await log.after(0, 10**7)).values()) == digest(entries)
@@ -119,11 +122,17 @@ async def killed_again_and_again(directory: Path, times: int) -> None:
 
 async def test_kill_under_writers(tmp_path):
     """After SIGKILL under eight writers all that was answered is there."""
-    await killed_again_and_again(tmp_path, 1)
+    await killed_again_and_again(tmp_path, url_in(tmp_path), 1)
+
+
+@pytest.mark.postgresql
+async def test_kill_under_writers_over_postgresql(tmp_path, postgresql):
+    """After SIGKILL under eight writers all that was answered is in the database."""
+    await killed_again_and_again(tmp_path, postgresql.fresh(), 2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # 150 s on an idle machine: as many servers start
 async def test_a_hundred_kills(tmp_path):
     """After a hundred kills nothing acknowledged is lost, and the log replays to what is stored."""
-    await killed_again_and_again(tmp_path, 100)
+    await killed_again_and_again(tmp_path, url_in(tmp_path), 100)

@@ -102,14 +102,14 @@ async def _schema_beside(url: str, name: str) -> AsyncIterator[str]:
 async def remove(url: str) -> None:
     """Removes the log at `url`: its tables, and its schema if that was made here. Raises StorageError."""
     async with _connected(url) as connection:
-        schema = await connection.fetchval("SELECT current_schema()")
+        schema = await connection.fetchval("SELECT quote_ident(current_schema())")
         if schema is None:
             return
         if schema.startswith(_PREFIX):
             await connection.execute(f"DROP SCHEMA {schema} CASCADE")
             return
         tables = [*metadata.sorted_tables, alembic_version]
-        names = ", ".join(table.name for table in tables)
+        names = ", ".join(f"{schema}.{table.name}" for table in tables)
         await connection.execute(f"DROP TABLE IF EXISTS {names}")
 
 

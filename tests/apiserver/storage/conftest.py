@@ -3,13 +3,21 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from storage_cases import CLOCK, opener
+from storage_cases import CLOCK, opener, url_in
 
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
+
+
+@pytest.fixture(params=["file", POSTGRESQL])
+def url(request: pytest.FixtureRequest, tmp_path) -> str:
+    """The URL of a log that is not there yet, in each database that processes can share."""
+    if request.param == POSTGRESQL.values[0]:
+        return str(request.getfixturevalue("postgresql").fresh())
+    return url_in(tmp_path)
 
 
 @pytest.fixture(params=["file", "memory", "model", POSTGRESQL])

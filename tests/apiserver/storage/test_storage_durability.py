@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,8 @@ async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> 
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("acknowledged", [1, 97, 800])
-async def test_kill_loses_no_acknowledged_write(tmp_path, processes: int, acknowledged: int):
+async def test_kill_loses_no_acknowledged_write(url: str, processes: int, acknowledged: int):
     """After SIGKILL every acknowledged write is in the log, and log and projection agree to the byte."""
-    url = url_in(tmp_path)
     running = [await start_writers(url, "ab"[number]) for number in range(processes)]
     told = [
         line
@@ -60,15 +60,17 @@ async def test_kill_loses_no_acknowledged_write(tmp_path, processes: int, acknow
     for line in told:
         event = events[int(line.split()[0])]
         assert line == f"{event.revision} {event.verb.value} {event.key.name} {event.value.decode()}"
-    assert 2 <= log._database.committed() <= len(events) + 1  # it may lag, and never runs ahead
+    mark = log._database.committed()
+    assert mark <= len(events) + 1  # it may lag, and never runs ahead
+    assert (mark >= 2) == url.startswith("sqlite")
     _, entries = await log.entries()  # checked against digest, count and high-water mark
     assert digest(entries) == digest(fold(events.values()).values())
     await log.close()
     async with await LogReader.open(url) as reader:
         assert (await reader.replay()).differences == []
-    with sqlite3.connect(tmp_path / "events.db") as raw:
-        assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    raw.close()
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.partition(":///")[2])) as raw:
+            assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 async def test_a_full_disk_fails_the_write_and_spares_the_log(tmp_path):
@@ -145,13 +147,11 @@ async def test_one_bad_change_spares_its_batch(tmp_path):
     await log.close()
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql+asyncpg://host/db", "nonsense", "sqlite+aiosqlite:////no/such/place/x"]
-)
-async def test_a_database_that_cannot_be_opened_is_a_clear_error(url: str):
+@pytest.mark.parametrize("place", ["mysql://host/db", "nonsense", "sqlite+aiosqlite:////no/such/place/x"])
+async def test_a_database_that_cannot_be_opened_is_a_clear_error(place: str):
     """Opening fails with StorageError, and leaves no thread behind."""
     with pytest.raises(StorageError):
-        await SQLLog.open(url, CLOCK)
+        await SQLLog.open(place, CLOCK)
 
 
 async def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):

@@ -37,14 +37,14 @@ def told(moments: list[Moment]) -> list[str]:
 
 @pytest.mark.parametrize("running", [True, False])
 @pytest.mark.parametrize("chunk", [1, 2, 500])
-async def test_events_and_components_are_one_story(tmp_path, monkeypatch, running: bool, chunk: int):
+async def test_events_and_components_are_one_story(url, monkeypatch, running: bool, chunk: int):
     """Events and components come in one order, however they are cut; while a server runs, and after."""
     monkeypatch.setattr(reading, "CHUNK_EVENTS", chunk)
-    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    log = await SQLLog.open(url, CLOCK)
     await write_some(log)
     if not running:
         await log.close()
-    async with await LogReader.open(url_in(tmp_path)) as reader:
+    async with await LogReader.open(url) as reader:
         assert told([moment async for moment in reader.events()]) == [
             "apiserver started", "2", "3", "apiserver stopped", "apiserver started", "4", "5", "6",
         ]  # fmt: skip
@@ -55,11 +55,11 @@ async def test_events_and_components_are_one_story(tmp_path, monkeypatch, runnin
     await log.close()
 
 
-async def test_following_goes_on(tmp_path):
+async def test_following_goes_on(url):
     """After what is there comes what happens, once each."""
-    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    log = await SQLLog.open(url, CLOCK)
     await write_some(log)
-    async with await LogReader.open(url_in(tmp_path)) as reader:
+    async with await LogReader.open(url) as reader:
         following = reader.follow(CLOCK, 4)
         seen = [await anext(following) for _ in range(2)]
         await log.record(ComponentEvent(0, "scheduler", "killed", "1.36", "", START))
@@ -70,24 +70,24 @@ async def test_following_goes_on(tmp_path):
     await log.close()
 
 
-async def test_the_history_of_one_object(tmp_path):
+async def test_the_history_of_one_object(url):
     """Every event of it, through its lives."""
-    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    log = await SQLLog.open(url, CLOCK)
     await write_some(log)
     await log.append(create(pod()))
-    async with await LogReader.open(url_in(tmp_path)) as reader:
+    async with await LogReader.open(url) as reader:
         events = await reader.history(pod())
         assert [event.verb.value for event in events] == ["create", "update", "delete", "create"]
         assert [entry.revision for entry in await reader.at(4, "pods")] == [4]
     await log.close()
 
 
-async def test_what_compaction_left_replays_to_the_projection(tmp_path):
+async def test_what_compaction_left_replays_to_the_projection(url):
     """Folding the rest gives the same hash as the table, and the horizon is told."""
-    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    log = await SQLLog.open(url, CLOCK)
     await write_some(log)
     await log.compact(5)
-    async with await LogReader.open(url_in(tmp_path)) as reader:
+    async with await LogReader.open(url) as reader:
         left = [event async for event in reader.remaining()]
         assert digest(fold(left).values()) == digest(await reader.entries())
         assert (await reader.horizon(), await reader.revision()) == (5, 6)

@@ -14,17 +14,17 @@ from kubeskew.apiserver.storage.store import CachedStore
 
 
 @pytest.fixture
-async def pair(tmp_path) -> AsyncIterator[tuple[CachedStore, CachedStore]]:
-    """Two stores over one file."""
-    one, two = [await CachedStore.open(await SQLLog.open(url_in(tmp_path), CLOCK), CLOCK) for _ in range(2)]
+async def pair(url) -> AsyncIterator[tuple[CachedStore, CachedStore]]:
+    """Two stores over one log."""
+    one, two = [await CachedStore.open(await SQLLog.open(url, CLOCK), CLOCK) for _ in range(2)]
     yield one, two
     await one.close()
     await two.close()
 
 
-async def test_two_servers_may_create_the_database_together(tmp_path):
+async def test_two_servers_may_create_the_database_together(url):
     """Whoever is first makes the schema, all can use it."""
-    logs = await asyncio.gather(*(SQLLog.open(url_in(tmp_path), CLOCK) for _ in range(4)))
+    logs = await asyncio.gather(*(SQLLog.open(url, CLOCK) for _ in range(4)))
     events = await asyncio.gather(*(log.append(create(pod(f"p{i}"))) for i, log in enumerate(logs)))
     assert sorted(event.revision for event in events) == [2, 3, 4, 5]
     for log in logs:
@@ -40,7 +40,7 @@ async def test_a_consistent_read_sees_the_other_servers_writes(pair):
         assert two.get(event.key) == one.get(event.key)
 
 
-async def test_concurrent_writers_on_two_servers_leave_no_gap(pair, tmp_path):
+async def test_concurrent_writers_on_two_servers_leave_no_gap(pair):
     """Revisions are in a row, both memories equal the log, and watches of both tell one story."""
     one, two = pair
     watches = [store.watch("pods", None, None, 1) for store in pair]

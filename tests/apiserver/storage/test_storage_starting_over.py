@@ -3,16 +3,16 @@
 import asyncio
 
 import pytest
-from storage_cases import CLOCK, create, pod, update, url_in
+from storage_cases import CLOCK, create, pod, update
 
 from kubeskew.apiserver.storage.failures import CompactedError
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 
 
-async def test_a_watch_begun_while_starting_over_has_no_gap(tmp_path):
+async def test_a_watch_begun_while_starting_over_has_no_gap(url):
     """A watch that is begun while the store starts over ends with CompactedError or tells everything."""
-    one, two = [await CachedStore.open(await SQLLog.open(url_in(tmp_path), CLOCK), CLOCK) for _ in range(2)]
+    one, two = [await CachedStore.open(await SQLLog.open(url, CLOCK), CLOCK) for _ in range(2)]
     for task in two._tasks:
         task.cancel()
     event = await one.write(create(pod()))
