@@ -1,0 +1,82 @@
+"""A cluster of real processes whose log is in PostgreSQL."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import CONFIG_MAPS, Local, config_map, eventually
+from postgresql_server import PostgreSQLServer
+
+pytestmark = [pytest.mark.cluster, pytest.mark.postgresql, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def url(postgresql: PostgreSQLServer) -> str:
+    """The URL of a schema that no cluster has used."""
+    return postgresql.fresh()
+
+
+@pytest.fixture
+def local(tmp_path: Path, url: str) -> Iterator[Local]:
+    """A cluster at 1.35 with two API servers, which share the log."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--version", "1.35", "--nodes", "1", "--ha", "2", "--storage", url)
+    yield local
+    if local.state.exists():
+        local.run("down", "--purge")
+
+
+def names(local: Local, server: str) -> list[str]:
+    items = local.get(CONFIG_MAPS, server)["items"]
+    return [item["metadata"]["name"] for item in items if item["metadata"]["name"] != "kube-root-ca.crt"]
+
+
+def test_what_one_server_has_acknowledged_the_other_serves_after_a_kill(
+    local: Local, postgresql: PostgreSQLServer, url: str
+):
+    """Writes through either server outlive its SIGKILL and an upgrade; the log adds up, and `down` removes it."""
+    for number in range(20):
+        server = f"apiserver-{number % 2 + 1}"
+        local.create(CONFIG_MAPS, config_map(f"m{number:02}"), server)
+    written = [f"m{number:02}" for number in range(20)]
+    local.run("kill", "apiserver-1")
+    assert names(local, "apiserver-2") == written
+    local.run("restart", "apiserver-1")
+    assert names(local, "apiserver-1") == written
+    local.run("upgrade", "--to", "1.36")
+    assert {*local.versions().values()} == {"1.36"}
+    assert names(local, "apiserver-1") == names(local, "apiserver-2") == written
+    local.run("replay")
+    assert not (local.state / "data" / "log.db").exists()
+
+    at = json.loads(local.run("events", "-o", "json").stdout)[-1]["revision"]
+    local.create(CONFIG_MAPS, config_map("later"), "apiserver-2")
+    local.run("rewind", "--to", str(at))
+    local.run("up")
+    eventually(lambda: local.ask("GET", f"{CONFIG_MAPS}/later", server="apiserver-1")[0] == 404)
+    assert names(local, "apiserver-2") == written
+
+    local.run("down", "--purge")
+    schema = url.rpartition("%3D")[2]
+    tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = "
+    assert postgresql.sql(f"{tables}'{schema}' OR table_schema LIKE 'kubeskew%'") == ["0"]
+
+
+def test_a_log_is_one_clusters_alone(local: Local, url: str, tmp_path: Path):
+    """A second cluster is refused the log of the first, in one line that says what to do, and nothing is left."""
+    other = Local(tmp_path / "other")
+    line = other.refused("up", "--storage", url)
+    assert "has the log of another cluster" in line
+    assert "name an empty database or schema" in line
+    assert not other.state.exists()
+    assert names(local, "apiserver-1") == []
+
+
+def test_a_database_that_is_away_is_told(tmp_path: Path):
+    """`up` says in one line where no server answers, and leaves nothing behind."""
+    local = Local(tmp_path / "state")
+    line = local.refused("up", "--storage", f"postgresql://kubeskew:secret@/kubeskew?host={tmp_path}")
+    assert "--storage: " in line
+    assert "secret" not in line
+    assert not local.state.exists()
