@@ -15,16 +15,23 @@ from typing import Any
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.records import Branch
-from kubeskew.cluster import creation, credentials, driver_accounts, drivers, launching, runtime_dir, skew
+from kubeskew.cluster import (
+    creation,
+    credentials,
+    driver_accounts,
+    drivers,
+    launching,
+    runtime_dir,
+    skew,
+)
 from kubeskew.cluster.branching import leases
 from kubeskew.cluster.branching import rewind as rewinding
 from kubeskew.cluster.branching.fork import fork
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.environment import environment
-from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.planning import (
     Target,
     changed_gates,
@@ -68,11 +75,11 @@ class Cluster:
             with self._ports:
                 creation.plan(spec, self._ports)  # what is wrong with it is said before anything is written
             if spec.storage:
-                await self._claim_storage(spec.storage)
+                await creation.claim_log(self._platform.storage, self._platform.clock, spec.storage)
         with self.directory.locked(), self._ports:
             if spec is None or self.directory.exists():
                 state = self.directory.load()
-                await self._check_storage()
+                await creation.check_log(self._platform.storage, self._platform.clock, self.directory)
                 self.progress("picking up the cluster that is there")
                 if added := creation.add_controllers(state, self._ports):
                     self.progress(f"adding {', '.join(added)}")
@@ -103,23 +110,6 @@ class Cluster:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
 
-    async def _claim_storage(self, url: str) -> None:
-        """Makes the log of a new cluster. Raises UserError, before anything is written, if that cannot be."""
-        try:
-            await self._platform.storage.claim(url, self._platform.clock)
-        except StorageError as error:
-            raise UserError(f"--storage: {error}") from error
-
-    async def _check_storage(self) -> None:
-        """Raises ClusterError if the log is on another machine, or in its hands, and cannot be had."""
-        if not self.directory.storage_file.exists():
-            return
-        try:
-            log = await self._platform.storage.log(self.directory.storage_url, self._platform.clock)
-        except StorageError as error:
-            raise ClusterError(f"cannot start without the log: {error}") from error
-        await log.close()
-
     async def _release_leases(self, state: State) -> None:
         """Starts the API servers alone, and gives back the leases that nobody holds in a log which was
         branched off.
@@ -146,19 +136,8 @@ class Cluster:
             with self.changing() as state:
                 await self._stop_all(state)
         if purge:
-            await self._remove_databases()
+            await creation.remove_logs(self._platform.storage, self.directory)
             self.directory.purge()
-
-    async def _remove_databases(self) -> None:
-        """Removes the logs that are not in the state directory. Raises ClusterError."""
-        for url in self.directory.databases():
-            try:
-                await self._platform.storage.remove(url)
-            except StorageError as error:
-                raise ClusterError(
-                    f"cannot remove the log: {error}. Try again when it can be had; or remove "
-                    f"{self.directory.path} by hand and leave the log"
-                ) from error
 
     async def _stop_all(self, state: State) -> None:
         servers = state.of_kind("apiserver")

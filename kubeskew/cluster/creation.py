@@ -1,13 +1,16 @@
-"""Makes a new cluster's record, ports and credentials; nothing is started."""
+"""Makes a new cluster's record, ports, credentials and log; nothing is started."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.opening import Storage
 from kubeskew.cluster import drivers, skew
 from kubeskew.cluster.config import ClusterSpec
-from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.planning import Target, check_gates, initial_server, initial_target
 from kubeskew.cluster.ports import Ports
 from kubeskew.cluster.secret_files import write_secret
@@ -122,3 +125,34 @@ def in_order(state: State, nodes: Iterable[str]) -> list[str]:
 def free_port(state: State, ports: Ports) -> int:
     """Returns a port that neither this cluster nor anybody else has."""
     return ports.choose(process.port for process in state.processes.values())
+
+
+async def claim_log(storage: Storage, clock: Clock, url: str) -> None:
+    """Makes the log of a new cluster in a database. Raises UserError if that cannot be."""
+    try:
+        await storage.claim(url, clock)
+    except StorageError as error:
+        raise UserError(f"--storage: {error}") from error
+
+
+async def check_log(storage: Storage, clock: Clock, directory: StateDir) -> None:
+    """Raises ClusterError if the log of a cluster that is there cannot be had."""
+    if not directory.storage_file.exists():
+        return
+    try:
+        log = await storage.log(directory.storage_url, clock)
+    except StorageError as error:
+        raise ClusterError(f"cannot start without the log: {error}") from error
+    await log.close()
+
+
+async def remove_logs(storage: Storage, directory: StateDir) -> None:
+    """Removes the logs of a cluster that is purged. Raises ClusterError."""
+    for url in directory.databases():
+        try:
+            await storage.remove(url)
+        except StorageError as error:
+            raise ClusterError(
+                f"cannot remove the log: {error}. Try again when it can be had; or remove "
+                f"{directory.path} by hand and leave the log"
+            ) from error

@@ -35,7 +35,7 @@ def names(local: Local, server: str) -> list[str]:
 def test_what_one_server_has_acknowledged_the_other_serves_after_a_kill(
     local: Local, postgresql: PostgreSQLServer, url: str
 ):
-    """Writes through either server outlive its SIGKILL and an upgrade; the log adds up, and `down` removes it."""
+    """Writes through either server outlive a SIGKILL and an upgrade; the log adds up; `down` removes it."""
     for number in range(20):
         server = f"apiserver-{number % 2 + 1}"
         local.create(CONFIG_MAPS, config_map(f"m{number:02}"), server)
@@ -64,9 +64,10 @@ def test_what_one_server_has_acknowledged_the_other_serves_after_a_kill(
 
 
 def test_a_log_is_one_clusters_alone(local: Local, url: str, tmp_path: Path):
-    """A second cluster is refused the log of the first, in one line that says what to do, and nothing is left."""
+    """A second cluster is refused the log of the first, with what to do, and nothing is left of it."""
     other = Local(tmp_path / "other")
-    line = other.refused("up", "--storage", url)
+    warned, line = other.run("up", "--storage", url, code=2).stderr.splitlines()
+    assert "has fsync=off: what was acknowledged is lost when its machine fails" in warned
     assert "has the log of another cluster" in line
     assert "name an empty database or schema" in line
     assert not other.state.exists()
