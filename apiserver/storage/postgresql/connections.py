@@ -37,7 +37,15 @@ SETTINGS = {
     "jit": "off",  # compiling takes longer than any statement here
 }
 _SCHEMA_LOCK = 0x6B756265  # "kube": held while the schema is made or migrated
-_LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.AdminShutdownError, OSError)
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what it says of a connection that the server ended between two statements
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    OSError,
+)
 _ABOUT_THE_CHANGE = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
@@ -45,7 +53,15 @@ _ABOUT_THE_CHANGE = (
     ValueError,
     OverflowError,
 )
-FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError, OverflowError)
+FAILURES = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    ValueError,
+    OverflowError,
+)
 
 Connection = Any  # asyncpg.Connection, which has no types
 
@@ -173,7 +189,12 @@ class Listener:
 
     async def _fetch(self) -> int | None:
         connection = await self._connected()
-        found: int | None = await connection.fetchval(self._query)
+        try:
+            found: int | None = await connection.fetchval(self._query)
+        except FAILURES as error:
+            if is_lost(error):
+                connection.terminate()
+            raise
         return found
 
     async def _connected(self) -> Connection:

@@ -45,6 +45,13 @@ _ABOUT = (
     "SELECT current_schema(), current_setting('server_encoding'), current_setting('synchronous_commit'), "
     "current_setting('fsync'), pg_is_in_recovery()"
 )
+_MISSING_RIGHT = (
+    "SELECT doing, name FROM (VALUES ('SELECT', 'SELECT from'), ('INSERT', 'INSERT into'), "
+    "('UPDATE', 'UPDATE'), ('DELETE', 'DELETE from')) rights (called, doing), "
+    "unnest(ARRAY['events', 'objects', 'timeline', 'meta']) name WHERE NOT has_table_privilege(name, called) "
+    "UNION ALL SELECT 'use', number FROM pg_get_serial_sequence('timeline', 'seq') number "
+    "WHERE NOT has_sequence_privilege(number, 'USAGE')"
+)
 _TABLE = "SELECT 'events'::regclass::oid::bigint"
 
 logger = logging.getLogger(__name__)
@@ -133,6 +140,7 @@ class PostgreSQLDatabase:
             await greenlet_spawn(upgrading.check, SchemaConnection(connection))
         else:
             await greenlet_spawn(upgrading.prepare, SchemaConnection(connection), self._migrate)
+            await self._check_rights(connection)
         self._table = await connection.fetchval(_TABLE)
         self._readers = await self._server.pool(READERS)
         query = self._statements["revision"].sql
@@ -159,6 +167,14 @@ class PostgreSQLDatabase:
         if fsync == "off" and not self._read_only:
             logger.warning(
                 "%s has fsync=off: what was acknowledged is lost when its machine fails", self.place
+            )
+
+    async def _check_rights(self, connection: Connection) -> None:
+        """Raises StorageError unless the user may do all that the log does: not at the first write only."""
+        if missing := await connection.fetchrow(_MISSING_RIGHT):
+            raise StorageError(
+                f"{self.place}: the user may not {missing[0]} {missing[1]}: "
+                "GRANT ALL on all tables and sequences of the schema to it"
             )
 
     def _migrate(self) -> None:
@@ -250,7 +266,12 @@ class PostgreSQLDatabase:
             self._readers.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
-            return await greenlet_spawn(work, PostgreSQLSession(connection, self._statements))
+            try:
+                return await greenlet_spawn(work, PostgreSQLSession(connection, self._statements))
+            except FAILURES as error:
+                if is_lost(error):
+                    connection.terminate()
+                raise
 
     async def newest(self) -> int | None:
         if self._listener is None or self._closed:

@@ -3,6 +3,7 @@
 A log that takes the place of another is in a new schema of the same database, and the other stays as it is.
 """
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -25,6 +26,7 @@ from kubeskew.apiserver.storage.verifying import all_events
 from kubeskew.migrations.tables import alembic_version, metadata
 
 _PREFIX = "kubeskew_"  # of the schemas that are made here
+_MADE = re.compile(f"{_PREFIX}[0-9a-f]{{16}}")  # what somebody else named alike stays
 
 
 async def branch_to_file(url: str, path: str, note: ComponentEvent) -> Branch:
@@ -105,7 +107,7 @@ async def remove(url: str) -> None:
         schema = await connection.fetchval("SELECT quote_ident(current_schema())")
         if schema is None:
             return
-        if schema.startswith(_PREFIX):
+        if _MADE.fullmatch(schema):
             await connection.execute(f"DROP SCHEMA {schema} CASCADE")
             return
         tables = [*metadata.sorted_tables, alembic_version]
