@@ -1,11 +1,12 @@
 """A cluster of real processes whose log is in PostgreSQL."""
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asking import CONFIG_MAPS, Local, config_map, eventually
+from asking import CONFIG_MAPS, Local, advised, config_map, eventually
 from postgresql_server import PostgreSQLServer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.postgresql, pytest.mark.timeout(300)]
@@ -81,3 +82,71 @@ def test_a_database_that_is_away_is_told(tmp_path: Path):
     assert "--storage: " in line
     assert "secret" not in line
     assert not local.state.exists()
+
+
+def test_a_database_that_crashes_fails_writes_until_it_is_back(
+    local: Local, postgresql: PostgreSQLServer, tmp_path: Path
+):
+    """Nothing acknowledged is lost, and both servers go on by themselves; a fork has what was there."""
+    local.create(CONFIG_MAPS, config_map("before"), "apiserver-1")
+    postgresql.stop(signal.SIGQUIT)
+    try:
+        status, answer = local.ask("POST", CONFIG_MAPS, config_map("refused"), "apiserver-1")
+        assert (status, answer["reason"]) == (500, "InternalError")
+        assert "\n" not in answer["message"]
+        assert local.ask("GET", CONFIG_MAPS, server="apiserver-1")[0] == 500
+        assert local.ask("GET", f"{CONFIG_MAPS}?resourceVersion=0", server="apiserver-1")[0] == 200
+    finally:
+        postgresql.start()
+    eventually(lambda: local.ask("POST", CONFIG_MAPS, config_map("later"), "apiserver-1")[0] == 201)
+    eventually(lambda: local.ask("GET", f"{CONFIG_MAPS}/later", server="apiserver-2")[0] == 200)
+    assert names(local, "apiserver-2") == ["before", "later"]
+    local.run("replay")
+    at = int(local.get(f"{CONFIG_MAPS}/later", "apiserver-1")["metadata"]["resourceVersion"])
+    fork = Local(tmp_path / "fork")
+    local.run("fork", "--at", str(at), str(fork.state))
+    fork.run("up")
+    try:
+        assert names(fork, "apiserver-1") == ["before", "later"]
+        fork.run("replay")
+    finally:
+        fork.run("down", "--purge")
+
+
+def test_a_password_is_shown_nowhere(tmp_path: Path, url: str):
+    """Neither the status nor the record nor the arguments of a process have it."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--nodes", "0", "--storage", url.replace("://kubeskew@", "://kubeskew:secret@"))
+    try:
+        said = local.run("status", "-o", "json").stdout
+        assert "postgresql://kubeskew:***@/" in said
+        pids = [row["pid"] for row in json.loads(said)["components"] if row["pid"]]
+        shown = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
+        assert "secret" not in "".join([said, (local.state / "state.json").read_text(), *shown])
+    finally:
+        local.run("down", "--purge")
+
+
+def test_a_cluster_waits_for_its_log_and_is_repaired(tmp_path: Path, postgresql: PostgreSQLServer, url: str):
+    """While its database is away each command says so and changes nothing; damage is told and mended."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--nodes", "0", "--storage", url)
+    try:
+        local.create(CONFIG_MAPS, config_map("a"))
+        assert "leave --storage out" in local.refused("up", "--storage", postgresql.url("other"))
+        local.run("down")
+        postgresql.stop()
+        try:
+            assert "cannot start without the log: postgresql://" in local.refused("up", code=1)
+            assert "postgresql://" in local.refused("events", code=1)
+            assert "Try again when it can be had" in local.refused("down", "--purge", code=1)
+        finally:
+            postgresql.start()
+        postgresql.sql("UPDATE objects SET value = 'x' WHERE name = 'a'", url)
+        assert advised(local.state, "repair --from-log") in local.run("up", code=1).stderr
+        local.run("down")
+        local.run("repair", "--from-log")
+        local.run("up")
+        assert local.get(f"{CONFIG_MAPS}/a")["data"] == {"a": "b"}
+    finally:
+        local.run("down", "--purge")
