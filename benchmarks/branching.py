@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.storage import AUTHOR, UID, creation, open_store
+from benchmarks.storage import AUTHOR, UID, creation, open_store, url_in
 from kubeskew.apiserver.storage.records import FORKED, STORE, Change, ComponentEvent, Key, Verb
 from kubeskew.apiserver.storage.sqlite.branching import branch
 from kubeskew.apiserver.storage.store import CachedStore
@@ -32,7 +32,7 @@ async def fill(store: CachedStore) -> None:
 async def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        async with await open_store(directory) as store:
+        async with await open_store(url_in(directory)) as store:
             await fill(store)
         for revision in REVISIONS:
             note = ComponentEvent(revision, STORE, FORKED, "", "", datetime.now(UTC))

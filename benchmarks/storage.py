@@ -26,11 +26,13 @@ def creation(name: str, size: int) -> Change:
     return Change(Verb.CREATE, Key("configmaps", "default", name), UID, os.urandom(size), 0, AUTHOR, WHEN)
 
 
-async def open_store(directory: Path) -> CachedStore:
+async def open_store(url: str) -> CachedStore:
     clock = SystemClock()
-    return await CachedStore.open(
-        await SQLLog.open(f"sqlite+aiosqlite:///{directory}/events.db", clock), clock
-    )
+    return await CachedStore.open(await SQLLog.open(url, clock), clock)
+
+
+def url_in(directory: Path) -> str:
+    return f"sqlite+aiosqlite:///{directory}/events.db"
 
 
 async def write(store: CachedStore, writers: int, seconds: float, size: int, watchers: int) -> str:
@@ -101,8 +103,8 @@ async def reads(store: CachedStore) -> list[tuple[str, str]]:
     ]
 
 
-async def main(seconds: float, size: int, directory: Path) -> None:
-    store = await open_store(directory)
+async def main(seconds: float, size: int, url: str) -> None:
+    store = await open_store(url)
     for writers, watchers in ((1, 0), (16, 0), (64, 0), (16, 200)):
         name = f"creates of {size} B, {writers} writers" + (f", {watchers} watchers" if watchers else "")
         print(f"{name:45} {await write(store, writers, seconds, size, watchers)}", flush=True)
@@ -110,7 +112,7 @@ async def main(seconds: float, size: int, directory: Path) -> None:
         print(f"{name:45} {took}")
     await store.close()
     start = time.perf_counter()
-    store = await open_store(directory)
+    store = await open_store(url)
     print(f"{'open with that many objects':45} {(time.perf_counter() - start) * 1000:9.1f} ms")
     await store.close()
 
@@ -120,6 +122,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--size", type=int, default=400, help="bytes of an object")
     parser.add_argument("--dir", type=Path, help="where to put the database; default: a temporary directory")
+    parser.add_argument("--url", help="of an empty database, instead of a file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as place:
-        uvloop.run(main(options.seconds, options.size, Path(place)))
+        uvloop.run(main(options.seconds, options.size, options.url or url_in(Path(place))))
