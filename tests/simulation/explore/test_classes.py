@@ -76,7 +76,7 @@ def test_who_has_to_look():
     ("change", "said"),
     [
         ({"class": "ours"}, r"findings\[0\]: class: expected defect, upstream or known:ID, found 'ours'"),
-        ({"invariant": "I23"}, r"invariant: there is no invariant I23; did you mean I2"),
+        ({"invariant": "I99"}, r"invariant: there is no invariant I99; did you mean I19"),
         ({"message": "("}, r"message: '\(' is no regular expression"),
         ({"message": ".*"}, r"message: '\.\*' fits every message"),
         ({"faults": ["crush"]}, r"there is no kind of fault crush.*did you mean crash"),
