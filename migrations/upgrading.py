@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sqlalchemy import insert, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -116,7 +117,7 @@ def _version(connection: Connection) -> str | None:
     others = ", ".join(sorted(tables - {_VERSION_TABLE}))
     if _VERSION_TABLE not in tables:
         raise SchemaError(f"not an event store: it has the tables {others}; {_INSTEAD}")
-    rows = connection.rows(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608 - a constant
+    rows = connection.rows(str(select(alembic_version.c.version_num)))
     if len(rows) == 1:
         return str(rows[0][0])
     if not rows and not others:
@@ -150,7 +151,8 @@ def create(connection: Connection) -> None:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))  # type: ignore[set-order]  # unique
         for index in indexes:
             connection.run(str(CreateIndex(index).compile(dialect=dialect)))
-    connection.run(f"INSERT INTO {_VERSION_TABLE} (version_num) VALUES ('{HEAD}')")  # noqa: S608 - constants
+    at = insert(alembic_version).values(version_num=HEAD)
+    connection.run(str(at.compile(dialect=dialect, compile_kwargs={"literal_binds": True})))
 
 
 def config() -> "Config":

@@ -49,8 +49,7 @@ _LOST = (
 _ABOUT_THE_CHANGE = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
-    asyncpg.exceptions._base.DataError,  # what cannot be sent at all  # noqa: SLF001
-    ValueError,
+    ValueError,  # also asyncpg's own of what cannot be sent at all
     OverflowError,
 )
 FAILURES = (
@@ -62,6 +61,9 @@ FAILURES = (
     ValueError,
     OverflowError,
 )
+
+# with parameters as asyncpg has them, $1; SQLAlchemy has not annotated this constructor
+DIALECT: Dialect = PGDialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 
 Connection = Any  # asyncpg.Connection, which has no types
 
@@ -110,7 +112,7 @@ _WORDLESS = {"TimeoutError": "no answer in time"}
 
 def is_lost(error: BaseException) -> bool:
     """Decides whether an error means that the connection is gone, or was before."""
-    return isinstance(error, _LOST) and not isinstance(error, asyncpg.exceptions._base.DataError)  # noqa: SLF001
+    return isinstance(error, _LOST) and not isinstance(error, ValueError)  # of what cannot be sent at all
 
 
 async def _keep(_: Connection) -> None:
@@ -128,7 +130,7 @@ async def close(connection: Connection) -> None:
 class SchemaConnection:
     """Implements `upgrading.Connection`, inside `greenlet_spawn`."""
 
-    dialect: Dialect = PGDialect()  # type: ignore[no-untyped-call]
+    dialect = DIALECT
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

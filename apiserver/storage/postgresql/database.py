@@ -16,12 +16,12 @@ from typing import Any, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.util.concurrency import await_, greenlet_spawn
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.postgresql.connections import (
+    DIALECT,
     FAILURES,
     OLDEST,
     Connection,
@@ -63,8 +63,7 @@ def _dialect() -> Dialect:
     value = sa.type_coerce(keys.c.value, sa.JSON)
     parts = [value.op("->>")(sa.literal_column(str(place))) for place in range(3)]
     place = keys.c.ordinal - sa.literal_column("1")
-    compiler = PGDialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
-    return Dialect(compiler, insert, keys, place, parts)
+    return Dialect(DIALECT, insert, keys, place, parts)
 
 
 @functools.cache
