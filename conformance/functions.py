@@ -60,6 +60,8 @@ class ChainsawFunctions(Functions):
     def _func_to_upper(self, text: str) -> str:
         return text.upper()
 
+    _func_lower, _func_upper = _func_to_lower, _func_to_upper  # Chainsaw has these, too, by both names
+
     @signature(_STRING)
     def _func_base64_decode(self, text: str) -> str:
         return base64.b64decode(text).decode()
@@ -85,14 +87,6 @@ class ChainsawFunctions(Functions):
     @signature(_STRING, _STRING)
     def _func_trim_prefix(self, text: str, prefix: str) -> str:
         return text.removeprefix(prefix)
-
-    @signature(_STRING)
-    def _func_lower(self, text: str) -> str:
-        return text.lower()
-
-    @signature(_STRING)
-    def _func_upper(self, text: str) -> str:
-        return text.upper()
 
     @signature(_STRING, _STRING)
     def _func_concat(self, text: str, other: str) -> str:
