@@ -189,7 +189,6 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "compacted": sa.select(meta.c.value).where(meta.c.name == "compacted"),
     "superseded": _superseded(),
     "record": sa.insert(timeline).values({name: sa.bindparam(name) for name in _TIMELINE}),
-    "insert_timeline": sa.insert(timeline),
     "timeline": sa.select(timeline)
     .where(timeline.c.revision >= sa.bindparam("since"), timeline.c.seq > sa.bindparam("seq"))
     .order_by(timeline.c.seq),

@@ -18,7 +18,7 @@ from kubeskew.apimachinery.known_bugs import check_bugs
 from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
-from kubeskew.apiserver.storage.urls import SQLITE, without_password
+from kubeskew.apiserver.storage.urls import SQLITE, is_malformed, without_password
 from kubeskew.cluster.clusterfile.keys import (
     ANY_SERVER,
     CLUSTER_KEYS,
@@ -251,6 +251,8 @@ def check_storage(value: Any, where: str) -> str:
     """Returns the URL of a log in PostgreSQL, empty for the file in the state directory. Raises UserError."""
     if value in (None, SQLITE):
         return ""
+    if isinstance(value, str) and is_malformed(value):
+        raise UserError(f"{where}: write / ? # and @ in a user or password percent-encoded: %2F %3F %23 %40")
     if not isinstance(value, str) or not re.search(STORAGE_PATTERN, value):
         found = without_password(value) if isinstance(value, str) else repr(value)
         raise UserError(

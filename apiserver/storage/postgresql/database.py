@@ -41,9 +41,13 @@ READERS = 4  # connections that read while the writer writes
 _WRITERS_LOCK = 0x6B736B77  # "kskw", beside the number that the database gave the table
 # Few keys are looked up by their indexes, whatever the planner believes of tables that it has not counted.
 _BY_INDEX = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+# What is acknowledged is on the disk, whatever the server has as its default.
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
 _ABOUT = (
-    "SELECT current_schema(), current_setting('server_encoding'), current_setting('synchronous_commit'), "
-    "current_setting('fsync'), pg_is_in_recovery()"
+    "SELECT current_schema(), current_setting('server_encoding'), current_setting('fsync'), "
+    "pg_is_in_recovery()"
 )
 _MISSING_RIGHT = (
     "SELECT doing, name FROM (VALUES ('SELECT', 'SELECT from'), ('INSERT', 'INSERT into'), "
@@ -152,7 +156,7 @@ class PostgreSQLDatabase:
             raise StorageError(
                 f"{self.place}: PostgreSQL {release} is too old: {OLDEST} or a newer one is needed"
             )
-        schema, encoding, synchronous, fsync, standby = await connection.fetchrow(_ABOUT)
+        schema, encoding, fsync, standby = await connection.fetchrow(_ABOUT)
         if schema is None:
             raise StorageError(
                 f"{self.place}: no schema of its search_path is there: make one with CREATE SCHEMA"
@@ -161,8 +165,6 @@ class PostgreSQLDatabase:
             raise StorageError(f"{self.place}: the database's encoding is {encoding}: it must be UTF8")
         if standby and not self._read_only:
             raise StorageError(f"{self.place}: the server is a standby, which only reads: name the primary")
-        if synchronous == "off":
-            await connection.execute("SET synchronous_commit = on")
         if fsync == "off" and not self._read_only:
             logger.warning(
                 "%s has fsync=off: what was acknowledged is lost when its machine fails", self.place
@@ -199,7 +201,7 @@ class PostgreSQLDatabase:
         """Returns the connection that writes, a new one if it is lost."""
         if self._writer is None or self._writer.is_closed():
             self._writer = await self._server.connect()
-            await self._writer.execute(_BY_INDEX)
+            await self._writer.execute(f"{_BY_INDEX}; {_DURABLE}")
         return self._writer
 
     async def write(self, work: Callable[[Session], T]) -> T:

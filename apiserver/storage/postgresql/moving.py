@@ -12,6 +12,7 @@ from hashlib import sha256
 from sqlalchemy.util.concurrency import await_
 
 from kubeskew.apiserver.storage.copying import branched_id, copy
+from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.operations import newest
 from kubeskew.apiserver.storage.postgresql.connections import FAILURES, Connection, PostgreSQLServer, close
@@ -21,7 +22,7 @@ from kubeskew.apiserver.storage.records import Branch, ComponentEvent
 from kubeskew.apiserver.storage.sessions import Session
 from kubeskew.apiserver.storage.sqlite import branching as files
 from kubeskew.apiserver.storage.statements import entry_of
-from kubeskew.apiserver.storage.urls import with_schema
+from kubeskew.apiserver.storage.urls import with_schema, without_password
 from kubeskew.apiserver.storage.verifying import all_events
 from kubeskew.migrations.tables import alembic_version, metadata
 
@@ -89,15 +90,26 @@ def _salvage(session: Session) -> Salvage:
 
 @asynccontextmanager
 async def _schema_beside(url: str, name: str) -> AsyncIterator[str]:
-    """Makes a schema in the database of `url`, and yields its URL; an error removes it again."""
+    """Makes a schema in the database of `url`, and yields its URL; an error removes it again.
+
+    Raises StorageError if a session of that URL begins in another schema, where the log is that is read.
+    """
     schema = f"{_PREFIX}{name[:16]}"
     async with _connected(url) as connection:
         await connection.execute(f"CREATE SCHEMA {schema}")
     beside = with_schema(url, schema)
     try:
+        async with _connected(beside) as connection:
+            there = await connection.fetchval("SELECT current_schema()")
+        if there != schema:
+            raise StorageError(
+                f"{without_password(beside)}: the session is in the schema {there}, not in {schema}: "
+                "connect to PostgreSQL directly, without a pooler"
+            )
         yield beside
     except BaseException:
-        await remove(beside)
+        async with _connected(url) as connection:
+            await connection.execute(f"DROP SCHEMA {schema} CASCADE")
         raise
 
 

@@ -15,13 +15,16 @@ from storage_cases import CLOCK, START, create, every_event, pod, update, url_in
 
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.opening import SQLStorage
-from kubeskew.apiserver.storage.postgresql import connections, database
+from kubeskew.apiserver.storage.postgresql import connections, database, moving
 from kubeskew.apiserver.storage.postgresql.moving import remove, repair_beside
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.records import ComponentEvent, Key
 from kubeskew.apiserver.storage.replay import digest
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.urls import without_password
+from kubeskew.cluster.config import check_storage
+from kubeskew.cluster.failures import UserError
 from kubeskew.migrations import upgrading
 from kubeskew.migrations.tables import HEAD, metadata
 
@@ -271,3 +274,60 @@ async def test_writers_of_many_servers_leave_no_gap(url: str) -> None:
     assert sorted(event.revision for event in written) == [*range(2, 162)]
     for log in logs:
         await log.close()
+
+
+async def test_a_branch_never_is_in_the_schema_that_it_is_of(url: str, postgresql: PostgreSQLServer) -> None:
+    """A search_path beside the options goes; where sessions begin elsewhere all the same, nothing is lost."""
+    made = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'kubeskew_%'"
+    before = postgresql.sql(made)
+    schema = url.rpartition("%3D")[2]
+    named = postgresql.url(search_path=schema)
+    log = await SQLLog.open(named, CLOCK)
+    await log.append(create(pod()))
+    note = ComponentEvent(2, "store", "rewound", "", "", START)
+    beside = await SQLStorage().succeed(named, "sqlite:///unused", note)
+    async with await LogReader.open(beside) as reader:
+        assert [event.what for event in await reader.timeline()] == ["rewound"]
+    await remove(beside)
+    assert [event.revision for event in await every_event(log)] == [2]
+
+    def unheard(url: str, _schema: str) -> str:
+        return url
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(moving, "with_schema", unheard)
+        with pytest.raises(StorageError, match=f"the session is in the schema {schema}, not in kubeskew_"):
+            await SQLStorage().succeed(named, "sqlite:///unused", note)
+    assert [event.revision for event in await every_event(log)] == [2]
+    assert postgresql.sql(made) == before
+    await log.close()
+
+
+async def test_every_connection_that_writes_waits_for_the_disk(url: str) -> None:
+    """Where the server's default is otherwise, so does the one that takes the place of one that was ended."""
+    opened = await database.PostgreSQLDatabase.open(f"{url}%20-csynchronous_commit%3Doff")
+    for _ in range(2):
+        connection = await opened._connected()
+        assert await connection.fetchval("SHOW synchronous_commit") == "on"
+        await connection.close()
+    await opened.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:pa%23ss@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@host/db?sslpassword=secret", "postgresql://me@host/db?sslpassword=***"),
+        ("postgresql://me:pa#ss@host/db", "postgresql://***"),
+        ("postgresql://me:pa/ss@host/db", "postgresql://***"),
+        ("postgresql://me:pa?ss@host/db", "postgresql://***"),
+        ("postgresql://me:p@ss@host/db", "postgresql://***"),
+        ("postgresql://me:pa[ss@host/db", "postgresql://***"),
+    ],
+)
+def test_no_password_is_shown(url: str, shown: str) -> None:
+    """A URL that is not encoded as it should be is refused, and shown without what may be the password."""
+    assert without_password(url) == shown
+    if shown.endswith("://***"):
+        with pytest.raises(UserError, match="percent-encoded"):
+            check_storage(url, "--storage")
