@@ -22,7 +22,10 @@ def named_files(where: str, name: str) -> list[Path]:
             f"{where}.file: Chainsaw's files at a URL are not supported here: put {name} beside the scenario"
         )
     folder = folder_of(where)
-    found = sorted(folder.glob(name)) if _WILD & {*name} else [folder / name]
+    try:
+        found = sorted(folder.glob(name)) if _WILD & {*name} else [folder / name]
+    except (NotImplementedError, ValueError) as error:  # an absolute pattern, or ** beside something else
+        raise ScenarioError(f"{where}.file: {name} is no pattern beside the scenario: {error}") from error
     found = [path for path in found if path.is_file()]
     if not found:
         raise ScenarioError(f"{where}.file: there is no file {folder / name}")

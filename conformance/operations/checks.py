@@ -185,10 +185,14 @@ def _lacking_at(wanted: Mapping[str, Any], found: list[Object]) -> str:
     path, value = json_path(wanted["path"]), wanted.get("value")
     for obj in found:
         there = None if path is None else evaluate(path, {}, obj)
-        text = json.dumps(there) if isinstance(there, bool | dict | list) else str(there)
-        if there is None or (value is not None and text != str(value)):
-            return f"{describe(obj)}: {wanted['path']} is {'absent' if there is None else text}"
+        if there is None or (value is not None and _text(there) != _text(value)):
+            return f"{describe(obj)}: {wanted['path']} is {'absent' if there is None else _text(there)}"
     return ""
+
+
+def _text(value: Any) -> str:
+    """Returns a value as a JSON path prints it."""
+    return json.dumps(value) if isinstance(value, bool | dict | list) else str(value)
 
 
 def _seconds(ctx: CellContext, operation: Operation, kind: str) -> float:

@@ -89,7 +89,7 @@ async def _run(ctx: CellContext, operation: Operation, body: Mapping[str, Any], 
     check = operation.body.get("check")
     if check is None and ended.status != 0:
         raise StepError(f"{what} to exit 0", f"exit {ended.status}: {ended.written}")
-    if check is not None and (wrong := [*mismatches(check, None, {**ctx.bindings, **ended.results})]):
+    if check is not None and (wrong := [*mismatches(check, {}, {**ctx.bindings, **ended.results})]):
         told = f"; exit {ended.status}: {ended.written}" if ended.written else f"; exit {ended.status}"
         raise StepError(f"{what} to end as checked", "; ".join(wrong) + told)
     bind_outputs(ctx, operation, None, ended.results)

@@ -151,9 +151,11 @@ async def _delete(ctx: CellContext, operation: Operation, target: Object, *, wai
     selection = Selection(
         target["apiVersion"], target["kind"], namespace, target.get("name", ""), target.get("labels") or {}
     )
-    doomed = await find(ctx, ref, selection)
-    for obj in doomed:
-        await _delete_expecting(ctx, operation, ref, obj, obj["metadata"]["name"], namespace)
+    doomed = [
+        obj
+        for obj in await find(ctx, ref, selection)
+        if await _delete_expecting(ctx, operation, ref, obj, obj["metadata"]["name"], namespace)
+    ]
     if not waits:
         return
     uids = {obj["metadata"]["uid"] for obj in doomed}
@@ -173,8 +175,9 @@ async def _delete(ctx: CellContext, operation: Operation, target: Object, *, wai
 
 async def _delete_expecting(
     ctx: CellContext, operation: Operation, ref: Ref, obj: Object, name: str, namespace: str
-) -> None:
-    """Delete one object; one that has gone meanwhile is no failure."""
+) -> bool:
+    """Delete one object; one that has gone meanwhile is no failure. Returns whether it is to go."""
+    propagation = bind(operation.body.get("deletionPropagationPolicy", "Background"), ctx.bindings)
 
     async def send() -> Object:
         try:
@@ -183,14 +186,14 @@ async def _delete_expecting(
                 name,
                 namespace,
                 grace_period=operation.body.get("gracePeriodSeconds"),
-                propagation=operation.body.get("deletionPropagationPolicy", "Background"),
+                propagation=propagation,
             )
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
             return obj
 
-    await write(ctx, operation, obj, send, f"delete of {describe(obj)}")
+    return await write(ctx, operation, obj, send, f"delete of {describe(obj)}")
 
 
 async def _delete_unread(ctx: CellContext, ref: Ref, namespace: str, name: str) -> None:

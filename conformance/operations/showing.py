@@ -1,4 +1,4 @@
-"""`get`, `describe`, `events` and `podLogs`: what the report shows of objects; none can fail a cell."""
+"""`get`, `describe`, `events` and `podLogs`: what the report shows of objects, if there are any."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -19,8 +19,8 @@ _ANSWERED = "(answered by kube-apiserver)"
 
 async def write(
     ctx: CellContext, operation: Operation, obj: Object, send: Callable[[], Awaitable[Object]], what: str
-) -> None:
-    """Send it; without `expect` it has to succeed.
+) -> bool:
+    """Send it; without `expect` it has to succeed. Returns whether it did.
 
     `expect: [{match: {kind: Pod}, check: {($error != null): true}}]` holds the answer against the checks
     whose `match` fits the object: in them `$error` is the message of a refusal, or null. Raises StepError.
@@ -34,6 +34,8 @@ async def write(
         async with asyncio.timeout(limit):
             answer = await send()
     except TimeoutError:
+        if limit is None:
+            raise
         raise StepError(f"{what} to end within {limit:g} s", "no answer") from None
     except StatusError as failure:
         error = failure.message
@@ -49,6 +51,7 @@ async def write(
         _hold(check, answer, {**ctx.bindings, "error": error}, refusal, what)
     if error is None:
         bind_outputs(ctx, operation, answer)
+    return error is None
 
 
 def _hold(check: Any, answer: Object, bindings: Object, refusal: str, what: str) -> None:

@@ -16,6 +16,9 @@ from cell_in_memory import run as run_with_header
 from jmespath.functions import Functions
 from loop_clock import LoopClock
 
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.chainsaw.files import named_files
 from kubeskew.conformance.chainsaw.unsupported import KEYS
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.functions import known_functions
@@ -233,3 +236,61 @@ async def test_all_of_a_catch_is_done():
     ]
     assert yaml.safe_load(done[3].shown)["metadata"]["labels"] == {"app": "a"}
     assert done[5].shown == "first\nsecond"
+
+
+@pytest.mark.looptime
+async def test_a_delete_that_is_to_be_refused_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    """An object whose deletion the server refuses, as expected, stays, and the operation ends at once."""
+
+    async def refused(*_: object, **__: object) -> None:
+        raise StatusError(403, "Forbidden", "protected by a webhook")
+
+    monkeypatch.setattr(APIClient, "delete", refused)
+    ref = "{apiVersion: v1, kind: Pod, name: a}"
+    delete = f"{{delete: {{ref: {ref}, expect: [{{check: {{($error != null): true}}}}]}}}}"
+    result = await run(
+        f"  skipDelete: true\n  steps: [{{try: [{{create: {{resource: {POD}}}}}, {delete}]}}]", Control()
+    )
+
+    assert result.failure == ""
+    assert result.steps[0].seconds < 1
+
+
+@pytest.mark.looptime
+async def test_a_write_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch):
+    """A client that gives up on the server is told as that, also where the operation has no timeout."""
+
+    async def silent(*_: object, **__: object) -> None:
+        raise TimeoutError("no answer within 60 s")
+
+    monkeypatch.setattr(APIClient, "patch", silent)
+    patch = f"{{patch: {{resource: {POD}}}}}"
+    result = await run(f"  steps: [{{try: [{{create: {{resource: {POD}}}}}, {patch}]}}]", Control())
+    assert "no answer within 60 s" in result.failure
+
+
+@pytest.mark.parametrize(("check", "value"), [("true", "passed"), ("false", "failed")])
+@pytest.mark.looptime
+async def test_a_json_path_may_lead_to_true(check: str, value: str):
+    """A value of YAML is compared as a JSON path prints it: true, not True."""
+    wait = (
+        "{wait: {apiVersion: v1, kind: Pod, name: a, timeout: 1s, "
+        f"for: {{jsonPath: {{path: '{{.spec.hostNetwork}}', value: {check}}}}}}}}}"
+    )
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostNetwork: true}}"
+    result = await run(f"  steps: [{{try: [{{create: {{resource: {pod}}}}}, {wait}]}}]", Control())
+    assert result.steps[0].operations[1].outcome == value
+
+
+@pytest.mark.parametrize("name", ["/abs/x*.yaml", "a**b.yaml"])
+def test_a_pattern_that_is_none_is_refused(tmp_path: Path, name: str):
+    """One line names the pattern."""
+    with pytest.raises(ScenarioError, match="is no pattern beside the scenario"):
+        named_files(f"{tmp_path}/t.yaml: spec", name)
+
+
+async def test_a_check_that_does_not_hold_says_what_differs():
+    """The failure of a program's check names the expression and both values."""
+    script = "{script: {content: echo other, check: {($stdout): expected}}}"
+    result = await run(f"  steps: [{{try: [{script}]}}]", Control())
+    assert "($stdout): expected 'expected', found 'other" in result.failure

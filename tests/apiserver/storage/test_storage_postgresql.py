@@ -304,7 +304,7 @@ async def test_a_branch_never_is_in_the_schema_that_it_is_of(url: str, postgresq
 
 
 async def test_every_connection_that_writes_waits_for_the_disk(url: str) -> None:
-    """Where the server's default is otherwise, so does the one that takes the place of one that was ended."""
+    """The one that takes the place of one that was ended does so, too, whatever the server's default is."""
     opened = await database.PostgreSQLDatabase.open(f"{url}%20-csynchronous_commit%3Doff")
     for _ in range(2):
         connection = await opened._connected()
