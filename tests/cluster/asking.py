@@ -71,12 +71,16 @@ class Local:
 
     def timeline(self) -> list[tuple[str, str]]:
         """(component, what happened to it), oldest first."""
-        events = json.loads(self.run("events", "-o", "json").stdout)
         return [
             (event["object"].removeprefix("component "), event["verb"])
-            for event in events
+            for event in self.events()
             if event["object"].startswith("component ")
         ]
+
+    def events(self) -> list[dict[str, Any]]:
+        """Returns what `kubeskew events` tells, oldest first."""
+        events: list[dict[str, Any]] = json.loads(self.run("events", "-o", "json").stdout)
+        return events
 
     def port(self, server: str = "apiserver") -> int:
         return next(p["port"] for p in self.record()["processes"] if p["name"] == server)

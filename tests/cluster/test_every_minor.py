@@ -82,10 +82,10 @@ def test_release(release: tuple[int, Local], run: Kubectl) -> None:
     with webhook(local.state) as client:
         custom_resources(local, run, client)
         admission(local, minor, client)
-    access(local, run)
-    limits(local)
-    workloads(local, run)
-    assert trouble(local.state) == []
+        access(local, run)
+        limits(local)
+        workloads(local, run)
+        assert trouble(local) == []
 
 
 def workloads(local: Local, run: Kubectl) -> None:

@@ -56,7 +56,7 @@ def test_objects_survive_the_way_up_and_back(local: Local) -> None:
             assert running(local) == pods
             assert roles <= (roles := names(local, ROLES))
             check(local, version, number, token)
-        assert trouble(local.state) == []
+        assert trouble(local) == []
 
 
 def names(local: Local, path: str) -> set[str]:

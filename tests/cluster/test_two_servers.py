@@ -42,12 +42,12 @@ def test_both_serve_the_same(local: Local) -> None:
     with webhook(local.state) as client:
         definitions(local, client)
         admission(local, client)
-    roles(local)
-    quota(local)
-    watches(local)
-    revision = int(local.get("/api/v1/namespaces", NEW)["metadata"]["resourceVersion"])
-    quiet(local, revision)
-    assert trouble(local.state) == []
+        roles(local)
+        quota(local)
+        watches(local)
+        revision = int(local.get("/api/v1/namespaces", NEW)["metadata"]["resourceVersion"])
+        quiet(local, revision)
+        assert trouble(local) == []
 
 
 def definitions(local: Local, client: dict[str, Any]) -> None:

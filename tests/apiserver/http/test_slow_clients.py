@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from server_in_process import MAPS, config_map
-from test_durability import session, started, trusting
+from test_durability import session, started, trusting, url_in
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -43,7 +43,7 @@ async def fill(http, count: int, size: int) -> None:
 
 async def test_watchers_that_read_nothing(tmp_path):
     """A flood of events ends them, or waits in bounded memory; a watcher that reads sees every event."""
-    process, port = await started(tmp_path, 0)
+    process, port = await started(tmp_path, url_in(tmp_path))
     try:
         idle = [await idle_client(tmp_path, port, f"{MAPS}?watch=1") for _ in range(IDLE)]
         async with session(tmp_path, port) as http, http.get(f"{MAPS}?watch=1") as watched:
@@ -70,7 +70,7 @@ async def test_watchers_that_read_nothing(tmp_path):
 
 async def test_readers_of_large_lists_that_read_nothing(tmp_path):
     """Each holds no more than a piece of its list, whatever its length; small requests stay quick."""
-    process, port = await started(tmp_path, 0)
+    process, port = await started(tmp_path, url_in(tmp_path))
     try:
         async with session(tmp_path, port) as http:
             await fill(http, 2_000, 20_000)
