@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from kubeskew.apimachinery.clock import Clock
@@ -9,6 +10,7 @@ from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryReader, MemoryRecords
 from kubeskew.apiserver.storage.moments import Moment
+from kubeskew.apiserver.storage.rebuilding import Repair
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry
 from kubeskew.apiserver.storage.urls import POSTGRESQL, backend_of, without_password
 
@@ -70,6 +72,13 @@ class Storage(Protocol):
         """Makes the log at a URL. Raises StorageError, also if there is one that has been written."""
         ...
 
+    async def repair(self, url: str, now: datetime) -> tuple[str, Repair]:
+        """Rebuilds the log at a URL, which nobody has open, from its events; returns the URL of the new one.
+
+        The damaged log is kept: beside the new one if it is a file, or at its URL. Raises StorageError.
+        """
+        ...
+
     async def remove(self, url: str) -> None:
         """Removes the log at a URL that is no file's. Raises StorageError."""
         ...
@@ -119,6 +128,16 @@ class SQLStorage:
         finally:
             await log.close()
 
+    async def repair(self, url: str, now: datetime) -> tuple[str, Repair]:
+        if backend_of(url) == POSTGRESQL:
+            from kubeskew.apiserver.storage.postgresql.moving import repair_beside
+
+            return await repair_beside(url, now)
+        from kubeskew.apiserver.storage.sqlite.database import path_of
+        from kubeskew.apiserver.storage.sqlite.repairing import repair
+
+        return url, await asyncio.to_thread(repair, path_of(url))
+
     async def remove(self, url: str) -> None:
         from kubeskew.apiserver.storage.postgresql.moving import remove
 
@@ -162,6 +181,9 @@ class MemoryStorage:
 
     async def claim(self, url: str, clock: Clock) -> None:
         """Does nothing: there is a log at every URL."""
+
+    async def repair(self, url: str, now: datetime) -> tuple[str, Repair]:
+        raise StorageError("a log in memory is not damaged")
 
     async def remove(self, url: str) -> None:
         self._records.pop(url, None)

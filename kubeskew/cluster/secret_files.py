@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kubeskew.apimachinery.durable_files import flush
+
 _FLUSHES_MAX = 32  # at a time: the disk does many as fast as one (3 to 7 ms)
 
 
@@ -32,12 +34,3 @@ def _write(path: Path, content: bytes | str) -> Path:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     return partial
-
-
-def flush(path: Path) -> None:
-    """Waits until a file, or the names in a directory, are on the disk, before anything refers to them."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,7 +5,6 @@ is held against the digest that the newest event carries, so that a branch never
 log did not leave.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import ClauseElement, MetaData, Table, delete, func, insert, select
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
+from kubeskew.apimachinery.durable_files import flush
 from kubeskew.apiserver.storage.copying import branched_id, checked, newest_of
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.metadata import Metadata
@@ -44,7 +44,7 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
             head = newest_of(_session(origin), note.revision)
             _fill(raw, origin, source, note.revision, head)
             result = _finished(raw, note, head)
-        _flush(target)
+        flush(Path(target))
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(result.revision)
     except (sqlite3.Error, upgrading.SchemaError, OSError) as error:
@@ -133,14 +133,6 @@ def _project(raw: sqlite3.Connection, session: Session) -> Sequence[Entry]:
     return [entry_of(row) for row in session.all("entries")]
 
 
-def _flush(target: str) -> None:
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def receiving(target: str) -> Iterator[Session]:
     """Yields a transaction on an empty store in the new file `target`, which is on the disk afterwards.
@@ -157,7 +149,7 @@ def receiving(target: str) -> Iterator[Session]:
             yield session
             revision = newest(session)
             raw.execute("COMMIT")
-        _flush(target)
+        flush(Path(target))
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(revision)
     except (sqlite3.Error, OSError) as error:

@@ -3,12 +3,12 @@
 The damaged file stays beside the new one; nothing in it is changed but that its write-ahead log is taken in.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from kubeskew.apimachinery.durable_files import damaged_beside, flush
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.metadata import Metadata
 from kubeskew.apiserver.storage.rebuilding import Repair, Salvage, fill, rebuilt
@@ -107,17 +107,13 @@ def _write(
 
 def _exchange(path: Path, fresh: Path) -> str:
     """Puts the new file in the place of the old one, and returns where that is now."""
-    number = 1
-    while (kept := Path(f"{path}.damaged-{number}")).exists():
-        number += 1
+    kept = damaged_beside(path)
     kept.hardlink_to(path)
     with suppress(FileNotFoundError):  # left where SQLite could not take it in: the new file must not
         Path(f"{path}-wal").rename(f"{kept}-wal")
     Path(f"{path}-shm").unlink(missing_ok=True)
     fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    os.fsync(directory)
-    os.close(directory)
+    flush(path.parent)
     return str(kept)
 
 

@@ -1,13 +1,14 @@
 """`kubeskew replay` and `kubeskew repair`: whether the log and the objects agree, and making them agree."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.durable_files import damaged_beside
 from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.opening import SQLStorage
 from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.rebuilding import Repair
 from kubeskew.apiserver.storage.verifying import Difference, Replay
@@ -159,25 +160,12 @@ def repair(directory: StateDir, output: str, from_log: bool) -> None:
 
 def _rebuilt(directory: StateDir) -> Repair:
     """Rebuilds the log, and has the state directory name the new one if that is at another URL."""
-    if directory.storage_file.exists():
-        from kubeskew.apiserver.storage.postgresql.moving import repair_beside
-
-        before = directory.storage_url
-        there, result = run_async(repair_beside(before, SystemClock().now()))
-        write_secret(_free(directory.storage_file), before)
+    before = directory.storage_url
+    there, result = run_async(SQLStorage().repair(before, SystemClock().now()))
+    if there != before:
+        write_secret(damaged_beside(directory.storage_file), before)
         write_secret(directory.storage_file, there)
-        return result
-    from kubeskew.apiserver.storage.sqlite.repairing import repair as rebuild
-
-    return rebuild(str(directory.database))
-
-
-def _free(file: Path) -> Path:
-    """Returns where to note what a file has said so far."""
-    number = 1
-    while (noted := file.with_name(f"{file.name}.damaged-{number}")).exists():
-        number += 1
-    return noted
+    return result
 
 
 def _print_repair(result: Repair, output: str) -> None:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from kubeskew.apimachinery.durable_files import flush
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.records import REWOUND, STORE, ComponentEvent
 from kubeskew.cluster.branching.moment import check_kept, state_at, unkept
@@ -17,7 +18,7 @@ from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.kubelet_files import kubelet_files_at, restore_kubelet_files
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.ports import Ports
-from kubeskew.cluster.secret_files import flush, write_secret
+from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import State, StateDir
 
 _PARTS = ("data", "kubelet", "faults", "state.json")  # what is exchanged, in this order
