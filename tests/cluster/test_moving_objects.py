@@ -1,5 +1,6 @@
 """Objects of many kinds and versions through upgrades and downgrades of a whole cluster, minor by minor."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 SERVICES = "/api/v1/namespaces/default/services"
+# Collectors of garbage and quotas watch what discovery names, until they look at it again. Going down, the
+# API server is the last, and takes kinds away under them.
+GONE = re.compile(r"Failed to watch .*: (404 page not found|the server could not find .*)$")
 WAY = ("1.35", "1.36", "1.37", "1.36", "1.35", "1.34")
 CLUSTER_FILE = """
 version: "1.34"
@@ -56,7 +60,7 @@ def test_objects_survive_the_way_up_and_back(local: Local) -> None:
             assert running(local) == pods
             assert roles <= (roles := names(local, ROLES))
             check(local, version, number, token)
-        assert trouble(local) == []
+        assert [line for line in trouble(local) if not GONE.search(line)] == []
 
 
 def names(local: Local, path: str) -> set[str]:

@@ -68,6 +68,7 @@ def is_running(local: Local, name: str) -> bool:
     return phase == "Running"
 
 
+@pytest.mark.slow
 def test_up_and_down_a_minor(local: Local, find_kubectl: Callable[[str], Path]) -> None:
     """Pods run, old and new kubectl show claims; 1.26 does not serve these, a downgrade brings them back."""
 

@@ -80,6 +80,7 @@ def owned_slice_goes_with_its_node(local: Local) -> None:
     eventually(lambda: local.ask("GET", f"{DRA}/noderesourceslices/leaving-a")[0] == 404)
 
 
+@pytest.mark.slow
 def test_the_drafts_manifests_through_kubectl(local: Local, find_kubectl: Callable[[str], Path]) -> None:
     """Old and new kubectl apply, show, describe and explain each kind; other releases lose what is theirs."""
 

@@ -21,7 +21,8 @@ def alike(scenario: str, pattern: str) -> list[Cell]:
 @pytest.mark.parametrize(
     ("scenario", "pattern"),
     [
-        ("kep-5004/version-paths", "*/1.35-1.36-1.37-1.36/*"),  # drivers and their sockets
+        # Drivers and their sockets.
+        pytest.param("kep-5004/version-paths", "*/1.35-1.36-1.37-1.36/*", marks=pytest.mark.slow),
         ("kep-5004/upgrade-downgrade", "*/1.35-1.36-1.35"),
     ],
 )

@@ -167,10 +167,10 @@ def test_a_plan_that_cannot_be_played_is_wrong_usage(
 def test_a_trace_names_the_first_step_that_differs():
     """Runs of one seed do the same step by step; those of two seeds part, and the step is told."""
     first = Trace()
-    simulate(cell("dra/kubelet/1.36"), 1, lambda _: None, trace=first)
+    simulate(cell("kep-4815/refused-pools/1.35/unknown-counter"), 1, lambda _: None, trace=first)
     same, other = Trace(first), Trace(first)
-    simulate(cell("dra/kubelet/1.36"), 1, lambda _: None, trace=same)
-    simulate(cell("dra/kubelet/1.36"), 2, lambda _: None, trace=other)
+    simulate(cell("kep-4815/refused-pools/1.35/unknown-counter"), 1, lambda _: None, trace=same)
+    simulate(cell("kep-4815/refused-pools/1.35/unknown-counter"), 2, lambda _: None, trace=other)
     assert (same.difference, len(same.steps)) == ("", len(first.steps))
     assert other.difference.startswith("step ")
 
