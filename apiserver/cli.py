@@ -86,6 +86,12 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     help="The port to listen on; 0 is any.",
 )
 @click.option(
+    "--shared-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="A port that other servers of the cluster listen on, too: a connection goes to any that is ready.",
+)
+@click.option(
     "--advertise-address", default="127.0.0.1", show_default=True, help="The address told to the cluster."
 )
 @click.option(

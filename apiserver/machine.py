@@ -20,6 +20,10 @@ class Listener(Protocol):
         """Accepts requests as the options say, and returns the port; port 0 is any. Raises OSError."""
         ...
 
+    async def share(self, options: "ServerOptions") -> None:
+        """Accepts requests also on the port that a cluster's servers share. Raises OSError."""
+        ...
+
     async def refuse_during(self, outage: Awaitable[None]) -> None:
         """Refuses requests, and breaks off those that are under way, until the outage is over."""
         ...

@@ -17,6 +17,7 @@ class ServerOptions:
     storage_url: str = "sqlite://"
     bind_address: str = "127.0.0.1"
     secure_port: int = 0
+    shared_port: int = 0  # that all servers of a cluster listen on, beside their own; 0: none
     cert_dir: str | None = None  # for a certificate of its own, if none is given; empty: it keeps no files
     tls_cert_file: str = ""
     tls_private_key_file: str = ""

@@ -157,6 +157,8 @@ class APIServer:
         options, environment = self.options, self.services.environment
         await self._listen()
         await self.bootstrap()
+        if options.shared_port:  # as behind a load balancer, which asks for readiness
+            await self.listener.share(options)
         if self.faults is not None:
             self.faults.begin(self.listener.refuse_during)
         await self._record("started")

@@ -55,11 +55,19 @@ class LocalControl:
         return self._directory.load().runtime_config
 
     def client(self, context: str = "") -> APIClient:
-        platform = self._platform
-        agent = user_agent("kubeskew", DEFAULT_VERSION)
+        platform, agent = self._platform, user_agent("kubeskew", DEFAULT_VERSION)
         return APIClient.from_kubeconfig(
-            self.kubeconfig, agent, clock=platform.clock, context=context, dial=platform.dial
+            *(self.kubeconfig, agent),
+            clock=platform.clock,
+            context=context or self._first_server(),
+            dial=platform.dial,
         )
+
+    def _first_server(self) -> str:
+        """Returns the context of the API server that a scenario asks if it names none; empty for the only
+        one there is."""
+        state = self._directory.load()
+        return state.of_kind("apiserver")[0].name if state.shared_port else ""
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))

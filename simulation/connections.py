@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 from asyncio import sslproto
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -153,8 +154,11 @@ def _feed(protocol: Any, data: bytes) -> None:
 class Listening:
     """The part of `asyncio.Server` that components use; it goes with its process."""
 
-    def __init__(self, loop: "Connections", factory: Factory, address: Address, tls: Any) -> None:
+    def __init__(
+        self, loop: "Connections", factory: Factory, address: Address, tls: Any, shared: bool
+    ) -> None:
         self._loop = loop
+        self.shared = shared
         self.factory = factory
         self.address = address
         self.tls: ssl.SSLContext | None = tls
@@ -167,11 +171,11 @@ class Listening:
         return self.address
 
     def close(self) -> None:
-        if self._loop.listeners.get(self.address) is self:
-            del self._loop.listeners[self.address]
+        if self.is_serving():
+            self._loop.listeners[self.address].remove(self)
 
     def is_serving(self) -> bool:
-        return self._loop.listeners.get(self.address) is self
+        return self in self._loop.listeners[self.address]
 
     async def wait_closed(self) -> None:
         """Returns at once: there is no socket to wait for."""
@@ -182,17 +186,18 @@ class Connections(asyncio.BaseEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self.listeners: dict[Address, Listening] = {}
+        self.listeners: defaultdict[Address, deque[Listening]] = defaultdict(deque)
         self._ports = iter(range(_FIRST_PORT, 1 << 16))
         self._dialled: dict[int, Address] = {}  # sockets' numbers, and where they are to lead to
 
     async def create_server(self, *arguments: Any, **options: Any) -> Any:
-        """Listens: takes a factory of protocols, host, port and `ssl`."""
+        """Listens: takes a factory of protocols, host, port, `ssl` and `reuse_port`."""
         factory, host, port = arguments
-        address = host, port or next(self._ports)
-        if address in self.listeners:
+        address, shared = (host, port or next(self._ports)), bool(options.get("reuse_port"))
+        if any(not (shared and other.shared) for other in self.listeners[address]):
             raise OSError(errno.EADDRINUSE, "address already in use")
-        server = self.listeners[address] = Listening(self, factory, address, options.get("ssl"))
+        server = Listening(self, factory, address, options.get("ssl"), shared)
+        self.listeners[address].append(server)
         return server
 
     async def create_connection(self, *arguments: Any, **options: Any) -> Any:
@@ -205,19 +210,21 @@ class Connections(asyncio.BaseEventLoop):
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Notes where a socket is to lead to: `create_connection` makes the connection in its place."""
-        self._listening(*address[:2])
+        self._servers(*address[:2])
         self._dialled[sock.fileno()] = address[:2]
 
-    def _listening(self, host: str, port: int) -> "Listening":
-        server = self.listeners.get((host, port))
-        if server is None:
+    def _servers(self, host: str, port: int) -> "deque[Listening]":
+        servers = self.listeners[host, port]
+        if not servers:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
-        return server
+        return servers
 
     async def _connect(
         self, factory: Factory, host: str, port: int, tls: ssl.SSLContext | None, name: str | None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        server = self._listening(host, port)
+        servers = self._servers(host, port)
+        server = servers[0]
+        servers.rotate(-1)  # those that share a port take turns
         here: Address = (host, next(self._ports))
         ours = MemoryTransport(self, contextvars.copy_context(), here, server.address)
         theirs = MemoryTransport(self, server.context.copy(), server.address, here)

@@ -23,7 +23,8 @@ from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.storage.opening import MemoryStorage
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.cluster.state import StateDir
-from kubeskew.simulation.network import APIListener, HealthListener, Network, dial_in
+from kubeskew.simulation.health_listener import HealthListener
+from kubeskew.simulation.network import APIListener, Network, dial_in
 from kubeskew.simulation.processes import START, Process, SimulatedProcesses, write_log
 from kubeskew.simulation.supervision import Supervisor
 
@@ -133,7 +134,7 @@ class SimulatedMachine:
         return self._site.dial(config, max_requests)
 
     def serve_health(self, health: Health, address: str, port: int) -> AbstractAsyncContextManager[int]:
-        return HealthListener(self._site.network, health, port)
+        return HealthListener(self._site.network.healths, health, port)
 
     def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
         return self._record

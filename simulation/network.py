@@ -6,9 +6,9 @@ import errno
 import hashlib
 import re
 import warnings
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
@@ -19,12 +19,11 @@ from kubeskew.apimachinery.client.rest import Dial
 from kubeskew.apimachinery.client.transport import Request, Transport, split_lines
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.process.health import answer, until_ready
-from kubeskew.apimachinery.process.health_checks import WAIT, Health
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Handler, Peer, Response, Upgrade
 from kubeskew.apiserver.http.request import Request as ServerRequest
+from kubeskew.simulation.health_listener import HealthListener
 from kubeskew.simulation.processes import CURRENT, Process
 
 if TYPE_CHECKING:
@@ -38,11 +37,29 @@ class Network:
 
     def __init__(self) -> None:
         self.servers: dict[int, APIListener] = {}
+        self.sharing: defaultdict[int, deque[APIListener]] = defaultdict(deque)  # by the port they share
         self.healths: dict[int, HealthListener] = {}
         self.requests = 0
         # The seconds that a message takes, by the process of the client and method and path of the request,
         # each of which has latencies of its own; None: no time.
         self.latency: Callable[[str, str], float] | None = None
+
+    def listener(self, port: int) -> "APIListener | None":
+        """Returns who takes a new connection to a port; those that share it take turns."""
+        if port in self.servers:
+            return self.servers[port]
+        sharing = self.sharing[port]
+        for _ in range(len(sharing)):
+            sharing.rotate(-1)
+            if not sharing[-1].away:
+                return sharing[-1]
+        return None
+
+    def listens(self, listener: "APIListener | None", port: int) -> bool:
+        """Returns whether connections of a listener to a port are still there."""
+        if listener is None or listener.away:
+            return False
+        return self.servers.get(port) is listener or listener in self.sharing[port]
 
     def seconds(self, client: Process | None, what: str) -> float:
         """Returns how long a message of a client takes, or one to it. The scenario's take no time."""
@@ -154,6 +171,7 @@ class NetworkTransport:
     def __init__(self, network: Network, port: int, peer: Peer | None, max_requests: int) -> None:
         self._network = network
         self._port = port
+        self._listener: APIListener | None = None  # at the other end of the connection
         self._peer = peer
         self._slots = asyncio.Semaphore(max_requests)
 
@@ -166,7 +184,9 @@ class NetworkTransport:
     async def _send(self, request: Request) -> Answer:
         if self._network.latency is not None:
             await self._carry(request)
-        listener = self._network.servers.get(self._port)
+        if not self._network.listens(self._listener, self._port):
+            self._listener = self._network.listener(self._port)
+        listener = self._listener
         if listener is None or listener.away:
             raise ConnectionRefusedError(
                 errno.ECONNREFUSED, f"Connect call failed ('127.0.0.1', {self._port})"
@@ -208,6 +228,7 @@ class APIListener:
         self._connections = HTTPServer(handler, clock)
         self.process = CURRENT.get()
         self._port = 0
+        self._shared_port = 0
         self._closing = False
         self._empty = asyncio.Event()
         self.away = False
@@ -222,6 +243,11 @@ class APIListener:
         if self.process is not None:
             self.process.ended[self._end] = None
         return self._port
+
+    async def share(self, options: "ServerOptions") -> None:
+        self._shared_port = options.shared_port
+        self._network.sharing[self._shared_port].append(self)
+        await self._connections.share(options)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Runs an answer in the server's process."""
@@ -299,6 +325,8 @@ class APIListener:
         self._closing = True
         if self._network.servers.get(self._port) is self:
             del self._network.servers[self._port]
+        if self in self._network.sharing[self._shared_port]:
+            self._network.sharing[self._shared_port].remove(self)
         self._connections.finish()
 
     async def close(self, grace_seconds: float) -> None:
@@ -340,39 +368,6 @@ async def _refused(request: ServerRequest, upgrade: Upgrade) -> Response:
 def _settle(exchange: Exchange, answer: Answer) -> None:
     if not exchange.answer.done():
         exchange.answer.set_result(answer)
-
-
-class HealthListener:
-    """Serves the health of a component on a port; a context, which gives the port."""
-
-    def __init__(self, network: Network, health: Health, port: int) -> None:
-        self._network = network
-        self._port = port
-        self.health = health
-        self.process = CURRENT.get()
-
-    async def __aenter__(self) -> int:
-        self._network.healths[self._port] = self
-        if self.process is not None:
-            self.process.ended[self._end] = None
-        return self._port
-
-    async def __aexit__(self, *_: object) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        if self._network.healths.get(self._port) is self:
-            del self._network.healths[self._port]
-
-    async def get(self, target: str) -> tuple[int, str]:
-        """Returns status and text of the answer to a GET."""
-        url = urlsplit(target)
-        query = parse_qs(url.query)
-        if url.path == "/readyz" and WAIT in query:
-            await until_ready(self.health, query[WAIT][0])
-        found = answer(self.health, url.path, query.get("name[]", ()))
-        body = found.body
-        return found.status, body.decode() if isinstance(body, bytes) else found.text or ""
 
 
 def dial_in(network: Network) -> Dial:

@@ -22,8 +22,9 @@ class HTTPServer:
         self._handler = handler
         self._clock = clock
         self._connections: dict[Connection, None] = {}
-        self._listener: asyncio.Server | None = None
-        self._again: Callable[[], Awaitable[asyncio.Server]] | None = None
+        self._listeners: list[asyncio.Server] = []
+        self._again: list[Callable[[], Awaitable[asyncio.Server]]] = []  # opens each of them anew
+        self._tls: ssl.SSLContext | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
         self._empty = asyncio.Event()
@@ -32,39 +33,55 @@ class HTTPServer:
         """Accepts connections, over TLS if there is a certificate; port 0 is any. Returns the port. Raises
         OSError.
         """
-        context = None
         if options.tls_cert_file:
-            context = tls_context(
+            self._tls = tls_context(
                 options.tls_cert_file,
                 options.tls_private_key_file,
                 options.client_ca_file,
                 options.requestheader_client_ca_file,
             )
-        return await self.accept(options.bind_address, options.secure_port, context)
+        return await self.accept(options.bind_address, options.secure_port, self._tls)
+
+    async def share(self, options: ServerOptions) -> None:
+        """Accepts connections also on the port that a cluster's servers share: the system gives each to any
+        of those that listen. Raises OSError.
+        """
+        await self._open(options.bind_address, options.shared_port, self._tls, shared=True)
 
     async def accept(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
         """Accepts connections; port 0 is any. Returns the port. Raises OSError."""
         self._date()
-        self._listener = await self._accept(address, port, context)
+        bound = await self._open(address, port, context, shared=False)
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
-        bound: int = self._listener.sockets[0].getsockname()[1]
-        self._again = partial(self._accept, address, bound, context)
         return bound
 
-    async def _accept(self, address: str, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
+    async def _open(self, address: str, port: int, context: ssl.SSLContext | None, *, shared: bool) -> int:
+        listener = await self._accept(address, port, context, shared=shared)
+        bound: int = listener.sockets[0].getsockname()[1]
+        self._listeners.append(listener)
+        self._again.append(partial(self._accept, address, bound, context, shared=shared))
+        return bound
+
+    async def _accept(
+        self, address: str, port: int, context: ssl.SSLContext | None, *, shared: bool
+    ) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        return await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
+        return await loop.create_server(
+            self._connect, address, port, ssl=context, backlog=1024, reuse_port=shared
+        )
 
     async def refuse_during(self, outage: Awaitable[None]) -> None:
         """Refuses connections and ends all there are, until the outage is over. Raises OSError."""
-        if self._listener is None or self._again is None:
-            return
-        self._listener.close()
+        self._stop_listening()
         for connection in tuple(self._connections):
             connection.abort()
         await outage
         if not self._closing:
-            self._listener = await self._again()
+            self._listeners = [await again() for again in self._again]
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
 
     def _connect(self) -> Connection:
         return Connection(self._handler, self.limits, self._connections, self._lost)
@@ -90,8 +107,7 @@ class HTTPServer:
     def finish(self) -> None:
         """Accepts nothing more; every connection ends with the answer that is under way."""
         self._closing = True
-        if self._listener is not None:
-            self._listener.close()
+        self._stop_listening()
         for connection in tuple(self._connections):
             connection.finish()
 

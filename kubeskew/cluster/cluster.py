@@ -341,9 +341,7 @@ class Cluster:
 
     async def _start(self, state: State, *starting: Process) -> None:
         """Starts processes side by side; each is recorded, whatever becomes of the others."""
-        for process in starting:
-            if process.port and not self._ports.is_free(process.port):
-                self._find_port(state, process)
+        creation.check_ports(state, starting, self._ports)
         tasks = [asyncio.ensure_future(self._start_one(state, process)) for process in starting]
         try:
             await asyncio.shield(asyncio.gather(*tasks))
@@ -353,17 +351,6 @@ class Cluster:
     async def _start_one(self, state: State, process: Process) -> None:
         await launching.start(self.directory, state, process, self.processes)
         self.directory.save(state)
-
-    def _find_port(self, state: State, process: Process) -> None:
-        """Gives a process another port, for its own is taken. Raises ClusterError for an API server, whose
-        port others know.
-        """
-        if process.kind == "apiserver":
-            raise ClusterError(
-                f"{process.name} cannot start: another process listens on its port {process.port}. "
-                "End that one and try again"
-            )
-        process.port = creation.free_port(state, self._ports)
 
     async def _stop(self, state: State, *stopping: Process) -> None:
         """Stops processes gracefully, and puts on the time line what they cannot say there themselves."""

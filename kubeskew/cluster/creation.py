@@ -1,6 +1,6 @@
 """Makes a new cluster's record, ports, credentials and log; nothing is started."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import Clock
@@ -40,8 +40,11 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
     servers = spec.server_names
     if spec.port:
         _check_port(spec.port, ports)
+    alone = len(servers) == 1
+    if not alone:
+        state.shared_port = spec.port
     for name in [*servers, "controller-manager", "scheduler"]:
-        port = spec.port if spec.port and name == servers[0] else free_port(state, ports)
+        port = spec.port if spec.port and alone and name == servers[0] else free_port(state, ports)
         _add(state, spec, name, port)
     state.nodes = {node.name: node.as_json() for node in spec.nodes}
     state.servers = {name: server for name in _clients(state) if (server := initial_server(spec, name))}
@@ -53,6 +56,8 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
     for driver in drivers.controlled(state.nodes):
         name = drivers.controller_component(driver)
         _add_driver(state, ports, name, str(initial_target(spec, name).version))
+    if not alone and not state.shared_port:
+        state.shared_port = free_port(state, ports)
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
     if found:
         raise UserError(f"unsupported version skew: {'; '.join(found)}")
@@ -124,7 +129,28 @@ def in_order(state: State, nodes: Iterable[str]) -> list[str]:
 
 def free_port(state: State, ports: Ports) -> int:
     """Returns a port that neither this cluster nor anybody else has."""
-    return ports.choose(process.port for process in state.processes.values())
+    return ports.choose(state.ports())
+
+
+def check_ports(state: State, starting: Sequence[Process], ports: Ports) -> None:
+    """Gives processes that start another port if somebody else listens on theirs. Raises ClusterError for
+    those of API servers, which others know.
+    """
+    servers = state.of_kind("apiserver")
+    if state.shared_port and all(server in starting for server in servers):
+        _check_server_port("the API servers", f"their port {state.shared_port}", state.shared_port, ports)
+    for process in starting:
+        if process.kind == "apiserver":
+            _check_server_port(process.name, f"its port {process.port}", process.port, ports)
+        elif process.port and not ports.is_free(process.port):
+            process.port = free_port(state, ports)
+
+
+def _check_server_port(name: str, called: str, port: int, ports: Ports) -> None:
+    if not ports.is_free(port):
+        raise ClusterError(
+            f"{name} cannot start: another process listens on {called}. End that one and try again"
+        )
 
 
 async def claim_log(storage: Storage, clock: Clock, url: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubeskew.cluster import drivers
+from kubeskew.cluster.clusterfile.keys import ANY_SERVER
 from kubeskew.cluster.secret_files import write_secrets
 from kubeskew.cluster.state import State, StateDir
 
@@ -32,7 +33,6 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     ca = authority.pair.certificate
     serving, token = authority.serving(), keys.token()
     servers = {process.name: process.url("") for process in state.of_kind("apiserver")}
-    server = next(iter(servers.values()))
     users: dict[str, tuple[str, tuple[str, ...]]]
     users = {name: (f"system:kube-{name}", ()) for name in _CONTROL_PLANE}
     users |= {f"kubelet/{node}": (f"system:node:{node}", ("system:nodes",)) for node in state.nodes}
@@ -55,7 +55,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
         directory.token: token,
         directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',
         directory.kubeconfig: kubeconfig(
-            server, ca, "kubernetes-admin", admin, contexts=servers if len(servers) > 1 else None
+            *(state.server, ca, "kubernetes-admin", admin),
+            contexts={ANY_SERVER: state.server, **servers} if state.shared_port else None,
         ),
     }
     for name, (user, _) in users.items():

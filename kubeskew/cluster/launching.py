@@ -78,6 +78,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *_front_proxy(directory),
         *("--service-account-signing-key-file", str(directory.account_key)),
         *("--service-cluster-ip-range", SERVICE_RANGE),
+        *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
         *_common(directory, state, process),
     ]

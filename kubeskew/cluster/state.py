@@ -78,7 +78,18 @@ class State:
     driver_revision: int = 0  # of the drivers' files
     verbosity: int = 0  # of the components' logs
     servers: dict[str, str] = field(default_factory=dict)  # component → its API server or ANY_SERVER
+    shared_port: int = 0  # that all API servers listen on, if there are several
     abandoned_leases: bool = False  # the log names leaders that are none here: it was branched off
+
+    @property
+    def server(self) -> str:
+        """Returns the URL at which the cluster is reached: any of its API servers, if there are several."""
+        first = self.of_kind("apiserver")[0]
+        return f"https://127.0.0.1:{self.shared_port or first.port}"
+
+    def ports(self) -> list[int]:
+        """Returns all ports that are recorded."""
+        return [*(process.port for process in self.processes.values()), self.shared_port]
 
     def servers_of(self, component: str) -> list[Process]:
         """Returns the API servers that a component may speak to, in this order: all unless it has one."""
@@ -257,6 +268,7 @@ class StateDir:
                 driver_revision=value.get("driverRevision", 0),
                 verbosity=value.get("verbosity", 0),
                 servers=value.get("servers", {}),
+                shared_port=value.get("sharedPort", 0),
                 abandoned_leases=value.get("abandonedLeases", False),
             )
         except (KeyError, TypeError) as error:
@@ -280,6 +292,7 @@ class StateDir:
             "driverRevision": state.driver_revision,
             "verbosity": state.verbosity,
             "servers": state.servers,
+            "sharedPort": state.shared_port,
             "abandonedLeases": state.abandoned_leases,
         }
         write_secret(self.record, json.dumps(value, indent=1))

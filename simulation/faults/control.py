@@ -74,7 +74,7 @@ class FaultyControl(LocalControl):
             self.kubeconfig,
             agent,
             clock=platform.clock,
-            context=context,
+            context=context or self._first_server(),
             dial=platform.dial,
             wrap=lambda transport: PatientTransport(transport, lambda: not self.healed),
         )

@@ -83,6 +83,9 @@ class Local:
         return events
 
     def port(self, server: str = "apiserver") -> int:
+        """Returns the port of an API server, or `any`: the one that several share."""
+        if server == "any":
+            return int(self.record()["sharedPort"])
         return next(p["port"] for p in self.record()["processes"] if p["name"] == server)
 
     def record(self) -> dict[str, Any]:

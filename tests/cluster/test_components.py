@@ -144,7 +144,7 @@ def test_two_servers_share_one_log_beside_another_cluster(fresh: Local, local: L
     with hold_port() as listener:
         port = listener.getsockname()[1]
     fresh.run("up", "--nodes", "0", "--ha", "2", "--port", str(port))
-    assert fresh.port("apiserver-1") == port
+    assert fresh.status()["server"] == f"https://127.0.0.1:{port}"
     revision = fresh.get(CONFIG_MAPS, "apiserver-2")["metadata"]["resourceVersion"]
     watching = fresh.connect("apiserver-2")
     watching.request(
@@ -162,6 +162,10 @@ def test_two_servers_share_one_log_beside_another_cluster(fresh: Local, local: L
     fresh.run("upgrade", "--to", "1.37", "--component", "apiserver-1")
     assert fresh.get("/version", "apiserver-1")["minor"] == "37"
     assert fresh.get(f"{CONFIG_MAPS}/shared", "apiserver-2")["metadata"]["uid"] == made["metadata"]["uid"]
+    versions = {fresh.get("/version", "any")["minor"] for _ in range(40)}
+    assert versions == {"36", "37"}  # the port that they share leads to either
+    fresh.run("kill", "apiserver-1")
+    assert {fresh.get("/version", "any")["minor"] for _ in range(10)} == {"36"}
     assert set(local.states().values()) == {"Ready"}  # the other cluster does not notice
 
 

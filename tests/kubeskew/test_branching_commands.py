@@ -118,10 +118,10 @@ def test_a_forks_credentials_lead_to_it(directory, tmp_path):
     """Kubeconfigs of a fork name its own API servers, whichever they named before; keys are the same."""
     target = StateDir(tmp_path / "fork")
     run(directory, "fork", "--at", "4", str(target.path))
-    moved = {
-        str(process.port): str(target.load().processes[process.name].port)
-        for process in directory.load().of_kind("apiserver")
-    }
+    before, after = directory.load(), target.load()
+    moved = {p.port: after.processes[p.name].port for p in before.of_kind("apiserver")}
+    moved[before.shared_port] = after.shared_port
+    assert not {*moved} & {*moved.values()}
     for path in (directory.kubeconfig, *(directory.path / "kubeconfigs").iterdir()):
         text = path.read_text()
         for old, new in moved.items():

@@ -44,6 +44,28 @@ def test_each_of_several_servers_is_a_context(tmp_path: Path):
     assert {name: load_kubeconfig(path, name).server for name in urls} == urls
 
 
+def test_the_administrator_reaches_all_servers(tmp_path: Path, ports):
+    """The current context and `any` lead to the port that servers share; each has one of its own, too."""
+    directory = StateDir(tmp_path)
+    state = creation.plan(config.parse({"ha": 2}, "f"), ports)
+    write_credentials(directory, state, NOW)
+    server = {
+        name: load_kubeconfig(directory.kubeconfig, name).server for name in ("", "any", *state.processes)[:4]
+    }
+    shared = f"https://127.0.0.1:{state.shared_port}"
+    own = {process.name: process.url("") for process in state.of_kind("apiserver")}
+
+    assert server == {"": shared, "any": shared, **own}
+    assert len({shared, *own.values()}) == 3
+
+
+def test_one_server_shares_no_port(ports):
+    """It is reached at its own."""
+    state = creation.plan(config.parse({}, "f"), ports)
+
+    assert (state.shared_port, state.server) == (0, state.processes["apiserver"].url(""))
+
+
 @pytest.mark.parametrize(
     ("component", "user", "reached"),
     [

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from kubeskew.apimachinery.client import transport
-from kubeskew.apiserver.http.request import Request, Response, Tunnel, Upgrade
+from kubeskew.apiserver.http.request import Request, Response, Tunnel, Upgrade, text
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.machine import LoopClock
@@ -150,6 +150,47 @@ def test_an_outage_is_one_for_connections_too(loop: SimulatedLoop):
         return heard
 
     assert loop.run_until_complete(talk()) == b"again"
+
+
+def test_servers_that_share_a_port_take_turns(loop: SimulatedLoop):
+    """A client stays with the server that it has reached, and goes to another one when that is away."""
+    shared = PORT + 1
+
+    async def asked(ask: NetworkTransport) -> str:
+        answer = await ask(transport.Request("GET", "/", {}, None, 30.0))
+        return (await answer.body()).decode()
+
+    async def named(name: str, network: Network) -> APIListener:
+        async def answer(_request: Request) -> Response:
+            return text(200, name)
+
+        listener = APIListener(network, answer, LoopClock())
+        options = ServerOptions(secure_port=shared + int(name), shared_port=shared)
+        await listener.listen(options)
+        await listener.share(options)
+        return listener
+
+    async def connected() -> str:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{shared}") as answer:
+            return await answer.text()
+
+    async def talk() -> None:
+        network = Network()
+        first, second = await named("1", network), await named("2", network)
+        clients = [NetworkTransport(network, shared, None, 1) for _ in range(3)]
+        assert [await asked(client) for client in clients * 2] == ["1", "2", "1"] * 2
+        assert {await connected(), await connected()} == {"1", "2"}
+        outage = asyncio.create_task(first.refuse_during(asyncio.sleep(5)))
+        await asyncio.sleep(0)
+        assert [await asked(client) for client in clients] == ["2", "2", "2"]
+        assert {await connected(), await connected()} == {"2"}
+        second.finish()
+        with pytest.raises(ConnectionRefusedError):
+            await asked(clients[0])
+        await outage
+        assert await asked(clients[0]) == "1"
+
+    loop.run_until_complete(talk())
 
 
 async def asked_by_aiohttp() -> Any:

@@ -34,7 +34,10 @@ from kubeskew.cluster.state import StateDir
     "--ha", "servers", type=click.IntRange(1, 9), help="How many API servers [default: 1, or the file's]."
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: a free one]."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the API server, or the one that several share [default: a free one].",
 )
 @click.option(
     "--like",

@@ -71,9 +71,8 @@ async def _shown(directory: StateDir, output: str) -> str:
     state = directory.load()
     rows = await _rows(directory, state)
     if output == "json":
-        server = state.of_kind("apiserver")[0]
         document = {
-            "server": f"https://127.0.0.1:{server.port}",
+            "server": state.server,
             "kubeconfig": str(directory.kubeconfig.absolute()),
             "stateDir": str(directory.path),
             "runtimeDir": state.runtime_dir or None,

@@ -91,15 +91,18 @@ def _is_free(target: StateDir) -> bool:
 
 
 def _moved(state: State, then: State, ports: Ports) -> tuple[State, Mapping[int, int]]:
-    """Gives every process another port than any of the first cluster's; returns the API servers' new ports,
-    too, by the old ones."""
-    taken = {process.port for process in (*state.processes.values(), *then.processes.values())}
+    """Gives every process another port than any of the first cluster's; returns the new ports of API servers,
+    and the one that they share, by the old ones."""
+    taken = {*state.ports(), *then.ports()}
     servers = {}
     for process in then.processes.values():
         before, process.port = process.port, ports.choose(taken)
         taken.add(process.port)
         if process.kind == "apiserver":
             servers[before] = process.port
+    if then.shared_port:
+        before, then.shared_port = then.shared_port, ports.choose(taken)
+        servers[before] = then.shared_port
     return then, servers
 
 

@@ -260,7 +260,8 @@ CLUSTER_KEYS: Keys = {
         "like: kind",
     ),
     "ha": Key(
-        "How many API servers: apiserver-1, apiserver-2, …; one, named apiserver, if it is left out.",
+        "How many API servers, which share a port beside their own: apiserver-1, apiserver-2, …; one, named "
+        "apiserver, if it is left out.",
         {"type": "integer", "minimum": 1, "maximum": MOST_SERVERS},
         "ha: 2",
     ),

@@ -9,6 +9,8 @@ from until import until
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.cluster.ports import HeldPorts
 
 HEAD = "Host: x\r\n"
 
@@ -365,3 +367,37 @@ async def test_framing_without_end(endless: bytes) -> None:
     assert await asyncio.wait_for(told, 30) == "chunked encoding contains too much non-data"
     writer.transport.abort()
     await server.close(0.5)
+
+
+async def named(port: int, times: int) -> set[str]:
+    """The bodies that a server, or several on one port, answer in so many connections."""
+    asked = f"GET / HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n"
+    return {(await exchange(port, asked)).rpartition(b"\r\n")[2].decode() for _ in range(times)}
+
+
+async def test_servers_share_a_port_as_long_as_they_listen() -> None:
+    """Connections come to each; to one that refuses them, or has finished, none, and none is refused."""
+
+    def naming(name: str) -> HTTPServer:
+        async def handle(_request: Request) -> Response:
+            return text(200, name)
+
+        return HTTPServer(handle, SystemClock())
+
+    first, second = servers = naming("first"), naming("second")
+    with HeldPorts() as ports:
+        options = ServerOptions(shared_port=ports.choose(()))
+        for server in servers:
+            await server.listen(options)
+            await server.share(options)
+    assert await named(options.shared_port, 60) == {"first", "second"}
+    over = asyncio.Event()
+    outage = asyncio.create_task(first.refuse_during(over.wait()))
+    await asyncio.sleep(0)
+    assert await named(options.shared_port, 20) == {"second"}
+    over.set()
+    await outage
+    second.finish()
+    assert await named(options.shared_port, 20) == {"first"}
+    for server in servers:
+        await server.close(0.5)
