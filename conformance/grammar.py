@@ -239,7 +239,7 @@ def meaning(kind: str, key: str) -> tuple[str, Mapping[str, Any]]:
 
 PROFILE_KEYS = ("scenarios", "cells")
 HEADER_KEYS = ("cluster", "parameters", "baseline", "expectedFailures", "notRun")
-EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source", "bug", "at")
+EXPECTED_FAILURE_KEYS = ("when", "steps", "found", "reason", "source", "bug", "at", "finding")
 EXEMPTION_KEYS = ("when", "steps", "reason")
 DOCUMENT_KEYS = ("apiVersion", "kind", "metadata", "spec")
 TEST_KEYS = (

@@ -13,6 +13,7 @@ from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.conformance.chainsaw.expressions import expression
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
+from kubeskew.conformance.invariants.findings import DEFECT, KnownFinding, known_findings
 from kubeskew.conformance.scenario import INVARIANTS, Exemption, ExpectedFailure, Scenario
 
 # Rows of texts that have nothing in common: an expression that matches all of a row is refused.
@@ -28,7 +29,7 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
     marks = []
     for index, entry in enumerate(_entries(header, "expectedFailures", source)):
         where = f"{source}: expectedFailures[{index}]"
-        bug = _bug(entry, where)
+        bug, finding = _bug(entry, where), _finding(entry, where)
         if bug is not None:
             entry = {
                 "when": "(`true`)",
@@ -37,6 +38,8 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
                 "source": bug.source,
                 **entry,
             }
+        elif finding is not None:
+            entry = {**entry, "reason": finding.reason, "source": finding.source}
         when, steps, reason = _entry(entry, EXPECTED_FAILURE_KEYS, where)
         found, origin, at = entry.get("found"), entry.get("source"), expression(entry.get("at"))
         if (at is None) != (bug is None):
@@ -51,7 +54,8 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
                 "section of the KEP, where the reason can be read"
             )
         _check_pattern(found, f"{where}.found")
-        marks.append(ExpectedFailure(when, steps, reason, found, origin, bug.id if bug else "", at or ""))
+        named = (bug.id if bug else "", at or "", finding)
+        marks.append(ExpectedFailure(when, steps, reason, found, origin, *named))
     return tuple(marks)
 
 
@@ -65,6 +69,21 @@ def _bug(entry: Any, where: str) -> KnownBug | None:
     except ValueError as error:
         raise ScenarioError(f"{where}.bug: {error}") from error
     return known_bugs()[name]
+
+
+def _finding(entry: Any, where: str) -> KnownFinding | None:
+    """Returns the entry of conformance/findings.yaml that a mark names. Raises ScenarioError unless it says
+    that upstream fails so: the mark has nothing of its own to say of that."""
+    if not isinstance(entry, Mapping) or "finding" not in entry:
+        return None
+    name, known = str(entry["finding"]), known_findings()
+    if name not in known:
+        raise ScenarioError(f"{where}.finding: there is no finding {name}{did_you_mean(name, known)}")
+    if known[name].class_ == DEFECT:
+        raise ScenarioError(f"{where}.finding: {name} is a defect of kubeskew's, no failure of upstream's")
+    if both := [key for key in ("bug", "reason", "source") if key in entry]:
+        raise ScenarioError(f"{where}.{both[0]}: the finding {name} says why, and where that can be read")
+    return known[name]
 
 
 def exemptions(header: Mapping[str, Any], source: str) -> tuple[Exemption, ...]:

@@ -12,6 +12,7 @@ from kubeskew.conformance.bindings import bind, evaluate, names_in
 from kubeskew.conformance.chainsaw.expressions import bound_below
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS, RESULT_NAMES
+from kubeskew.conformance.invariants.findings import KnownFinding
 
 RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
@@ -250,6 +251,7 @@ class ExpectedFailure:
     source: str = ""
     bug: str = ""  # the known bug that it shows; then only releases that have it fail
     at: str = ""  # the expression of that release
+    finding: KnownFinding | None = None  # what tells why upstream fails so, of that and of other scenarios
 
     def applies(self, bindings: Mapping[str, Any], bugs: Mapping[str, bool]) -> bool:
         """Returns whether a cell fails so; `bugs` are the known bugs switched in it. Raises ScenarioError."""
@@ -265,6 +267,8 @@ class ExpectedFailure:
 
     def matched(self, found: str) -> str:
         """Returns the part of a failure that this mark tells of; empty if it is another one."""
+        if self.finding is not None and not self.finding.tells_of(found):
+            return ""
         match = re.search(self.found, found)
         return match[0] if match else ""
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import yaml
 
-from kubeskew.simulation.explore.classes import KNOWN, classify, read_entries
+from kubeskew.conformance.invariants.findings import KNOWN
+from kubeskew.simulation.explore.classes import classify, read_entries
 from kubeskew.simulation.explore.jobs import Ran, RunJob
 from kubeskew.simulation.explore.laboratory import Simulations
 from kubeskew.simulation.explore.selecting import cells_named

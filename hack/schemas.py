@@ -22,6 +22,7 @@ from kubeskew.cluster.clusterfile.keys import (
     object_of,
 )
 from kubeskew.conformance import grammar
+from kubeskew.conformance.invariants.findings import known_findings
 from kubeskew.conformance.loading import CHAINSAW, HEADER
 from kubeskew.conformance.runner import RUN
 
@@ -129,9 +130,11 @@ def _header() -> Schema:
         "source": {"type": "string"},
         "bug": {"type": "string"},
         "at": EXPRESSION,
+        "finding": {"enum": sorted(known_findings())},
     }
     known = {
         "anyOf": [
+            {"required": ["finding", "when", "steps", "found"]},
             {"required": ["bug", "steps", "found"]},
             {"required": ["when", "steps", "reason", "found"]},
         ]

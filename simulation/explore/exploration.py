@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.clock import Clock, deadline
-from kubeskew.simulation.explore.classes import EXCEPTION, Entry, classify
+from kubeskew.conformance.invariants.findings import EXCEPTION, KnownFinding
+from kubeskew.simulation.explore.classes import classify
 from kubeskew.simulation.explore.coverage import Coverage
 from kubeskew.simulation.explore.finding import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Laboratory, Ran, RunJob
@@ -62,7 +63,7 @@ class Exploration:
         self,
         origins: Sequence[Origin],
         laboratory: Laboratory,
-        entries: Sequence[Entry],
+        entries: Sequence[KnownFinding],
         clock: Clock,
         watcher: Watcher,
         kept: Kept | None = None,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.invariants.findings import ASSERTION, EXCEPTION
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation.explore.classes import ASSERTION, EXCEPTION
 from kubeskew.simulation.explore.finding import Failure, Finding
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
 from kubeskew.simulation.explore.minimizing import Budget, fewest, shortest

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kubeskew.conformance import marks
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import failing_sets
+from kubeskew.conformance.invariants.findings import DEFECT, known_findings
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Scenario
@@ -73,6 +75,60 @@ def test_a_mark_of_no_known_bug_is_refused(changes: dict[str, str], why: str):
     mark = {"bug": "k8s-134773", "steps": ["works"], "found": "that", **changes}
     with pytest.raises(ScenarioError, match=re.escape(why)):
         scenario(expectedFailures=[mark])
+
+
+KNOWN_BROKEN = {
+    "finding": "kubelet-refuses-a-pod-by-an-old-node",
+    "when": "(`true`)",
+    "steps": ["works"],
+    "found": "I05 bound-is-admitted: Pod t/p",
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (
+            "I05 bound-is-admitted: Pod t/p was refused there: NodeAffinity: …",
+            "I05 bound-is-admitted: Pod t/p",
+        ),
+        ("I05 bound-is-admitted: Pod t/p was refused there: OutOfcpu: …", ""),
+        ("I05 bound-is-admitted: Pod t/other was refused there: NodeAffinity: …", ""),
+        ("I06 running-undisturbed: I05 bound-is-admitted: Pod t/p: NodeAffinity", ""),
+    ],
+)
+def test_a_mark_of_a_finding_tells_of_what_both_tell_of(found: str, told: str):
+    """The entry must fit, and the mark's own words; reason and source are those of the entry."""
+    [cell, *_] = scenario(expectedFailures=[KNOWN_BROKEN]).cells()
+    [mark] = cell.expected_failures()["works"]
+    entry = known_findings()["kubelet-refuses-a-pod-by-an-old-node"]
+
+    assert mark.matched(found) == told
+    assert (mark.reason, mark.source) == (entry.reason, entry.source)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"finding": "kubelet-refuses-a-pod-by-an-old-nodes"},
+            "there is no finding kubelet-refuses-a-pod-by-an-old-nodes; did you mean",
+        ),
+        ({"finding": "ours"}, "expectedFailures[0].finding: ours is a defect of kubeskew's"),
+        ({"reason": "so it is"}, "expectedFailures[0].reason: the finding kubelet-refuses"),
+        ({"bug": "k8s-134773"}, "expectedFailures[0].bug: the finding kubelet-refuses"),
+        ({"found": ""}, "expected `found`"),
+        ({"found": ".*"}, "is in every text"),
+    ],
+)
+def test_a_mark_of_no_finding_is_refused(monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], why: str):
+    """Nothing is excused by an entry that is not there, that is our defect, or without words of its own."""
+    known = known_findings()
+    ours = replace(known["kubelet-refuses-a-pod-by-an-old-node"], class_=DEFECT)
+    monkeypatch.setattr(marks, "known_findings", lambda: {**known, "ours": ours})
+
+    with pytest.raises(ScenarioError, match=re.escape(why)):
+        scenario(expectedFailures=[{**KNOWN_BROKEN, **changes}])
 
 
 def test_a_dimension_of_subsets_has_a_cell_for_each():

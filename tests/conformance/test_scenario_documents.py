@@ -30,9 +30,10 @@ def test_every_operation_has_an_example():
     assert {kind for entry in shown for kind in entry} == set(OPERATIONS)
 
 
-# A mark names the cells and the reason, or a known bug that says both.
-OF_CELLS = tuple(key for key in grammar.EXPECTED_FAILURE_KEYS if key not in ("bug", "at"))
-OF_BUGS = tuple(key for key in grammar.EXPECTED_FAILURE_KEYS if key not in ("when", "reason", "source"))
+# A mark names the cells and the reason, a known bug that says both, or a finding that says why.
+OF_CELLS = ("when", "steps", "found", "reason", "source")
+OF_BUGS = ("steps", "found", "bug", "at")
+OF_FINDINGS = ("when", "steps", "found", "finding")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,11 @@ OF_BUGS = tuple(key for key in grammar.EXPECTED_FAILURE_KEYS if key not in ("whe
         ("## The header", ["spec"], grammar.HEADER_KEYS),
         ("### expectedFailures", ["expectedFailures", 0], OF_CELLS),
         ("failure are run, each with its own verdict.", ["expectedFailures", 0], OF_BUGS),
+        (
+            "and tells of failures that both the entry and its own `found` tell of:",
+            ["expectedFailures", 0],
+            OF_FINDINGS,
+        ),
         ("### notRun", ["notRun", 0], grammar.EXEMPTION_KEYS),
         ("## Steps", ["spec"], grammar.TEST_KEYS),
         ("## Steps", ["spec", "steps", 1], grammar.REPEAT_KEYS),
@@ -54,6 +60,11 @@ def test_every_key_is_shown(before: str, path: list[Any], keys: tuple[str, ...])
         value = value[part]
 
     assert set(check_keys(value, keys, before)) == set(keys)
+
+
+def test_a_mark_has_no_other_keys():
+    """The three forms of marks have all keys between them."""
+    assert {*OF_CELLS, *OF_BUGS, *OF_FINDINGS} == set(grammar.EXPECTED_FAILURE_KEYS)
 
 
 def test_every_key_of_a_step_is_shown():

@@ -17,10 +17,11 @@ from kubeskew.cli.commands.pace import pace_shown
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.invariants.findings import FINDINGS, KnownFinding
 from kubeskew.conformance.resuming import digest_of_package
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.explore import replaying, selecting
-from kubeskew.simulation.explore.classes import FINDINGS, Entry, read_entries
+from kubeskew.simulation.explore.classes import read_entries
 from kubeskew.simulation.explore.exploration import Budget, Exploration
 from kubeskew.simulation.explore.jobs import RunJob
 from kubeskew.simulation.explore.keeping import Header, Kept, holds_another_report
@@ -108,7 +109,7 @@ def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) 
 def _explore(
     cells: Sequence[Cell],
     kinds: Sequence[Kind],
-    entries: Sequence[Entry],
+    entries: Sequence[KnownFinding],
     budget: Budget,
     flags: dict[str, Any],
     title: str,
@@ -141,7 +142,7 @@ def _explore(
     return _show(exploration, flags["output"])
 
 
-def _replay(path: Path, entries: Sequence[Entry]) -> Exploration:
+def _replay(path: Path, entries: Sequence[KnownFinding]) -> Exploration:
     """Runs a finding again, as it was made smaller."""
     finding, cell = replaying.finding_to_replay(path)
     with pace_shown() as watcher:

@@ -7,7 +7,8 @@ import yaml
 
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.simulation.explore.classes import FINDINGS, Verdict, classify, read_entries
+from kubeskew.conformance.invariants.findings import FINDINGS
+from kubeskew.simulation.explore.classes import Verdict, classify, read_entries
 
 ENTRY = {
     "id": "stale-cache",

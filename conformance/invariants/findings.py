@@ -1,0 +1,129 @@
+"""Reads what is known of failures: `conformance/findings.yaml`, or a file of the user's.
+
+    findings:
+    - id: quota-from-stale-cache       names the entry
+      invariant: I09                   I01 … I23, `assertion` of a scenario's step, `exception` in a component
+      message: 'says that .* is used'  a regular expression, searched in the finding's message
+      class: upstream                  defect | upstream | known:ID, the number of an issue or pull request;
+                                     one that kubeskew has (`kubeskew bugs`) only where a component has it
+      reason: ...                      why it comes about, in a sentence or two
+      source: https://...              where that can be read of
+      faults: [lost-answer]              only if faults of these kinds were among those that fired; optional
+      versions: "1.34..1.36"           only if a component of the cell runs at one of these minors; optional
+
+Explored runs are classed by it (simulation/explore/classes.py), where the last two keys count. A mark of a
+scenario names an entry instead of a reason and a source: it then tells of failures that the entry tells of.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance import yaml_files
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.grammar import check_keys
+
+FINDINGS = Path(__file__).parents[1] / "findings.yaml"
+DEFECT, UPSTREAM, KNOWN = "defect", "upstream", "known:"
+ASSERTION, EXCEPTION = "assertion", "exception"
+
+_INVARIANTS = (*(f"I{number:02}" for number in range(1, 24)), ASSERTION, EXCEPTION)
+_REQUIRED = ("id", "invariant", "message", "class", "reason", "source")
+_KEYS = (*_REQUIRED, "faults", "versions")
+_KNOWN = re.compile(r"known:\S+")
+_RANGE = re.compile(r"(1\.\d+)(?:\.\.(1\.\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFinding:
+    """One kind of finding that is known, and why it comes about."""
+
+    id: str
+    invariant: str
+    message: re.Pattern[str]
+    class_: str
+    reason: str
+    source: str
+    faults: tuple[str, ...] = ()
+    minors: tuple[int, int] | None = None
+
+    def tells_of(self, failure: str) -> bool:
+        """Returns whether what a step found is of this kind: `I05 bound-is-admitted: …` of an invariant."""
+        if self.invariant == ASSERTION:
+            return bool(self.message.search(failure))
+        title, _, message = failure.partition(": ")
+        return title.partition(" ")[0] == self.invariant and bool(self.message.search(message))
+
+
+@cache
+def known_findings() -> Mapping[str, KnownFinding]:
+    """Returns the entries of the file that comes along, by their ids."""
+    return {each.id: each for each in read_findings()}
+
+
+def read_findings(path: Path = FINDINGS) -> list[KnownFinding]:
+    """Returns the entries of a file, in its order. Raises ScenarioError that says what is wrong with it."""
+    documents = yaml_files.read(path)
+    if len(documents) != 1:
+        raise ScenarioError(f"{path}: expected one document, found {len(documents)}")
+    items = check_keys(documents[0], ("findings",), str(path)).get("findings")
+    if not isinstance(items, list):
+        raise ScenarioError(f"{path}: findings: expected a list, found {items!r}")
+    entries = [_finding(item, f"{path}: findings[{index}]") for index, item in enumerate(items)]
+    ids = [entry.id for entry in entries]
+    if twice := sorted({name for name in ids if ids.count(name) > 1}):
+        raise ScenarioError(f"{path}: two findings have the id {twice[0]}")
+    return entries
+
+
+def _finding(item: Any, where: str) -> KnownFinding:
+    value = check_keys(item, _KEYS, where)
+    for key in _REQUIRED:
+        if not isinstance(value.get(key), str) or not value[key].strip():
+            raise ScenarioError(f"{where}: {key}: expected a text, found {value.get(key)!r}")
+    if value["invariant"] not in _INVARIANTS:
+        hint = did_you_mean(value["invariant"], _INVARIANTS)
+        raise ScenarioError(f"{where}: invariant: there is no invariant {value['invariant']}{hint}")
+    found = value["class"]
+    if found not in (DEFECT, UPSTREAM) and not _KNOWN.fullmatch(found):
+        raise ScenarioError(f"{where}: class: expected defect, upstream or known:ID, found {found!r}")
+    return KnownFinding(
+        *(value["id"], value["invariant"], _pattern(value["message"], where), found),
+        *(value["reason"], value["source"], _kinds(value, where), _minors(value, where)),
+    )
+
+
+def _pattern(text: str, where: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ScenarioError(f"{where}: message: {text!r} is no regular expression: {error}") from error
+    if pattern.search(""):
+        raise ScenarioError(f"{where}: message: {text!r} fits every message; say what is found")
+    return pattern
+
+
+def _kinds(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    kinds = value.get("faults") or []
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise ScenarioError(f"{where}: faults: expected a list of kinds, found {kinds!r}")
+    return tuple(kinds)
+
+
+def _minors(value: Mapping[str, Any], where: str) -> tuple[int, int] | None:
+    text = value.get("versions")
+    if text is None:
+        return None
+    found = _RANGE.fullmatch(str(text))
+    if not found:
+        raise ScenarioError(f"{where}: versions: expected such as 1.34 or 1.34..1.36, found {text!r}")
+    low, high = found[1], found[2] or found[1]
+    try:
+        return Version.parse(low).minor, Version.parse(high).minor
+    except ValueError as error:
+        raise ScenarioError(f"{where}: versions: {error}") from error
