@@ -52,7 +52,10 @@ class SchedulableIsScheduled(LivenessInvariant):
 
 
 class BoundIsAdmitted(SafetyInvariant):
-    """I05: what the scheduler bound is admitted by the kubelet of the node, unless the node changed since."""
+    """I05: what the scheduler bound is admitted by the kubelet of the node, unless the node changed since.
+
+    A pod that ran was admitted. If a kubelet that starts anew refuses it then, that is I06's.
+    """
 
     code = "I05"
     name = "bound-is-admitted"
@@ -75,7 +78,7 @@ class BoundIsAdmitted(SafetyInvariant):
         reason = str(status.get("reason") or "")
         if (
             status.get("phase") != "Failed"
-            or old.get("phase") == "Failed"
+            or old.get("phase") not in (None, "Pending")
             or not reason.startswith(_REFUSALS)
         ):
             return

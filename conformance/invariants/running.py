@@ -1,6 +1,5 @@
 """Judges running pods: I06 running-undisturbed."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,6 +33,7 @@ class _Life:
     spec: Mapping[str, object]
     owner_generation: object = None
     may_stop_since: str = ""  # deleted, finished or changed from then on
+    is_told: bool = False  # its kubelet failed it while it ran; then its containers stop
     probed: set[str] = field(default_factory=set)
 
 
@@ -75,6 +75,7 @@ class RunningUndisturbed:
         if _running(before) and _failed_by_kubelet(pod) and not is_deleting(before):
             status = pod.get("status") or {}
             why = f"{status['reason']}: {status.get('message')}"
+            life.is_told = True
             yield f"{change.text} ran and was failed by its kubelet: {why}"
 
     def _replaced(self, change: Change, before: ObjectView, life: _Life, cluster: Cluster) -> Iterator[str]:
@@ -98,13 +99,16 @@ class RunningUndisturbed:
             yield f"{change.text} ran and is deleted, although its {named(owner)} was not changed"
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
-        """Yields containers that a kubelet stopped although nothing asked for it."""
-        begun: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """Yields containers that a kubelet stopped although nothing asked for it.
+
+        How the containers ended of a pod that it has failed is not told again.
+        """
+        last = {(event.pod_uid, event.container): event for event in evidence.records.containers}
         for event in evidence.records.containers:
             life = self._lives.get(event.pod_uid)
-            if event.what == "started":
-                begun[event.pod_uid, event.container] += 1
             if event.what != "stopped" or life is None or event.container in life.probed:
+                continue
+            if life.is_told and event is last[event.pod_uid, event.container]:
                 continue
             if not life.may_stop_since or self._is_before(event.time, life.may_stop_since):
                 yield _stopped(life, event)

@@ -213,6 +213,23 @@ def test_what_was_bound_is_admitted():
     assert log.broken() == []
 
 
+def test_a_pod_that_ran_is_refused_once():
+    """I06 alone tells of a pod that had run and is refused; how its containers ended belongs to it."""
+    refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "no cpu"}
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
+    log = bind(History()).write("pods", "p", spec=spec, status=RUNNING)
+    log.write("pods", "p", spec=spec, status=refused, by="kubelet/n1 1.36")
+    events = [("stopped", 1), ("started", 2), ("stopped", 3)]
+    containers = [ContainerEvent(at(second), "n1", "Pod-p", "c", "id", what) for what, second in events]
+    why = "(written by kubelet/n1 1.36 at revision 5) ran and was failed by its kubelet: OutOfcpu: no cpu"
+    failed = f"I06: Pod default/p {why}"
+    assert log.broken(containers=containers[2:]) == [failed]
+    assert log.broken(containers=containers) == [
+        failed,
+        f"I06: container c of Pod default/p was stopped on node n1 at {at(1)}; nothing asked for it",
+    ]
+
+
 def test_a_running_container_is_not_stopped_by_itself():
     """I06 tells of a container that a kubelet stopped, unless its pod is deleted."""
     stopped = ContainerEvent(at(5), "n1", "Pod-p", "c", "id", "stopped")
