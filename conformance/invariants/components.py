@@ -45,8 +45,8 @@ class AuthorisedAsMeant(LivenessInvariant):
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
         for component, refused in sorted(evidence.refusals.items()):
-            if refused:
-                yield f"{component} was refused {refused} requests (403)"
+            for request in refused:
+                yield f"{component} was refused: {request}"
 
 
 class OneLeader:

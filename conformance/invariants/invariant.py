@@ -23,7 +23,7 @@ class Evidence:
 
     records: NodeRecords = field(default_factory=NodeRecords)
     failures: Sequence[ComponentFailure] = ()
-    refusals: Mapping[str, int] = field(default_factory=dict)  # by component: answers 403
+    refusals: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by component: what was forbidden
     feasible: Mapping[str, str] = field(default_factory=dict)  # by uid of a pending pod: a node that it fits
 
 

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import SeededEntropy
-from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.cluster.autoscaling.run import feasible, source_of_cluster
 from kubeskew.cluster.failures import ClusterError
@@ -15,18 +12,16 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.conformance.evidence.log import ComponentChange, Logged
+from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.invariants.catalogue import invariants, measuring
 from kubeskew.conformance.invariants.checking import Checker
-from kubeskew.conformance.invariants.cluster import STARTED, is_terminal
+from kubeskew.conformance.invariants.cluster import is_terminal
 from kubeskew.conformance.invariants.invariant import ComponentFailure, Evidence
+from kubeskew.conformance.invariants.refusals import refused, starts_of_servers
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.scheduler.autoscaling.snapshot import SimulationError
-
-_STARTING = timedelta(seconds=10)  # how long an API server may take until its roles are there
-_FORBIDDEN = ' is forbidden: User "'  # the authorizer's words, not those of admission
 
 
 async def judge(
@@ -96,28 +91,12 @@ def _lives(processes: Processes, process: Process) -> bool:
     return processes.alive(process.pid, process.birth)
 
 
-def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, int]:
-    """Returns by component how often its log says that something is forbidden.
-
-    What is refused while an API server starts is left out: the default roles are on their way. It says that
-    it has started when it is ready, so that some come before.
-    """
-    starts = [_moment(entry.time) for entry in log if _is_server_start(entry)]
+def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, list[str]]:
+    """Returns by component what its log says was forbidden."""
+    starting = starts_of_servers(log)
     logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
-    return {name: _refused(path, starts) for name, path in logs.items() if path.exists()}
-
-
-def _is_server_start(entry: Logged) -> bool:
-    if not isinstance(entry, ComponentChange):
-        return False
-    return entry.what == STARTED and kind_of(entry.component) == "apiserver"
-
-
-def _refused(path: Path, starts: Sequence[datetime]) -> int:
-    lines = [line for line in path.read_text(errors="replace").splitlines() if _FORBIDDEN in line]
-    times = [_moment(line.partition(" ")[0]) for line in lines]
-    return sum(not any(abs(time - start) < _STARTING for start in starts) for time in times)
-
-
-def _moment(time: str) -> datetime:
-    return datetime.fromisoformat(time)
+    return {
+        name: refused(path.read_text(errors="replace"), starting)
+        for name, path in logs.items()
+        if path.exists()
+    }

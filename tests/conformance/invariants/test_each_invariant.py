@@ -447,9 +447,10 @@ def test_the_collector_spares_what_has_an_owner():
 
 
 def test_no_component_is_refused():
-    """I17 tells of components that were answered 403."""
-    assert History().broken(refusals={"scheduler": 2, "kubelet/n1": 0}) == [
-        "I17: scheduler was refused 2 requests (403)"
+    """I17 tells of each thing that a component was refused."""
+    refused = ['User "a" cannot list resource "pods"', 'User "a" cannot get path "/x"']
+    assert History().broken(refusals={"scheduler": refused, "kubelet/n1": []}) == [
+        f"I17: scheduler was refused: {each}" for each in refused
     ]
 
 

@@ -1,0 +1,66 @@
+"""A component's log says what was forbidden: from that I17 is judged."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kubeskew.conformance.evidence.log import ComponentChange, Write
+from kubeskew.conformance.invariants.refusals import refused, starts_of_servers
+
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: float) -> str:
+    return (BEGINNING + timedelta(seconds=seconds)).isoformat()
+
+
+def started(seconds: float, component: str = "apiserver") -> ComponentChange:
+    return ComponentChange(1, at(seconds), component, "started", "1.36", "")
+
+
+def role(seconds: float, user: str = "system:apiserver") -> Write:
+    resource = "clusterroles.rbac.authorization.k8s.io"
+    return Write(2, at(seconds), "create", resource, "", "r", "kube-apiserver", {}, user=user)
+
+
+PODS = 'User "system:node:n" cannot get resource "pods" in API group "" in the namespace "t"'
+NODES = 'User "system:node:n" cannot list resource "nodes" in API group "" at the cluster scope'
+PATH = 'User "system:node:n" cannot get path "/metrics"'
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (
+            [f'pods "a-x7k2p" is forbidden: {PODS}', f'pods "a-9zzqd" is forbidden: {PODS}: no relation'],
+            [PODS],
+        ),
+        ([f"nodes is forbidden: {NODES}", f"forbidden: {PATH}"], [PATH, NODES]),
+        (['pods "a" is forbidden: error looking up service account t/b'], []),
+        (["all is well"], []),
+    ],
+)
+def test_each_thing_that_is_forbidden_is_told_once(told: list[str], found: list[str]) -> None:
+    """An object's name, or how often it was asked for, makes no other refusal; admission's are none."""
+    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in told), []) == found
+
+
+@pytest.mark.parametrize(
+    ("log", "seconds", "counts"),
+    [
+        ([started(0)], 9, False),
+        ([started(20)], 11, False),
+        ([started(0)], 11, True),
+        ([started(0), role(25)], 34, False),
+        ([started(0), role(25)], 36, True),
+        ([started(0), role(25, user="admin")], 34, True),
+        ([started(0), role(1), started(60), role(61)], 40, True),
+        ([started(0, "scheduler"), role(1)], 5, True),
+    ],
+)
+def test_the_default_roles_of_an_api_server_may_be_on_their_way(
+    log: list[ComponentChange | Write], seconds: float, counts: bool
+) -> None:
+    """Refusals count ten seconds after an API server has started, or written the last of its roles."""
+    text = f"{at(seconds)} E reflector: nodes is forbidden: {NODES}\n"
+    assert refused(text, starts_of_servers(log)) == ([NODES] if counts else [])
