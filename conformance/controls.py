@@ -25,7 +25,6 @@ from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.evidence.reading import evidence, rows
-from kubeskew.conformance.invariants.catalogue import TOLD_BY_STEPS
 from kubeskew.conformance.invariants.judging import judge
 from kubeskew.conformance.invariants.violation import Violation
 
@@ -204,7 +203,7 @@ class LocalControl:
 
     async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
         whole = self._directory, self._platform, log, self._progress
-        return await judge(*whole, at_rest=False, but=TOLD_BY_STEPS)
+        return await judge(*whole, at_rest=False)
 
     async def entries(self) -> Sequence[Entry]:
         return await (await self._read()).entries()

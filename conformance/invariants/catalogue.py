@@ -25,11 +25,6 @@ from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.conformance.invariants.workloads import CountedOnce, ReplicaBounds
 from kubeskew.controllers.resourcequota.measuring import Listing, measure
 
-# What dozens of cells break, mostly with pods that a kubelet admits anew and refuses; and refusals, which may
-# be due to a slow machine. A cell is not judged by these: its steps look at them, with a mark where upstream
-# fails. docs/invariants.md says what has been traced.
-TOLD_BY_STEPS = frozenset({"I05", "I06", "I17"})
-
 _DEVICE_CLASSES = "deviceclass.resource.k8s.io/"
 
 

@@ -1,6 +1,6 @@
 """Judges the run of a cluster of kubeskew's own: its log, and what its processes and files say at the end."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
@@ -32,17 +32,15 @@ async def judge(
     *,
     at_rest: bool,
     tolerance: Tolerance = USUAL,
-    but: Collection[str] = (),
 ) -> list[Violation]:
-    """Returns what was broken, `but` for the invariants of these codes. `note` hears of what could not be
-    judged.
+    """Returns what was broken. `note` hears of what could not be judged.
 
     Only `at_rest` is what should have come about missed.
     """
     state = directory.load()
     managers = state.of_kind("controller-manager")
     measure = measuring(managers[0].feature_gates, platform.clock) if managers else None
-    checker = Checker([each for each in invariants(measure, tolerance) if each.code not in but])
+    checker = Checker(invariants(measure, tolerance))
     broken = [violation for entry in log for violation in checker.see(entry)]
     asks = at_rest and any(_is_pending(pod) for pod in checker.cluster.all("pods"))
     found = Evidence(
