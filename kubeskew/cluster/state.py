@@ -19,6 +19,7 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.secret_files import write_secret
 
 FORMAT = 1
+_IGNORED = "# Written by kubeskew: keys and tokens of a cluster are not for a repository.\n*\n"
 _TREES = (
     "faults",
     "kubeconfigs",
@@ -137,6 +138,11 @@ class StateDir:
         return self.pki / "sa.key"
 
     @property
+    def ignored(self) -> Path:
+        """Returns the path of the file that keeps the directory out of a git repository around it."""
+        return self.path / ".gitignore"
+
+    @property
     def token(self) -> Path:
         return self.path / "admin.token"
 
@@ -231,6 +237,8 @@ class StateDir:
         """Removes what is the cluster's, and the directory if nothing else is in it."""
         self.clear()
         (self.path / "lock").unlink(missing_ok=True)
+        if self.ignored.is_file() and self.ignored.read_text() == _IGNORED:
+            self.ignored.unlink()
         with suppress(OSError):  # not empty
             self.path.rmdir()
 
@@ -302,6 +310,8 @@ class StateDir:
         """Holds the directory for one changing command. Raises ClusterError if another has it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path.chmod(0o700)
+        if not any(self.path.iterdir()):
+            self.ignored.write_text(_IGNORED)
         lock = self.path / "lock"
         lock.touch(mode=0o600)
         with lock.open("w") as file:

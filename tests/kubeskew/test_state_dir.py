@@ -44,6 +44,24 @@ def test_only_the_owner_can_read_it(tmp_path: Path):
     assert stat.S_IMODE(directory.record.stat().st_mode) == 0o600
 
 
+def test_git_leaves_it_out(tmp_path: Path):
+    """A new directory has a .gitignore of everything, which a purge removes; somebody's own one stays."""
+    for name in ("new", "theirs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "theirs" / ".gitignore").write_text("mine\n")
+    for name in ("made", "new", "theirs"):
+        directory = StateDir(tmp_path / name)
+        with directory.locked():
+            written = directory.ignored.read_text()
+            assert written == "mine\n" if name == "theirs" else written.splitlines()[-1] == "*"
+            directory.purge()
+
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == [
+        "theirs",
+        "theirs/.gitignore",
+    ]
+
+
 def test_two_commands_do_not_change_a_cluster_at_once(tmp_path: Path):
     """While one command changes the cluster, another is refused."""
     directory = StateDir(tmp_path)

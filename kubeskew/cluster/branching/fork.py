@@ -19,7 +19,7 @@ from kubeskew.cluster.ports import Ports
 from kubeskew.cluster.secret_files import write_secret, write_secrets
 from kubeskew.cluster.state import State, StateDir
 
-_LEFT = ("lock", "forking.partial")  # by a fork that was killed before it could say so
+_LEFT = ("lock", ".gitignore", "forking.partial")  # by a fork that was killed before it could say so
 _SERVER = re.compile(r"(?<=https://127\.0\.0\.1:)\d+")
 
 
