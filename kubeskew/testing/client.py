@@ -9,6 +9,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.testing.event_loop import EventLoop
 
+__tracebackhide__ = True  # pytest then shows the line of the test
 _MANAGER = "kubeskew-test"
 
 

@@ -1,4 +1,9 @@
-"""Runs coroutines for callers that are not asynchronous, in an event loop with a thread of its own."""
+"""Runs coroutines for callers that are not asynchronous, in an event loop with a thread of its own.
+
+What is wrong on the caller's side, or what a cluster refuses, is raised without the frames in between: pytest
+then shows the line of the test and the message. The methods through which tests come here are hidden, too, by
+`__tracebackhide__` of their modules.
+"""
 
 import asyncio
 import threading
@@ -6,7 +11,15 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.conformance.errors import UnservedKindError
+
 T = TypeVar("T")
+
+__tracebackhide__ = True  # pytest reads it
+_TOLD = (UserError, ClusterError, StatusError, UnservedKindError, *CONNECTION_ERRORS)  # whose message is all
 
 
 class EventLoop:
@@ -33,6 +46,8 @@ class EventLoop:
 
         try:
             return asyncio.run_coroutine_threadsafe(noted(), self._loop).result()
+        except _TOLD as error:
+            raise error.with_traceback(None) from error.__cause__
         except BaseException:
             asyncio.run_coroutine_threadsafe(_cancelled(tasks), self._loop).result()
             raise

@@ -3,7 +3,7 @@
     @pytest.mark.kubeskew(versions="1.34..1.36")
     def test_the_operator_survives_an_upgrade(kubeskew_cluster):
         kubeskew_cluster.client.create(...)
-        kubeskew_cluster.upgrade("1.37")
+        kubeskew_cluster.upgrade()
 
 It imports the cluster only where a test asks for it.
 """

@@ -32,6 +32,7 @@ from kubeskew.testing.event_loop import EventLoop
 
 T = TypeVar("T")
 
+__tracebackhide__ = True  # pytest then shows the line of the test
 QUIET_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _UNLOGGED_SECONDS = 0.5  # until a condition is asked again of which the log tells nothing
@@ -97,19 +98,26 @@ class RunningCluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Returns what kubectl prints, in the test's namespace. Raises KubectlError if it fails."""
-        __tracebackhide__ = True
         binary = kubectl.find(self._around.kubectl)
         return kubectl.run(binary, arguments, self.kubeconfig, self.state_dir / "kubectl", stdin)
 
     # -- what is done to it
 
-    def upgrade(self, to: str, *components: str, force: bool = False) -> None:
-        """Moves components (all, in upstream's order) to a newer release."""
-        self._run(self._cluster.move(Version.parse(to), components, downgrade=False, force=force))
+    def upgrade(self, to: str = "", *components: str, force: bool = False) -> None:
+        """Moves components (all, in upstream's order) to a newer release; if none is named, to the
+        minor after the first API server's."""
+        target = Version.parse(to) if to else self._neighbour(1)
+        self._run(self._cluster.move(target, components, downgrade=False, force=force))
 
-    def downgrade(self, to: str, *components: str, force: bool = False) -> None:
-        """Moves components (all, in upstream's order) to an older release."""
-        self._run(self._cluster.move(Version.parse(to), components, downgrade=True, force=force))
+    def downgrade(self, to: str = "", *components: str, force: bool = False) -> None:
+        """Moves components (all, in upstream's order) to an older release; if none is named, to the
+        minor before the first API server's."""
+        target = Version.parse(to) if to else self._neighbour(-1)
+        self._run(self._cluster.move(target, components, downgrade=True, force=force))
+
+    def _neighbour(self, minors: int) -> Version:
+        server = self._directory.load().of_kind("apiserver")[0]
+        return Version.parse(f"1.{Version.parse(server.version).minor + minors}")
 
     def gates(self, gates: Mapping[str, bool | None], *components: str) -> None:
         """Sets feature gates of components (of all); None unsets one."""
@@ -205,7 +213,6 @@ class RunningCluster:
 
         What fails or is not there yet counts as not true. Raises AssertionError after `seconds`.
         """
-        __tracebackhide__ = True
         clock = self._around.platform.clock
         deadline = clock.now() + timedelta(seconds=seconds)
         while True:
@@ -231,7 +238,6 @@ class RunningCluster:
 
         What should have come about is judged only if nothing has changed for `quiet_for` seconds.
         """
-        __tracebackhide__ = True
         found = self._run(self._judged(quiet_for))
         if found:
             raise InvariantError("; ".join(found))

@@ -81,7 +81,7 @@ def test_versions_and_gates_move(kubeskew_cluster):
     assert is_new(cluster)
     cluster.client.create(POD)
     before = cluster.revision
-    cluster.upgrade("1.36")
+    cluster.upgrade()  # to the next minor
     cluster.downgrade("1.35", "scheduler")
     cluster.gates({"DRAExtendedResource": False}, "scheduler")
     assert (cluster.versions["apiserver"], cluster.versions["scheduler"]) == ("1.36", "1.35")
@@ -134,6 +134,14 @@ def test_what_fails_shows_what_happened(kubeskew_cluster):
     kubeskew_cluster.eventually(lambda: kubeskew_cluster.client.get("v1", "Pod", "none"), seconds=0.1)
 
 
+def test_what_is_refused_is_told_at_the_line(kubeskew_cluster):
+    kubeskew_cluster.upgrade("1.37")
+
+
+def test_what_the_server_refuses_is_told_at_the_line(kubeskew_cluster):
+    kubeskew_cluster.client.get("v1", "ConfigMap", "none")
+
+
 async def coroutine(cluster):
     return cluster.client.get("v1", "ConfigMap", "kube-root-ca.crt")["metadata"]["name"]
 
@@ -163,7 +171,7 @@ def test_each_test_has_a_cluster_as_new(alone: pytest.Pytester, find_kubectl):
         "-p", PLUGIN, "--strict-markers", "-W", "error", f"--kubeskew-kubectl={find_kubectl('1.36')}"
     )
 
-    done.assert_outcomes(passed=6, failed=1)
+    done.assert_outcomes(passed=6, failed=3)
     done.stdout.fnmatch_lines(
         [
             "*_ test_what_fails_shows_what_happened _*",
@@ -171,8 +179,13 @@ def test_each_test_has_a_cluster_as_new(alone: pytest.Pytester, find_kubectl):
             "*- kubeskew cluster -*",
             "*: apiserver 1.35, controller-manager 1.35, scheduler 1.35, kubelet/mine 1.35",
             "* create configmaps test-what-fails-*/settings (kubeskew-test 1.36)",
+            '>   *kubeskew_cluster.upgrade("1.37")',
+            "E   *UserError: unsupported version skew on the way: *",
+            '>   *kubeskew_cluster.client.get("v1", "ConfigMap", "none")',
+            'E   *StatusError: configmaps "none" not found',
         ]
     )
+    done.stdout.no_fnmatch_line("*kubeskew/*.py:*")  # no frames of ours
 
 
 WORKERS = """
