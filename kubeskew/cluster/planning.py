@@ -13,7 +13,7 @@ from kubeskew.apimachinery.component_names import (
     meant,
     names_of,
 )
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import FeatureGates, all_gates, known_gate
 from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
@@ -68,7 +68,9 @@ def check_gates(name: str, target: Target) -> None:
     try:
         FeatureGates(target.version, target.gates).validate()
     except ValueError as error:
-        raise UserError(f"{name} at {target.version}: {error}") from error
+        misspelt = next((gate for gate in target.gates if not known_gate(gate)), None)
+        hint = did_you_mean(misspelt, all_gates()) if misspelt else ""
+        raise UserError(f"{name} at {target.version}: {error}{hint}") from error
 
 
 def changed_gates(gates: Mapping[str, bool], changes: Mapping[str, bool | None]) -> dict[str, bool]:

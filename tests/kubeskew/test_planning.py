@@ -83,6 +83,15 @@ def test_a_gate_that_the_version_does_not_know_names_the_component():
         check_gates("scheduler", Target(Version(33), {"DRAExtendedResource": True}))
 
 
+def test_a_misspelt_gate_is_told_the_nearest():
+    """A gate that no release knows is refused in upstream's words, with the name that was probably meant."""
+    said = (
+        "scheduler at 1.36: unrecognized feature gate: DRAPriorizedList; did you mean DRAPrioritizedList[?]$"
+    )
+    with pytest.raises(UserError, match=said):
+        check_gates("scheduler", Target(Version(36), {"DRAPriorizedList": True}))
+
+
 def test_a_locked_gate_is_refused():
     """A gate that the target version locks otherwise cannot be carried there."""
     with pytest.raises(UserError, match="locked to true"):

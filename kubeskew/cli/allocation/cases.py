@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubeskew.apimachinery.gates import known_gate
+from kubeskew.apimachinery.gates import all_gates, known_gate
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.manifest_files import field_of, typed
 
@@ -35,7 +36,8 @@ def _check_choice(case: Object) -> None:
         raise UserError("featureGates: expected an object of true and false")
     for name in gates:
         if not known_gate(name):
-            raise UserError(f"featureGates: unrecognized feature gate: {name}")
+            hint = did_you_mean(name, all_gates())
+            raise UserError(f"featureGates: unrecognized feature gate: {name}{hint}")
 
 
 def _items(case: Object, name: str) -> Iterator[tuple[str, Any]]:
