@@ -9,7 +9,7 @@ EXPLORED ?= report/explore
 # Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run matrix schemas explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix schemas site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,8 +32,14 @@ planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find 
 explored-bugs: $(STAMP)  ## Have explorations come upon known bugs, and see that fixed releases do not have them
 	$(BIN)/python hack/explored_bugs.py $(BUGS_FLAGS)
 
-schemas: $(STAMP)  ## Write docs/schemas and docs/cluster-file.md anew, after a change of what files may have
+schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code anew, after a change of what they tell
 	$(BIN)/python hack/schemas.py
+	$(BIN)/python hack/known_bugs_page.py
+	$(BIN)/python hack/invariants_page.py
+
+# Documents and the pages of commands and operations; any warning is an error. Open report/site/index.html.
+site: $(STAMP)  ## Build the documentation into report/site, which works without network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
 	$(BIN)/kubeskew matrix --profile full --record --report report
@@ -95,7 +101,7 @@ bench: $(STAMP)  ## The table of numbers, measured on this machine
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@
 
 clean:  ## Remove the environment and what was fetched and reported

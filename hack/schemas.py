@@ -314,7 +314,7 @@ _HEAD = """\
 
 `kubeskew up --config FILE` starts the cluster that a file describes; `cluster` in the header of a
 [scenario](scenarios.md) and the arguments of
-[`simulated_cluster`](simulation.md#your-own-code-in-a-simulation) have the same keys. Every key may be left
+[`simulated_cluster`](how-to/simulated.md) have the same keys. Every key may be left
 out unless it is required; an unknown one is refused with the nearest known. Write versions in quotes: YAML
 reads 1.30 as the number 1.3.
 
@@ -333,7 +333,8 @@ first line of the file names the schema (the YAML extensions of VS Code, Neovim 
 
     # yaml-language-server: $schema=docs/schemas/cluster.schema.json
 
-The path is relative to the file, or a URL. Scenarios have `docs/schemas/scenario.schema.json`.
+The path is relative to the file, or a URL. These are the schemas of [cluster
+files](schemas/cluster.schema.json) and of [scenarios](schemas/scenario.schema.json).
 """
 
 

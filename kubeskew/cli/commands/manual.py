@@ -9,7 +9,7 @@ import click
 
 from kubeskew.cluster.failures import UserError
 
-_VERBATIM = "\b"  # click's mark of a paragraph whose lines are kept
+VERBATIM = "\b"  # click's mark of a paragraph whose lines are kept
 
 
 @click.command()
@@ -28,13 +28,13 @@ def man(context: click.Context, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot make {directory}: {error.strerror}") from error
-    found = [*_contexts(context.find_root())]
+    found = [*contexts(context.find_root())]
     for each in found:
         (directory / f"{_title(each)}.1").write_text(page(each))
     click.echo(f"{len(found)} pages are in {directory}.")
 
 
-def _contexts(context: click.Context) -> Iterator[click.Context]:
+def contexts(context: click.Context) -> Iterator[click.Context]:
     """Yields the context of a command and of those below it."""
     yield context
     command = context.command
@@ -42,7 +42,7 @@ def _contexts(context: click.Context) -> Iterator[click.Context]:
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             if child is not None:
-                yield from _contexts(click.Context(child, info_name=name, parent=context))
+                yield from contexts(click.Context(child, info_name=name, parent=context))
 
 
 def _title(context: click.Context) -> str:
@@ -71,7 +71,7 @@ def page(context: click.Context) -> str:
 def _paragraphs(text: str) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in paragraph.splitlines()]
-        if lines[0] == _VERBATIM:
+        if lines[0] == VERBATIM:
             yield from (".PP", ".RS", ".nf", *map(_plain, lines[1:]), ".fi", ".RE")
         else:
             yield from (".PP", _plain(" ".join(lines)))
@@ -85,7 +85,7 @@ def _options(context: click.Context) -> Iterator[str]:
 
 
 def _commands(context: click.Context) -> Iterator[str]:
-    children = [each for each in _contexts(context) if each.parent is context]
+    children = [each for each in contexts(context) if each.parent is context]
     if children:
         yield ".SH COMMANDS"
     for child in children:
