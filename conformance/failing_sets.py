@@ -1,14 +1,24 @@
 """Finds the members that a step cannot do without, from a dimension of subsets.
 
 With all 2^4 ways to leave components out, a step that fails without the scheduler fails in eight cells; what
-one wants to know is `{scheduler}`.
+one wants to know is `{scheduler}`. Cells are as `report.json` has them, so that reports can be merged.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.scenario import Parameter, Scenario, value_name
+from kubeskew.conformance.results import FAILED, NOT_RUN
+from kubeskew.conformance.scenario import Scenario, value_name
+
+
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """A dimension of a scenario whose values are all subsets of some members."""
+
+    scenario: str
+    name: str  # of the dimension
+    values: int  # how many there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,47 +33,58 @@ class FailingSets:
     without: Sequence[tuple[str, ...]]
 
 
-def failing_sets(scenarios: Iterable[Scenario], results: Sequence[CellResult]) -> list[FailingSets]:
+def subsets_of(scenarios: Iterable[Scenario]) -> list[Subsets]:
+    """Returns the dimensions of subsets that these scenarios have."""
+    return [
+        Subsets(scenario.name, dimension.name, len(dimension.values))
+        for scenario in scenarios
+        for dimension in scenario.parameters
+        if dimension.members
+    ]
+
+
+def failing_sets(dimensions: Iterable[Subsets], cells: Sequence[Mapping[str, Any]]) -> list[FailingSets]:
     """For every dimension of subsets, group of cells that differ in it alone, and step that fails in some.
 
     Groups of which not all ran tell nothing of what is minimal, nor do steps that some cell did not run.
     """
     return [
-        FailingSets(cells, step.name, minimal)
-        for scenario in scenarios
-        for dimension in scenario.parameters
-        if dimension.members
-        for cells, group in _groups(scenario, dimension, results).items()
-        if len(group) == len(dimension.values)
-        for step in group[0].steps
-        if all(_was_run(result, step.name) for result in group)
-        if (minimal := list(_minimal(_failing(group, step.name, dimension))))
+        FailingSets(name, step["name"], minimal)
+        for dimension in dimensions
+        for name, group in _groups(dimension, cells).items()
+        if len(group) == dimension.values
+        for step in group[0]["steps"]
+        if all(_was_run(cell, step["name"]) for cell in group)
+        if (minimal := list(_minimal(_failing(group, step["name"], dimension))))
     ]
 
 
-def _groups(
-    scenario: Scenario, dimension: Parameter, results: Sequence[CellResult]
-) -> Mapping[str, list[CellResult]]:
-    groups: dict[str, list[CellResult]] = {}
-    for result in results:
-        if result.scenario == scenario.name and not result.error:
-            values = {**result.parameters, dimension.name: "*"}
-            name = "/".join([scenario.name, *map(value_name, values.values())])
-            groups.setdefault(name, []).append(result)
+def _groups(dimension: Subsets, cells: Sequence[Mapping[str, Any]]) -> Mapping[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        if cell["scenario"] == dimension.scenario and not cell["error"]:
+            values = {**cell["parameters"], dimension.name: "*"}
+            name = "/".join([dimension.scenario, *map(value_name, values.values())])
+            groups.setdefault(name, []).append(cell)
     return groups
 
 
-def _failing(group: Sequence[CellResult], step: str, dimension: Parameter) -> list[tuple[str, ...]]:
+def _failing(group: Sequence[Mapping[str, Any]], step: str, dimension: Subsets) -> list[tuple[str, ...]]:
     return [
-        tuple(result.parameters[dimension.name]["out"])
-        for result in group
-        if any(each.name == step and each.failed for each in result.steps)
+        tuple(cell["parameters"][dimension.name]["out"])
+        for cell in group
+        if any(each["name"] == step and _failed(each) for each in cell["steps"])
     ]
 
 
-def _was_run(result: CellResult, step: str) -> bool:
+def _failed(step: Mapping[str, Any]) -> bool:
+    """Returns whether an operation failed, be it as upstream's."""
+    return any(operation["result"] == FAILED for operation in step["operations"])
+
+
+def _was_run(cell: Mapping[str, Any], step: str) -> bool:
     """Returns whether the cell tells anything of the step."""
-    return any(other.name == step and not other.not_run for other in result.steps)
+    return any(other["name"] == step and other["result"] != NOT_RUN for other in cell["steps"])
 
 
 def _minimal(sets: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:

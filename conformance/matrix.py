@@ -202,18 +202,34 @@ def with_same_cluster(cells: Sequence[Cell]) -> list[list[Cell]]:
     return [*groups.values()]
 
 
-def shard(cells: Sequence[Cell], number: int, count: int) -> list[Cell]:
-    """Every COUNT-th cell, beginning with the NUMBER-th: all shards together have each cell once."""
-    return list(cells[number - 1 :: count])
+def shard(cells: Sequence[Cell], number: int, count: int, *, alike: bool = False) -> list[Cell]:
+    """Returns the NUMBER-th of COUNT shards, which have each cell once and are of like size.
 
-
-def shard_of_groups(cells: Sequence[Cell], number: int, count: int) -> list[Cell]:
-    """Returns the NUMBER-th of COUNT shards, which have each cell once and those with one cluster together.
-
-    So simulations can start it once for all of them. The largest groups are dealt first, each to the shard
-    that has the fewest cells.
+    A cell is in the shard of the one that it is compared with, for a report does not hold what is compared.
+    With `alike`, cells with one cluster are together, too, so that simulations can start it once for all.
+    The largest groups are dealt first, each to the shard that has the fewest cells.
     """
     shards: list[list[Cell]] = [[] for _ in range(count)]
-    for group in sorted(with_same_cluster(cells), key=len, reverse=True):
+    for group in sorted(_inseparable(cells, alike=alike), key=len, reverse=True):
         min(shards, key=len).extend(group)
-    return shards[number - 1]
+    places = {cell.name: place for place, cell in enumerate(cells)}
+    return sorted(shards[number - 1], key=lambda cell: places[cell.name])
+
+
+def _inseparable(cells: Sequence[Cell], *, alike: bool) -> list[list[Cell]]:
+    """Returns the groups of cells that stay in one shard, in the order of their first cells."""
+    groups: dict[int, list[Cell]] = {}  # by the place of their first cell
+    first: dict[str, int] = {}  # of what its cells share: in which group that is
+    for place, cell in enumerate(cells):
+        shared = [
+            f"baseline {cell.baseline or cell.name}",
+            *([f"cluster {cell.cluster()!r}"] if alike else []),
+        ]
+        joined = sorted({first[each] for each in shared if each in first})
+        target = joined[0] if joined else place
+        groups.setdefault(target, []).append(cell)
+        for other in joined[1:]:
+            groups[target] += groups.pop(other)
+        first = {each: target if at in joined else at for each, at in first.items()} if joined[1:] else first
+        first |= dict.fromkeys(shared, target)
+    return [*groups.values()]

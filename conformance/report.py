@@ -2,59 +2,56 @@
 
 import json
 import os
-import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.conformance.failing_sets import FailingSets
-from kubeskew.conformance.reporting import page
+from kubeskew.conformance.failing_sets import Subsets, failing_sets
+from kubeskew.conformance.reporting import junit, page
 from kubeskew.conformance.reporting.repeating import Repeating
-from kubeskew.conformance.results import (
-    EXPECTED,
-    FAILED,
-    NOT_RUN,
-    OUTCOMES,
-    CellResult,
-    OperationResult,
-    StepResult,
-    StepVerdict,
-)
+from kubeskew.conformance.results import OUTCOMES, CellResult, OperationResult, StepResult, StepVerdict
 from kubeskew.conformance.resuming import FORMAT_VERSION, REPORT
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Says of which whole a run is a part, so that the reports of all parts can be merged into one."""
+
+    number: int
+    of: int
+    command: str  # that of the whole
+    build: str  # the digest of kubeskew's own files
+    cells: Sequence[str]  # all of them, in order
+    scenarios: Mapping[str, str]  # the digest of what each is made of, by name
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """All cells of a run, and when it began."""
+    """All cells of a run, and when it began; `subsets` are dimensions whose failing sets are told."""
 
     title: str
     started: datetime
     cells: Sequence[CellResult]
-    failing_sets: Sequence[FailingSets] = ()
+    subsets: Sequence[Subsets] = ()
     repeating: Repeating | None = None
-
-    def count(self, outcome: str) -> int:
-        """Counts the cells that passed, failed, failed as upstream does, or have no step that was run."""
-        return sum(cell.outcome == outcome for cell in self.cells)
-
-    def count_steps(self, outcome: str) -> int:
-        """Counts the steps of all cells by their outcome."""
-        return sum(verdict.outcome == outcome for cell in self.cells for _, verdict in cell.verdicts())
-
-    @property
-    def seconds(self) -> float:
-        return sum(cell.seconds for cell in self.cells)
+    part: Part | None = None
 
 
 def write(run: Run, directory: Path) -> None:
-    """Write `index.html`, `report.json` and `junit.xml`; those of before stay until all three are written."""
+    """Writes the report of a run, as `write_report` does."""
+    write_report(as_json(run), directory)
+
+
+def write_report(report: Mapping[str, Any], directory: Path) -> None:
+    """Writes `index.html`, `report.json`, `junit.xml`; those of before stay until all three are written."""
     files = {
-        REPORT: (json.dumps(as_json(run), indent=1) + "\n").encode(),
-        "junit.xml": as_junit(run),
-        "index.html": as_html(run).encode(),
+        REPORT: (json.dumps(report, indent=1) + "\n").encode(),
+        "junit.xml": junit.as_junit(report),
+        "index.html": page.as_html(report).encode(),
     }
     directory.mkdir(parents=True, exist_ok=True)
     new = {name: directory / f".{name}.{os.getpid()}" for name in files}
@@ -73,16 +70,39 @@ def write(run: Run, directory: Path) -> None:
 
 def as_json(run: Run) -> dict[str, Any]:
     """The whole run; cells, steps and operations in order."""
+    cells = [_cell_json(cell, run.repeating) for cell in run.cells]
+    seconds = sum(cell.seconds for cell in run.cells)
+    head = Head(run.title, timestamp(run.started), run.repeating.run() if run.repeating else None, seconds)
+    return whole(head, cells, run.subsets, run.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Holds what a report says of a run before its cells."""
+
+    title: str
+    started: str
+    command: str | None
+    seconds: float  # that all cells took
+
+
+def whole(
+    head: Head, cells: Sequence[Mapping[str, Any]], subsets: Sequence[Subsets], part: Part | None = None
+) -> dict[str, Any]:
+    """Returns a report of these cells, with what is counted and found over all of them."""
+    results = Counter(cell["result"] for cell in cells)
+    steps = Counter(step["result"] for cell in cells for step in cell["steps"])
     return {
         "formatVersion": FORMAT_VERSION,
-        "title": run.title,
-        "started": timestamp(run.started),
-        **{outcome: run.count(outcome) for outcome in OUTCOMES},
-        "steps": {outcome: run.count_steps(outcome) for outcome in OUTCOMES},
-        "seconds": round(run.seconds, 3),
-        "failingSets": [asdict(each) for each in run.failing_sets],
-        "command": run.repeating.run() if run.repeating else None,
-        "cells": [_cell_json(cell, run.repeating) for cell in run.cells],
+        "title": head.title,
+        "started": head.started,
+        **{outcome: results[outcome] for outcome in OUTCOMES},
+        "steps": {outcome: steps[outcome] for outcome in OUTCOMES},
+        "seconds": round(head.seconds, 3),
+        "failingSets": [asdict(each) for each in failing_sets(subsets, cells)],
+        "command": head.command,
+        "shard": part and {**asdict(part), "subsets": [asdict(each) for each in subsets]},
+        "cells": cells,
     }
 
 
@@ -90,6 +110,7 @@ def _cell_json(cell: CellResult, repeating: Repeating | None) -> dict[str, Any]:
     return {
         "name": cell.name,
         "scenario": cell.scenario,
+        "file": repeating.file(cell) if repeating else None,
         "parameters": cell.parameters,
         "result": cell.outcome,
         "passed": cell.passed,
@@ -157,63 +178,8 @@ def _operation_json(operation: OperationResult) -> dict[str, Any]:
 
 
 def as_junit(run: Run) -> bytes:
-    """One test case per cell; a cell that failed says where, what was expected and what was found.
-
-    One that fails as upstream does is a test case that passed, and says so in its output, as it says of steps
-    that were not run. A cell without a step that could be run is a skipped test case.
-    """
-    suite = ET.Element(
-        "testsuite",
-        name=_printable(run.title),
-        tests=str(len(run.cells)),
-        failures=str(run.count(FAILED)),
-        errors="0",
-        skipped=str(run.count(NOT_RUN)),
-        time=f"{run.seconds:.3f}",
-        timestamp=timestamp(run.started),
-    )
-    for cell in run.cells:
-        scenario, name = _printable(cell.scenario), _printable(cell.name)
-        case = ET.SubElement(suite, "testcase", classname=scenario, name=name, time=f"{cell.seconds:.3f}")
-        if cell.outcome == FAILED:
-            failure = ET.SubElement(case, "failure", message=_printable(cell.failure))
-            failure.text = _printable(_evidence(cell))
-        elif cell.outcome == NOT_RUN:
-            ET.SubElement(case, "skipped", message=_printable(remarks(cell)[0]))
-        if remarks(cell):
-            ET.SubElement(case, "system-out").text = _printable("\n".join(remarks(cell)))
-    suites = ET.Element("testsuites")
-    suites.append(suite)
-    ET.indent(suites)
-    document: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return document
-
-
-def _printable(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
-    return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
-
-
-def remarks(cell: CellResult) -> list[str]:
-    """Returns a line for each step that failed as upstream does, and for each that was not run."""
-    lines = []
-    for step, verdict in cell.verdicts():
-        if verdict.outcome == EXPECTED:
-            left = (
-                f"; {step.operations_not_run} operations behind it not run" if step.operations_not_run else ""
-            )
-            lines.append(f"{step.name}: fails as upstream: {verdict.reason} ({verdict.source}){left}")
-        elif verdict.outcome == NOT_RUN:
-            lines.append(f"{step.name}: not run: {': '.join(filter(None, (verdict.why, verdict.reason)))}")
-    return lines
-
-
-def _evidence(cell: CellResult) -> str:
-    """The steps, and the events of the one that failed."""
-    lines = [f"{step.name}: {verdict.outcome}" for step, verdict in cell.verdicts()]
-    for step in cell.steps:
-        lines += [json.dumps(event) for event in step.events]
-    return "\n".join([cell.failure, *lines])
+    """Returns the run as JUnit's XML."""
+    return junit.as_junit(as_json(run))
 
 
 def as_html(run: Run) -> str:

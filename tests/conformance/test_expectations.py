@@ -2,15 +2,17 @@
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from kubeskew.conformance import marks
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.failing_sets import failing_sets
 from kubeskew.conformance.invariants.findings import DEFECT, known_findings
+from kubeskew.conformance.failing_sets import subsets_of
 from kubeskew.conformance.loading import parse
+from kubeskew.conformance.report import Run, as_json
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Scenario
 
@@ -169,10 +171,12 @@ def test_minimal_failing_sets_leave_out_what_follows_from_them():
         result_of(c, *(["works"] if "server" in c.parameters["on"]["out"] else [])) for c in found.cells()
     ]
 
-    [sets] = failing_sets([found], results)
+    def told(cells: list[CellResult]) -> list[dict[str, Any]]:
+        run = Run("run", datetime(2026, 1, 1, tzinfo=UTC), cells, subsets_of([found]))
+        return as_json(run)["failingSets"]
 
-    assert (sets.cells, sets.step, list(sets.without)) == ("s/*", "works", [("server",)])
-    assert failing_sets([found], results[1:]) == []
+    assert told(results) == [{"cells": "s/*", "step": "works", "without": [("server",)]}]
+    assert told(results[1:]) == []
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_branch_that_does_not_end_is_named(
 def test_shards_keep_cells_of_one_cluster_together():
     """All shards together have each cell once, no cluster is in two of them, and they are of like size."""
     cells = matrix.of_profile("full").cells(())
-    shards = [matrix.shard_of_groups(cells, number, 4) for number in range(1, 5)]
+    shards = [matrix.shard(cells, number, 4, alike=True) for number in range(1, 5)]
     assert sorted(cell.name for part in shards for cell in part) == sorted(cell.name for cell in cells)
     clusters = [{repr(cell.cluster()) for cell in part} for part in shards]
     assert sum(map(len, clusters)) == len(set.union(*clusters))

@@ -1,0 +1,125 @@
+"""Runs the cells that `run` and `matrix` have chosen, and writes the report."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.cli.commands.options import run_async, show_progress
+from kubeskew.cli.commands.run_flags import RunFlags
+from kubeskew.cli.commands.watching import cells_shown
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.skew import UPGRADE_ORDER
+from kubeskew.conformance import running
+from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.controls import KubeconfigControl, LocalControl
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.failing_sets import subsets_of
+from kubeskew.conformance.matrix import Selection
+from kubeskew.conformance.report import Part, Run, write
+from kubeskew.conformance.reporting.repeating import Repeating
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.resuming import REPORT, digest_of, digest_of_package, taken_over
+from kubeskew.conformance.scenario import Cell
+
+T = TypeVar("T")
+
+
+def checked(work: Callable[[], T]) -> T:
+    """Returns what the work returns; the errors of a scenario are the user's."""
+    try:
+        return work()
+    except ScenarioError as error:
+        raise UserError(str(error)) from error
+
+
+def processes_for(asked: RunFlags, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
+    """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
+    kinds = () if kubeconfig or asked.listing or asked.simulate else UPGRADE_ORDER
+    return component_processes(*kinds, often=True, dependent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The cells that are to be run, what they were chosen of, and the command that repeats it."""
+
+    selection: Selection
+    cells: Sequence[Cell]
+    again: Repeating
+    part: Part | None  # where they are a shard of all
+
+
+def part_of(whole: Sequence[Cell], shard: tuple[int, int] | None, again: Repeating) -> Part | None:
+    """Returns what a shard's report says of the whole; `again` repeats that."""
+    if shard is None:
+        return None
+    scenarios = {cell.scenario.name: cell.scenario for cell in whole}
+    digests = {name: digest_of(scenario) for name, scenario in scenarios.items()}
+    return Part(*shard, again.run(), digest_of_package().hex(), [cell.name for cell in whole], digests)
+
+
+def run_cells(assignment: Assignment, asked: RunFlags, kubeconfig: Path | None, processes: Processes) -> Run:
+    """Runs the cells and writes the report, of an interrupted run as far as it came."""
+    clock = SystemClock()
+    started = clock.now()
+    cells = assignment.cells
+    if not kubeconfig:  # a test that says nothing of its cluster gets the usual one
+        cells = [
+            replace(cell, scenario=replace(cell.scenario, cluster=cell.scenario.cluster or {}))
+            for cell in cells
+        ]
+    taken: list[CellResult] = []
+    if asked.resume and asked.report:
+        report = asked.report
+        taken = checked(lambda: taken_over(report, assignment.selection.title, cells))
+        show_progress(f"{len(taken)} of {len(cells)} cells taken over from {report / REPORT}")
+    known = {result.name for result in taken}
+    done: list[CellResult] = [*taken]
+
+    def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
+        if kubeconfig:
+            return KubeconfigControl(kubeconfig)
+        directory = Path(tempfile.mkdtemp(prefix="kubeskew-"))  # short, for the paths of sockets are limited
+        return LocalControl(directory, Platform(clock, processes), progress, keep=asked.keep)
+
+    left = [cell for cell in cells if cell.name not in known]
+    try:
+        with cells_shown(len(left), verbose=asked.verbose) as audience:
+            if asked.simulate:
+                from kubeskew.simulation.matrix import simulate_cells
+
+                results = simulate_cells(left, asked.seed or 0, audience, asked.jobs, done)
+            else:
+                jobs = running.on_one_cluster(left, asked.jobs) if kubeconfig else asked.jobs
+                results = run_async(running.run_cells(left, control_for, clock, audience, jobs, done))
+    except KeyboardInterrupt:
+        _finish(assignment, started, running.interrupted(cells, done), asked.report)
+        raise
+    by_name = {result.name: result for result in (*taken, *results)}
+    return _finish(assignment, started, [by_name[cell.name] for cell in cells], asked.report)
+
+
+def _finish(
+    assignment: Assignment, started: datetime, results: Sequence[CellResult], report: Path | None
+) -> Run:
+    """Writes the report of these results."""
+    selection, again, part = assignment.selection, assignment.again, assignment.part
+    finished = Run(selection.title, started, results, subsets_of(selection.scenarios), again, part)
+    if report:
+        write_to(report, lambda: write(finished, report))
+    return finished
+
+
+def write_to(directory: Path, writing: Callable[[], None]) -> None:
+    """Writes a report. Raises ClusterError if that cannot be done."""
+    try:
+        writing()
+    except OSError as error:
+        raise ClusterError(f"cannot write the report to {directory}: {error.strerror}") from error
