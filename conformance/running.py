@@ -31,6 +31,10 @@ class Audience(Protocol):
         """Hears how a cell ended."""
         ...
 
+    def say(self, text: str) -> None:
+        """Hears what happens to whoever runs cells."""
+        ...
+
 
 async def run_cells(
     cells: Sequence[Cell],

@@ -1,55 +1,40 @@
 """Runs the cells of a matrix in simulations: those with the same cluster together, which is started once."""
 
-import gc
-import multiprocessing
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from kubeskew.conformance.dealing.cells import deal_cells
+from kubeskew.conformance.dealing.forked import ForkedPool, HerePool
+from kubeskew.conformance.dealing.workers import Hear, Pool
 from kubeskew.conformance.matrix import with_same_cluster
 from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.resuming import digest_of
-from kubeskew.conformance.running import Audience, compare, note_end
+from kubeskew.conformance.running import Audience
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation.collecting import frozen
 from kubeskew.simulation.running import simulate_alike
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedCells:
+    """Runs cells that begin with the same cluster in simulations."""
+
+    seed: int
+
+    def __call__(self, job: Sequence[Cell], hear: Hear) -> list[CellResult]:
+        """Returns the results of the cells."""
+        alike = simulate_alike(job, self.seed, lambda cell, moment: hear(cell.name, moment))
+        return [simulated.result for simulated in alike]
+
+
+def processes_of_machine(jobs: int) -> Pool:
+    """Returns what runs so many simulations at a time; one alone in this process."""
+    return ForkedPool(jobs) if jobs > 1 else HerePool()
+
+
 def simulate_cells(
-    cells: Sequence[Cell], seed: int, audience: Audience, jobs: int, done: list[CellResult]
+    cells: Sequence[Cell], seed: int, audience: Audience, pool: Pool, done: list[CellResult]
 ) -> list[CellResult]:
-    """Runs cells, in at most `jobs` processes at a time; results in the cells' order. Those that are ready
-    are in `done`, too, if the run is interrupted."""
-    by_name = {cell.name: cell for cell in cells}
-    results: dict[str, CellResult] = {}
-    with ExitStack() as stack:
-        for result in _results(cells, seed, audience, jobs, stack):
-            note_end(result, digest_of(by_name[result.name].scenario), audience)
-            results[result.name] = result
-            done.append(result)
-    ordered = [results[name] for name in by_name]
-    compare(ordered)
-    return ordered
-
-
-def _results(
-    cells: Sequence[Cell], seed: int, audience: Audience, jobs: int, stack: ExitStack
-) -> Iterator[CellResult]:
-    """Yields results as they become ready."""
-    groups = with_same_cluster(cells)
-    gc.collect()
-    stack.enter_context(frozen())  # what has been imported is the same in all of them
-    if min(jobs, len(groups)) < 2:
-        for group in groups:
-            yield from _simulate(group, seed, audience)
-        return
-    fork = multiprocessing.get_context("fork")
-    pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(groups)), fork, gc.disable))
-    stack.callback(pool.shutdown, cancel_futures=True)
-    groups.sort(key=len, reverse=True)  # so that no process is left with a large one in the end
-    for future in as_completed([pool.submit(_simulate, group, seed, audience) for group in groups]):
-        yield from future.result()
-
-
-def _simulate(cells: Sequence[Cell], seed: int, audience: Audience) -> list[CellResult]:
-    return [simulated.result for simulated in simulate_alike(cells, seed, audience.hear)]
+    """Runs cells by the workers of a pool; results in the cells' order. Those that are ready are in `done`,
+    too, if the run is interrupted."""
+    found = deal_cells(with_same_cluster(cells), pool, SimulatedCells(seed), audience, done)
+    by_name = {result.name: result for result in found}
+    return [by_name[cell.name] for cell in cells]

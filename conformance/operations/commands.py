@@ -121,9 +121,11 @@ async def _ended(
     try:
         stdout, stderr = await asyncio.wait_for(process.communicate(), limit)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise StepError(f"{what} to end within {limit:g} s", "it was still running") from None
+    finally:  # also where the run is interrupted
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     return Ended(stdout.decode(errors="replace"), stderr.decode(errors="replace"), process.returncode or 0)
 
 

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli import hints
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
 
 INTERRUPTED = 130  # as a shell says it of SIGINT
 
@@ -188,6 +188,8 @@ def _run(arguments: list[str] | None) -> int:
         return _failed("interrupted", INTERRUPTED)
     except UserError as error:
         return _failed(str(error), 2)
+    except EndedEarlyError as error:
+        return _failed(str(error), INTERRUPTED)
     except ClusterError as error:
         return _failed(str(error), 1)
     except OSError as error:

@@ -7,3 +7,7 @@ class UserError(Exception):
 
 class ClusterError(Exception):
     """A run that failed: shown as one line, exit status 1."""
+
+
+class EndedEarlyError(ClusterError):
+    """A run that could not go on, as if it had been interrupted: shown as one line, exit status 130."""

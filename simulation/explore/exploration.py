@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.clock import Clock, deadline
+from kubeskew.conformance.dealing.workers import LostError, Pool, Silent, Terms, Workers, unheard
 from kubeskew.conformance.invariants.findings import EXCEPTION, KnownFinding
 from kubeskew.simulation.explore.classes import classify
 from kubeskew.simulation.explore.coverage import Coverage
 from kubeskew.simulation.explore.finding import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Laboratory, Ran, RunJob
 from kubeskew.simulation.explore.keeping import Kept
-from kubeskew.simulation.explore.workers import LostError, Workers
 from kubeskew.simulation.faults.drawing import Calls
 
 MINIMIZE_SECONDS = 60.0  # for all findings together
@@ -105,19 +105,25 @@ class Exploration:
         """Returns how long was explored, without what minimizing took."""
         return self._before + ((self._ended or self._clock.now()) - self._began).total_seconds()
 
-    def explore(self, count: int, budget: Budget) -> None:
-        """Explores with `count` processes; then makes the new findings smaller and tells their runs."""
+    def explore(self, pool: Pool, budget: Budget) -> None:
+        """Explores with the workers of a pool; then makes the new findings smaller and tells their runs."""
         known = dict(self.findings)
         work = self._laboratory
         try:
-            with Workers(count, work.run, patience=_PATIENCE, jobs=_RUNS_PER_WORKER) as workers:
+            run, terms = Silent(work.run), Terms(_PATIENCE, _RUNS_PER_WORKER, self._run_label)
+            with pool.workers(run, terms, unheard, self._watcher.say) as workers:
                 self._run_all(workers, budget)
         finally:
             self._ended = self._clock.now()
         left = [finding for name, finding in self.findings.items() if name not in known]
         left += [finding for finding in known.values() if not finding.events]  # interrupted before
-        with Workers(count, work.finish, patience=_PATIENCE, jobs=_RUNS_PER_WORKER) as finishers:
-            self._finish_all(finishers, left, count, minimize=budget.minimize)
+        if left:
+            finish, terms = Silent(work.finish), Terms(_PATIENCE, _RUNS_PER_WORKER, _finish_label)
+            with pool.workers(finish, terms, unheard, self._watcher.say) as finishers:
+                self._finish_all(finishers, left, minimize=budget.minimize)
+
+    def _run_label(self, job: RunJob) -> str:
+        return f"{self._origins[job.cell].cell} seed {job.seed}"
 
     # -- runs
 
@@ -228,7 +234,6 @@ class Exploration:
         self,
         workers: Workers[FinishJob, Finding],
         findings: Sequence[Finding],
-        count: int,
         *,
         minimize: bool,
     ) -> None:
@@ -236,9 +241,8 @@ class Exploration:
         numbers = {origin.cell: index for index, origin in enumerate(self._origins)}
         waiting = sorted(findings, key=lambda finding: (not finding.verdict.fails, finding.id))
         over = deadline(MINIMIZE_SECONDS)
-        share = MINIMIZE_SECONDS * min(count, len(waiting)) / max(len(waiting), 1)
-        if waiting:
-            self._watcher.say(f"telling the runs of {len(waiting)} findings")
+        share = MINIMIZE_SECONDS * min(workers.count, len(waiting)) / max(len(waiting), 1)
+        self._watcher.say(f"telling the runs of {len(waiting)} findings")
         while waiting or workers.busy:
             while waiting and workers.free:
                 finding = waiting.pop(0)
@@ -288,3 +292,7 @@ def _lost(job: RunJob, error: LostError) -> Ran:
     """Returns the result of a run that did not end as it should: that is a finding, too."""
     lines = str(error).strip().splitlines()
     return Ran(job.seed, "", 0.0, {}, (), failures=[Failure(EXCEPTION, f"the simulation: {lines[-1]}")])
+
+
+def _finish_label(job: FinishJob) -> str:
+    return f"the telling of {job.finding.id}"

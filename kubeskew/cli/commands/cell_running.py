@@ -1,25 +1,26 @@
 """Runs the cells that `run` and `matrix` have chosen, and writes the report."""
 
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.cli.commands.dask import dask_pool
 from kubeskew.cli.commands.options import run_async, show_progress
 from kubeskew.cli.commands.run_flags import RunFlags
 from kubeskew.cli.commands.watching import cells_shown
-from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
 from kubeskew.cluster.forking import component_processes
-from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.conformance import running
 from kubeskew.conformance.control import ClusterControl
-from kubeskew.conformance.controls import KubeconfigControl, LocalControl
+from kubeskew.conformance.controls import KubeconfigControl
+from kubeskew.conformance.dealing.cells import deal_cells
+from kubeskew.conformance.dealing.processes import OnProcesses, local_control
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import subsets_of
 from kubeskew.conformance.matrix import Selection
@@ -42,7 +43,8 @@ def checked(work: Callable[[], T]) -> T:
 
 def processes_for(asked: RunFlags, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
     """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
-    kinds = () if kubeconfig or asked.listing or asked.simulate else UPGRADE_ORDER
+    none = kubeconfig or asked.listing or asked.simulate or asked.dask
+    kinds = () if none else UPGRADE_ORDER
     return component_processes(*kinds, often=True, dependent=True)
 
 
@@ -83,27 +85,47 @@ def run_cells(assignment: Assignment, asked: RunFlags, kubeconfig: Path | None, 
     known = {result.name for result in taken}
     done: list[CellResult] = [*taken]
 
-    def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
-        if kubeconfig:
-            return KubeconfigControl(kubeconfig)
-        directory = Path(tempfile.mkdtemp(prefix="kubeskew-"))  # short, for the paths of sockets are limited
-        return LocalControl(directory, Platform(clock, processes), progress, keep=asked.keep)
-
     left = [cell for cell in cells if cell.name not in known]
     try:
         with cells_shown(len(left), verbose=asked.verbose) as audience:
-            if asked.simulate:
-                from kubeskew.simulation.matrix import simulate_cells
-
-                results = simulate_cells(left, asked.seed or 0, audience, asked.jobs, done)
-            else:
-                jobs = running.on_one_cluster(left, asked.jobs) if kubeconfig else asked.jobs
-                results = run_async(running.run_cells(left, control_for, clock, audience, jobs, done))
+            results = _results(left, asked, kubeconfig, processes, audience, done)
     except KeyboardInterrupt:
         _finish(assignment, started, running.interrupted(cells, done), asked.report)
         raise
+    except EndedEarlyError as error:
+        _finish(assignment, started, running.interrupted(cells, done), asked.report)
+        kept = f"in {asked.report / REPORT}: --resume goes on" if asked.report else "kept only with --report"
+        raise EndedEarlyError(f"{error}; {len(done)} of {len(cells)} cells are done, {kept}") from error
     by_name = {result.name: result for result in (*taken, *results)}
     return _finish(assignment, started, [by_name[cell.name] for cell in cells], asked.report)
+
+
+def _results(
+    cells: Sequence[Cell],
+    asked: RunFlags,
+    kubeconfig: Path | None,
+    processes: Processes,
+    audience: running.Audience,
+    done: list[CellResult],
+) -> list[CellResult]:
+    """Runs cells and returns their results: in simulations, on processes, or on a cluster that is there."""
+    if asked.simulate:
+        from kubeskew.simulation.matrix import processes_of_machine, simulate_cells
+
+        here = nullcontext(processes_of_machine(min(asked.jobs, len(cells))))
+        with dask_pool(asked.dask, cells) if asked.dask else here as pool:
+            return simulate_cells(cells, asked.seed or 0, audience, pool, done)
+    if asked.dask:
+        with dask_pool(asked.dask, cells) as pool:
+            return deal_cells([[cell] for cell in cells], pool, OnProcesses(), audience, done)
+
+    def control_for(_cell: Cell, progress: Callable[[str], None]) -> ClusterControl:
+        if kubeconfig:
+            return KubeconfigControl(kubeconfig)
+        return local_control(progress, processes, keep=asked.keep)
+
+    jobs = running.on_one_cluster(cells, asked.jobs) if kubeconfig else asked.jobs
+    return run_async(running.run_cells(cells, control_for, SystemClock(), audience, jobs, done))
 
 
 def _finish(

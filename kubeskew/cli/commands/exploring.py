@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli import completion
+from kubeskew.cli.commands.dask import check_alone, dask_option, dask_pool
 from kubeskew.cli.commands.options import output_option, print_json, show_progress
 from kubeskew.cli.commands.pace import pace_shown
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.failures import EndedEarlyError, UserError
+from kubeskew.conformance.dealing.forked import ForkedPool
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.invariants.findings import FINDINGS, KnownFinding
 from kubeskew.conformance.resuming import digest_of_package
@@ -70,10 +73,11 @@ _KINDS = tuple(kind.value for kind in Kind)
 @click.option(
     "--jobs",
     type=click.IntRange(1),
-    default=os.cpu_count() or 1,
+    default=None,
     show_default="one per core",
     help="Runs side by side.",
 )
+@dask_option
 @output_option
 def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) -> int:
     """Run cells many times in simulations, each time with other faults, and look for what is wrong.
@@ -85,12 +89,14 @@ def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) 
     \b
     kubeskew explore kep-5004/upgrade-downgrade --seeds 200
     kubeskew explore kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35 --seconds 60
+    kubeskew explore 'kep-4815/*' --seeds 1000 --dask tcp://127.0.0.1:8786 --report report/explore
     kubeskew explore 'kep-4815/*' --faults crash,lost-answer --report report/explore
     kubeskew explore kep-5004/quota/1.35 --seed 17
     kubeskew explore dra/churn/1.33 --bugs k8s-132334=off
     kubeskew explore report/explore/findings/I09-1a2b3c4d.json
     kubeskew explore my-scenario.yaml --seeds 50 -o json
     """
+    check_alone(flags["dask"], flags["jobs"])
     try:
         entries = read_entries(known)
         findings = [name for name in scenarios if name.endswith(".json")]
@@ -130,8 +136,10 @@ def _explore(
         with pace_shown() as watcher:
             laboratory = Simulations(cells, kinds)
             exploration = Exploration(origins, laboratory, entries, SystemClock(), watcher, kept)
-            exploration.explore(flags["jobs"], budget)
-    except KeyboardInterrupt:
+            here = nullcontext(ForkedPool(flags["jobs"] or os.cpu_count() or 1))
+            with dask_pool(flags["dask"], cells) if flags["dask"] else here as pool:
+                exploration.explore(pool, budget)
+    except (KeyboardInterrupt, EndedEarlyError):
         if exploration is not None:
             _show(exploration, flags["output"])
         raise
@@ -148,7 +156,7 @@ def _replay(path: Path, entries: Sequence[KnownFinding]) -> Exploration:
     with pace_shown() as watcher:
         exploration = Exploration([finding.origin], Simulations([cell], ()), entries, SystemClock(), watcher)
         job = RunJob(0, finding.seed, plan=finding.plan, steps=finding.steps)
-        exploration.explore(1, Budget(only=[job], minimize=False))
+        exploration.explore(ForkedPool(1), Budget(only=[job], minimize=False))
     show_progress(replaying.compared(finding, exploration))
     return exploration
 
@@ -157,7 +165,7 @@ def _check_alone(scenarios: Sequence[str], flags: dict[str, Any]) -> None:
     """Raises UserError for what cannot stand beside a finding, whose file says it all."""
     if len(scenarios) > 1:
         raise UserError("name one finding's file, and nothing beside it")
-    for flag in ("seeds", "seconds", "seed", "faults", "bugs", "until", "report"):
+    for flag in ("seeds", "seconds", "seed", "faults", "bugs", "until", "report", "dask"):
         if flags[flag] not in (None, {}):
             raise UserError(f"--{flag}: a finding's file says what is run; leave it out")
 

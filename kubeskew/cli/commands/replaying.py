@@ -18,7 +18,7 @@ faults_option = click.option(
     metavar="PLAN.json",
     help="Play these faults in a simulated cell, and judge it by the invariants (docs/simulation.md).",
 )
-_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep")
+_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask")
 
 
 def replay(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping[str, Any]) -> int:

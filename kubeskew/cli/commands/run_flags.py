@@ -10,6 +10,7 @@ import click
 
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli import completion
+from kubeskew.cli.commands.dask import check_alone, dask_option
 from kubeskew.cli.commands.options import output_option
 from kubeskew.cli.shards import ShardType
 from kubeskew.cluster.failures import UserError
@@ -29,6 +30,7 @@ class RunFlags:
     report: Path | None
     resume: bool
     jobs: int
+    dask: str | None
     keep: bool
     simulate: bool
     seed: int | None
@@ -64,10 +66,11 @@ def run_options(command: F) -> F:
         click.option(
             "--jobs",
             type=click.IntRange(1),
-            default=os.cpu_count() or 1,
+            default=None,
             show_default="one per core",
             help="Cells to run side by side.",
         ),
+        dask_option,
         click.option("--keep", is_flag=True, help="Keep the state directories, to look at."),
         click.option(
             "--simulate",
@@ -85,7 +88,10 @@ def run_options(command: F) -> F:
 
 def asked_for(flags: dict[str, Any]) -> RunFlags:
     """Returns the flags. Raises UserError for those that do not go together."""
-    asked = RunFlags(**flags)
+    check_alone(flags["dask"], flags["jobs"])
+    asked = RunFlags(**{**flags, "jobs": flags["jobs"] or os.cpu_count() or 1})
+    if asked.dask and asked.keep:
+        raise UserError("--keep: the directories would be on the machines of --dask; leave out one")
     if asked.simulate and asked.keep:
         raise UserError("--keep: a simulation has no state directory that could be looked at; leave it out")
     if asked.seed is not None and not asked.simulate:

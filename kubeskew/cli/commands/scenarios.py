@@ -121,6 +121,7 @@ def matrix(
     kubeskew matrix --profile full --report report --resume
     kubeskew matrix --profile full --only 'kep-5004/staged-flips/explicit/*'
     kubeskew matrix mine.yaml other.yaml --jobs 4
+    kubeskew matrix --profile full --simulate --dask tcp://127.0.0.1:8786
     kubeskew matrix --profile mine-profile.yaml --list -o json
     kubeskew matrix --profile full --compare
     kubeskew matrix compare report-before report-after
@@ -182,6 +183,8 @@ def _assignment(
 
 def _check_kubeconfig(kubeconfig: Path, asked: RunFlags) -> None:
     """Raises UserError for a file that no cell could use, and for flags that do not go with it."""
+    if asked.dask:
+        raise UserError("choose one: --kubeconfig runs on that cluster, --dask on clusters of its workers")
     if asked.resume:
         raise UserError("leave out --resume: nobody knows whether the cluster of --kubeconfig is as it was")
     try:

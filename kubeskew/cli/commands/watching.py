@@ -36,6 +36,10 @@ class PlainLines:
         self.ended_cells += 1
         show_progress(f"{self.ended_cells}/{self.total} {told(result)}")
 
+    def say(self, text: str) -> None:
+        """Prints a line."""
+        show_progress(text)
+
 
 @dataclass
 class Bars:
@@ -63,6 +67,10 @@ class Bars:
         self.screen.whole(self.total, ", ".join(counted))
         if result.outcome == FAILED:
             self.screen.line(told(result))
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bars."""
+        self.screen.line(text)
 
 
 @contextmanager

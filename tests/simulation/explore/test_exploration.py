@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.conformance.dealing.forked import ForkedPool
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.simulation.explore.classes import read_entries
 from kubeskew.simulation.explore.exploration import Budget, Exploration, Pace, Watcher
@@ -79,7 +80,7 @@ def test_seeds_are_spread_over_the_cells():
     """Every cell gets as many seeds as the others, and what was reached is added up."""
     found = exploration()
 
-    found.explore(2, Budget(seeds=7))
+    found.explore(ForkedPool(2), Budget(seeds=7))
 
     assert sorted(found.log_hashes) == [
         *(("a/one", seed) for seed in range(4)),
@@ -97,7 +98,7 @@ def test_findings_of_one_signature_are_one():
     """The first run that has it is told and made smaller; the others are counted."""
     found = exploration(fails_late)
 
-    found.explore(1, Budget(seeds=20))
+    found.explore(ForkedPool(1), Budget(seeds=20))
 
     (finding,) = found.as_json()["findings"]
     assert (finding["seed"], finding["seen"], finding["class"]) == (3, 7, "unknown")
@@ -110,7 +111,7 @@ def test_findings_can_be_left_as_they_are():
     """Without minimizing, a finding has all faults of its run."""
     found = exploration(fails_late)
 
-    found.explore(1, Budget(seeds=8, minimize=False))
+    found.explore(ForkedPool(1), Budget(seeds=8, minimize=False))
 
     (finding,) = found.findings.values()
     assert (finding.faults, finding.minimized) == (("one", "two"), False)
@@ -123,7 +124,7 @@ def test_known_findings_are_no_failure(tmp_path: Path):
     path.write_text(json.dumps({"findings": [{**entry, "reason": "r", "source": "https://example.com"}]}))
     found = exploration(fails_late, known=path)
 
-    found.explore(1, Budget(seeds=8))
+    found.explore(ForkedPool(1), Budget(seeds=8))
 
     assert [finding.verdict.class_ for finding in found.findings.values()] == ["known:123"]
     assert not found.failed
@@ -133,7 +134,7 @@ def test_time_ends_it():
     """Without a number of seeds it ends when its time has passed."""
     found = exploration(lambda _: time.sleep(0.05) or "")
 
-    found.explore(2, Budget(seconds=0.3))
+    found.explore(ForkedPool(2), Budget(seconds=0.3))
 
     assert found.runs > 0
 
@@ -150,7 +151,7 @@ def test_an_interrupted_one_is_gone_on_with(tmp_path: Path):
     kept = Kept(tmp_path, HEADER)
     first = Interrupting(ORIGINS, Fixed(fails_late), [], SystemClock(), Silent(), kept)
     with pytest.raises(KeyboardInterrupt):
-        first.explore(1, Budget(seeds=16))
+        first.explore(ForkedPool(1), Budget(seeds=16))
     (path,) = (tmp_path / "findings").iterdir()
     assert read_finding(path).seed == 3
     with (tmp_path / "runs.jsonl").open("a") as file:
@@ -158,7 +159,7 @@ def test_an_interrupted_one_is_gone_on_with(tmp_path: Path):
 
     kept = Kept(tmp_path, HEADER)
     second = exploration(fails_late, kept)
-    second.explore(1, Budget(seeds=16))
+    second.explore(ForkedPool(1), Budget(seeds=16))
 
     assert (second.runs, len(second.log_hashes)) == (16, 6)
     (finding,) = second.findings.values()
@@ -207,7 +208,7 @@ def test_what_ends_a_simulation_is_a_finding():
         return ""
 
     found = exploration(breaks)
-    found.explore(2, Budget(seeds=8))
+    found.explore(ForkedPool(2), Budget(seeds=8))
 
     assert found.runs == 8
     assert [each.failure.message for each in found.findings.values()] == [
@@ -218,7 +219,7 @@ def test_what_ends_a_simulation_is_a_finding():
 def test_the_pace_is_told():
     """Whoever shows an exploration hears how many of its runs are done, the last time of all of them."""
     silent = Silent()
-    exploration(watcher=silent).explore(1, Budget(seeds=6))
+    exploration(watcher=silent).explore(ForkedPool(1), Budget(seeds=6))
 
     assert silent.paces[-1].done == silent.paces[-1].wanted == 6
 
@@ -228,7 +229,7 @@ def test_the_pace_of_one_that_goes_on(tmp_path: Path):
     for seeds in (4, 6):
         kept = Kept(tmp_path, HEADER)
         silent = Silent()
-        exploration(kept=kept, watcher=silent).explore(1, Budget(seeds=seeds))
+        exploration(kept=kept, watcher=silent).explore(ForkedPool(1), Budget(seeds=seeds))
 
     assert silent.paces[-1].done == silent.paces[-1].wanted == 2
 
@@ -236,6 +237,6 @@ def test_the_pace_of_one_that_goes_on(tmp_path: Path):
 def test_the_pace_is_of_the_nearer_limit():
     """With runs and seconds limited, that limit counts which is nearer."""
     silent = Silent()
-    exploration(watcher=silent).explore(1, Budget(seeds=4, seconds=3600))
+    exploration(watcher=silent).explore(ForkedPool(1), Budget(seeds=4, seconds=3600))
 
     assert silent.paces[-1].wanted == 4

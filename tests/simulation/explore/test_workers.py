@@ -4,7 +4,8 @@ import os
 import time
 from collections.abc import Callable
 
-from kubeskew.simulation.explore.workers import LostError, Workers
+from kubeskew.conformance.dealing.forked import ForkedWorkers
+from kubeskew.conformance.dealing.workers import LostError
 
 
 def all_ended(
@@ -13,7 +14,7 @@ def all_ended(
     """Returns what came of each job."""
     found: dict[int, int | LostError] = {}
     left = [*jobs]
-    with Workers(count, work, patience=patience, jobs=3) as workers:
+    with ForkedWorkers(count, work, patience=patience, jobs=3) as workers:
         while left or workers.busy:
             while left and workers.free:
                 workers.give(left.pop(0))

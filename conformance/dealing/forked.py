@@ -6,25 +6,25 @@ A job that takes too long, or ends its process, is lost; its worker is replaced,
 import gc
 import multiprocessing
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from types import FrameType, TracebackType
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from kubeskew.apimachinery.clock import deadline
-from kubeskew.simulation.collecting import frozen
+from kubeskew.conformance.dealing.freezing import frozen
+from kubeskew.conformance.dealing.workers import DiedError, Hear, LostError, Terms, Work
 
 J = TypeVar("J")
 R = TypeVar("R")
 
 _STOP_SECONDS = 5.0
-
-
-class LostError(Exception):
-    """A job has not ended as it should: the text says how."""
+_TERMINATED = 128 + signal.SIGTERM
 
 
 class _Worker(Generic[J, R]):
@@ -62,7 +62,7 @@ class _Worker(Generic[J, R]):
         except (EOFError, OSError):
             self.process.join(_STOP_SECONDS)
             self._left = 0
-            return LostError(f"its process ended by itself with status {self.process.exitcode}")
+            return DiedError(f"its process ended by itself with status {self.process.exitcode}")
         return answer
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ class _Worker(Generic[J, R]):
 
 def _serve(connection: Connection, work: Callable[[J], R]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, _leave)
     gc.disable()  # each simulation collects its own garbage
     with suppress(EOFError, OSError):
         while True:
@@ -91,7 +91,12 @@ def _serve(connection: Connection, work: Callable[[J], R]) -> None:
             connection.send(answer)
 
 
-class Workers(Generic[J, R]):
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Ends the process by way of what its job has to tidy up."""
+    sys.exit(_TERMINATED)
+
+
+class ForkedWorkers(Generic[J, R]):
     """A context with at most `count` processes that do `work`.
 
     `patience` is how many seconds a job may take; after `jobs` of them a process is replaced, for what runs
@@ -118,6 +123,11 @@ class Workers(Generic[J, R]):
         self._frozen.close()
 
     @property
+    def count(self) -> int:
+        """Returns how many jobs are done at a time."""
+        return self._count
+
+    @property
     def free(self) -> bool:
         """Returns whether another job could begin at once."""
         return len(self._busy) < self._count
@@ -132,9 +142,10 @@ class Workers(Generic[J, R]):
         worker.give(job)
         self._busy.append(worker)
 
-    def ended(self, seconds: float) -> Iterator[tuple[J, R | LostError]]:
-        """Yields the jobs that have ended, with what came of them; waits so long for the first."""
-        ready = wait([worker.connection for worker in self._busy], seconds)
+    def ended(self, seconds: float, *others: Any) -> Iterator[tuple[J, R | LostError]]:
+        """Yields the jobs that have ended, with what came of them; waits so long for the first, or until one
+        of the `others` can be read."""
+        ready = wait([*(worker.connection for worker in self._busy), *others], seconds)
         for worker in [*self._busy]:
             job = worker.job
             if job is None or not (worker.connection in ready or worker.late):
@@ -153,3 +164,68 @@ class Workers(Generic[J, R]):
             worker.end()
         else:
             self._idle.append(worker)
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedPool:
+    """Gives as many processes of this machine."""
+
+    count: int
+
+    def workers(
+        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+    ) -> ForkedWorkers[J, R]:
+        """Gives processes that do this work."""
+        return ForkedWorkers(
+            self.count, lambda job: work(job, hear), patience=terms.patience, jobs=terms.jobs
+        )
+
+
+class HereWorkers(Generic[J, R]):
+    """A context that does jobs in this process, one at a time, when it is asked what has ended."""
+
+    def __init__(self, work: Callable[[J], R]) -> None:
+        self._work = work
+        self._jobs: list[J] = []
+        self._frozen = ExitStack()
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        self._frozen.enter_context(frozen())
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        self._frozen.close()
+
+    @property
+    def count(self) -> int:
+        return 1
+
+    @property
+    def free(self) -> bool:
+        return not self._jobs
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._jobs)
+
+    def give(self, job: J) -> None:
+        self._jobs.append(job)
+
+    def ended(self, seconds: float) -> Iterator[tuple[J, R | LostError]]:
+        """Does the job that was given, and yields it. Raises what the work raises."""
+        while self._jobs:
+            job = self._jobs.pop()
+            yield job, self._work(job)
+
+
+class HerePool:
+    """Has all work done in this process."""
+
+    def workers(
+        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+    ) -> HereWorkers[J, R]:
+        """Gives what does the work here."""
+        return HereWorkers(lambda job: work(job, hear))

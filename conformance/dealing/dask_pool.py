@@ -1,0 +1,320 @@
+"""Gives jobs to the workers of a Dask cluster, one for each of their threads.
+
+Dask carries jobs and answers, and says which workers there are. Which worker does a job is decided here, so
+that it is known what a worker took along that went away: those jobs are given to others.
+"""
+
+import asyncio
+import logging
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from distributed import CancelledError, Client, Future, wait
+
+from kubeskew.apimachinery.clock import deadline
+from kubeskew.cluster.failures import EndedEarlyError, UserError
+from kubeskew.conformance.dealing import station
+from kubeskew.conformance.dealing.serving import Order, heard
+from kubeskew.conformance.dealing.workers import Hear, LostError, Terms, Work
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+CONNECT_SECONDS = 5.0
+PATIENCE_SECONDS = 15.0  # for a worker, where there is none: one that is replaced takes a few
+_PAUSE_SECONDS = 0.2
+_FETCH_SECONDS = 30.0  # for an answer, whose worker may have gone
+_RUNNING = "running"
+_TRIALS = 3  # of a job, each by a worker that went away
+
+
+@dataclass(frozen=True, slots=True)
+class _Audience:
+    """Hears what cells do, and what happens to workers; `label` names a job to people."""
+
+    hear: Hear
+    say: Callable[[str], None]
+    label: Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Preparing:
+    """Holds what each worker is told before its first job."""
+
+    order: bytes
+    files: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A worker, as it was when it was met: at the same address there may be another later."""
+
+    address: str
+    threads: int
+    takes: bool  # jobs, at present: not if its memory is short
+    jobs: list[int] = field(default_factory=list)  # that it has, by number
+
+    @property
+    def load(self) -> float:
+        return len(self.jobs) / self.threads
+
+
+@dataclass(slots=True)
+class _Given(Generic[J]):
+    """A job that has not ended; no worker has it where there is no future."""
+
+    job: J
+    content: bytes
+    trials: int = 0
+    future: Future[Any] | None = None
+
+
+class DaskPool:
+    """A context that is connected to a Dask scheduler. `files` are those that work reads, with digests."""
+
+    def __init__(self, address: str, files: Mapping[str, str]) -> None:
+        self.address = address
+        self._files = files
+        self._client: Client | None = None
+        self._runs = 0
+
+    def __enter__(self) -> Self:
+        """Connects. Raises UserError if there is no scheduler."""
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it logs, we say in a line
+        remedy = "start one with `dask scheduler`, or name its address as `tcp://HOST:8786`"
+        try:
+            self._client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UserError(f"--dask {self.address}: no scheduler answers there ({why}): {remedy}") from error
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            self._client.close(timeout=CONNECT_SECONDS)
+
+    def workers(
+        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+    ) -> "DaskWorkers[J, R]":
+        """Gives the workers of the cluster, prepared for this work."""
+        if self._client is None:
+            raise AssertionError("a pool is a context")
+        self._runs += 1
+        name = f"kubeskew-{self._client.id}-{self._runs}"
+        order = pickle.dumps(Order(work, terms.patience, terms.jobs))
+        heard = _Audience(hear, say, terms.label)
+        return DaskWorkers(self._client, name, self.address, _Preparing(order, self._files), heard)
+
+
+class DaskWorkers(Generic[J, R]):
+    """A context with the workers of a Dask cluster: those that are there, and those that come.
+
+    Entering raises UserError if there are none, or if one has another kubeskew. Later `ended` raises
+    EndedEarlyError if none is left.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        address: str,
+        preparing: _Preparing,
+        audience: _Audience,
+    ) -> None:
+        self._client, self._name, self._address = client, name, address
+        self._preparing, self._audience = preparing, audience
+        self._say = audience.say
+        self._build = station.build()
+        self._seats: dict[str, _Seat] = {}  # by the ids of workers
+        self._strangers: dict[str, str] = {}  # workers that are left out, and why
+        self._given: dict[int, _Given[J]] = {}
+        self._number = 0
+        self._alone: Callable[[], bool] | None = None  # since nobody was there
+
+    def __enter__(self) -> Self:
+        self._client.subscribe_topic(self._name, self._told)
+        over = deadline(PATIENCE_SECONDS)
+        while not self._seats and not over():
+            self._look()
+            for address, why in self._strangers.items():
+                raise UserError(f"--dask {self._address}: the worker {address} cannot run cells: {why}")
+            if not self._seats:
+                self._pause()
+        if not self._seats:
+            raise UserError(
+                f"--dask {self._address}: no worker is there: start one with `dask worker {self._address}`"
+            )
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        for given in self._given.values():
+            if given.future is not None:
+                given.future.cancel()
+        if self._client.status == "running":
+            self._client.unsubscribe_topic(self._name)
+            addresses = [seat.address for seat in self._seats.values()]
+            self._client.run(station.end, self._name, workers=addresses, on_error="ignore")
+
+    @property
+    def count(self) -> int:
+        """Returns how many jobs are done at a time."""
+        return sum(seat.threads for seat in self._seats.values())
+
+    @property
+    def free(self) -> bool:
+        """Returns whether another job could begin at once."""
+        return len(self._given) < self.count
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._given)
+
+    def give(self, job: J) -> None:
+        """Begins a job; there must be a free worker."""
+        self._number += 1
+        self._given[self._number] = _Given(job, pickle.dumps(job))
+        self._place()
+
+    def ended(self, seconds: float) -> Iterator[tuple[J, R | LostError]]:
+        """Yields the jobs that have ended, with what came of them; waits so long for the first.
+
+        Raises EndedEarlyError if no worker is left that could do those that have not.
+        """
+        futures = [given.future for given in self._given.values() if given.future is not None]
+        if futures:
+            with suppress(TimeoutError, CancelledError), self._client.as_current():
+                wait(futures, timeout=seconds, return_when="FIRST_COMPLETED")
+        else:
+            self._pause()
+        for number in [*self._given]:
+            if (answer := self._answer(self._given[number])) is not None:
+                yield self._take(number), answer
+        self._look()
+        for number in [number for number, given in self._given.items() if given.trials >= _TRIALS]:
+            if self._given[number].future is None:
+                yield self._take(number), LostError(f"{_TRIALS} workers went away while they ran it")
+        self._place()
+        self._check_left()
+
+    def _take(self, number: int) -> J:
+        """Forgets a job, and returns it."""
+        for seat in self._seats.values():
+            if number in seat.jobs:
+                seat.jobs.remove(number)
+        given = self._given.pop(number)
+        if given.future is not None:
+            given.future.release()
+        return given.job
+
+    def _answer(self, given: _Given[J]) -> R | LostError | None:
+        """Returns what came of a job; None if nothing did yet, or nothing ever will of this trial."""
+        if given.future is None or given.future.status not in ("finished", "error"):
+            return None
+        try:
+            content = given.future.result(timeout=_FETCH_SECONDS)
+        except (TimeoutError, CancelledError):  # its worker has gone with the answer
+            return None
+        except Exception as error:
+            return LostError(f"its worker failed: {error!r}")
+        answer: R | LostError = pickle.loads(content)  # noqa: S301 - of our own workers
+        return answer
+
+    def _place(self) -> None:
+        """Gives jobs that nobody has to workers that have fewer than threads."""
+        for number, given in self._given.items():
+            if given.future is not None:
+                continue
+            seats = [s for s in self._seats.values() if s.takes and len(s.jobs) < s.threads]
+            if not seats:
+                return
+            seat = min(seats, key=lambda seat: seat.load)
+            seat.jobs.append(number)
+            given.trials += 1
+            perform: Callable[..., Any] = station.perform
+            given.future = self._client.submit(
+                *(perform, self._name, number, given.content),
+                key=f"{self._name}-{number}-{given.trials}",
+                workers=[seat.address],
+                allow_other_workers=False,
+                pure=False,
+            )
+
+    # -- workers that come and go
+
+    def _look(self) -> None:
+        """Meets new workers, and takes their jobs from those that have gone."""
+        self._check_scheduler()
+        found = self._workers()
+        for name in [name for name in self._seats if name not in found]:
+            self._part_with(self._seats.pop(name))
+        for name, seat in self._seats.items():
+            seat.takes = found[name][1]["status"] == _RUNNING
+        new = {
+            worker["id"]: _Seat(address, worker["nthreads"], worker["status"] == _RUNNING)
+            for address, worker in found.values()
+            if worker["id"] not in self._seats and address not in self._strangers
+        }
+        if not new:
+            return
+        answers = self._client.run(
+            *(station.begin, self._name, self._build, self._preparing.files, self._preparing.order),
+            workers=[seat.address for seat in new.values()],
+            on_error="return",
+        )
+        for name, seat in new.items():
+            answer = answers.get(seat.address, OSError("it went away"))
+            if answer == "":
+                self._seats[name] = seat
+                if self._alone is not None or self._number:
+                    self._say(f"the worker {seat.address} has come")
+            elif not isinstance(answer, OSError):
+                told = answer if isinstance(answer, str) else f"{answer!r}: install kubeskew there, too"
+                self._strangers[seat.address] = told
+                if self._number:
+                    self._say(f"the worker {seat.address} is left out: {told}")
+
+    def _workers(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """Returns the workers that are there, by id, each with its address."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        return {worker["id"]: (address, worker) for address, worker in workers.items()}
+
+    def _part_with(self, seat: _Seat) -> None:
+        """Takes the jobs of a worker that has gone, so that others get them."""
+        for number in seat.jobs:
+            given = self._given[number]
+            if given.future is not None:
+                given.future.cancel()
+                given.future = None
+        again = ", ".join(self._audience.label(self._given[number].job) for number in seat.jobs)
+        self._say(f"the worker {seat.address} has gone" + (f"; to be run again: {again}" if again else ""))
+
+    def _check_scheduler(self) -> None:
+        if self._client.status != "running":
+            raise EndedEarlyError(f"the scheduler at {self._address} does not answer any more")
+
+    def _check_left(self) -> None:
+        """Raises EndedEarlyError if nobody has been there for long."""
+        if self._seats:
+            self._alone = None
+            return
+        if self._alone is None:
+            self._say(f"no worker is left: waiting {PATIENCE_SECONDS:g} s for another")
+            self._alone = deadline(PATIENCE_SECONDS)
+        elif self._alone():
+            raise EndedEarlyError(f"no worker is left at {self._address}")
+
+    def _pause(self) -> None:
+        """Lets some time pass in which workers may come."""
+        self._client.sync(asyncio.sleep, _PAUSE_SECONDS)
+
+    def _told(self, event: tuple[float, str]) -> None:
+        """Hears what a job tells."""
+        heard(event[1].encode(), self._audience.hear)

@@ -1,0 +1,112 @@
+"""A Dask scheduler and workers as processes of their own, on loopback and free ports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+START_SECONDS = 60.0
+
+
+class DaskProcesses:
+    """A scheduler, and as many workers as a test starts. What they say is in files of the directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._about = directory / "scheduler.json"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self._start("dask_scheduler", "--port", "0", "--scheduler-file", str(self._about))
+        self.address: str = json.loads(self._scheduler_file())["address"]
+
+    def _scheduler_file(self) -> str:
+        end = time.monotonic() + START_SECONDS
+        while not self._about.exists() or not (text := self._about.read_text()):
+            assert self.scheduler.poll() is None, (self.directory / "dask_scheduler-0.log").read_text()
+            assert time.monotonic() < end, "the scheduler has not started"
+            time.sleep(0.02)
+        return text
+
+    def _start(self, command: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        number = len(self.workers)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent / "conformance"),  # for dask_jobs.py
+            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
+        }
+        with (self.directory / f"{command}-{number}.log").open("wb") as log:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    f"distributed.cli.{command}",
+                    "--host",
+                    "127.0.0.1",
+                    "--no-dashboard",
+                    *arguments,
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                env=environment,
+            )
+
+    def start_worker(self, threads: int = 1) -> int:
+        """Starts a worker without a nanny; returns its process id."""
+        local = self.directory / f"worker-{len(self.workers)}"
+        self.workers.append(
+            self._start(
+                *("dask_worker", self.address, "--no-nanny", "--nthreads", str(threads)),
+                *("--local-directory", str(local), "--death-timeout", "60"),
+            )
+        )
+        return self.workers[-1].pid
+
+    def kill(self, pid: int) -> None:
+        """Kills a worker, as by SIGKILL."""
+        worker = next(each for each in self.workers if each.pid == pid)
+        worker.kill()
+        worker.wait()
+
+    def children(self, pid: int) -> list[int]:
+        """Returns the processes that a process has started, and those that they have."""
+        found: list[int] = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parent = int(path.read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if parent == pid:
+                child = int(path.parent.name)
+                found += [child, *self.children(child)]
+        return found
+
+
+def is_running(pid: int) -> bool:
+    """Says whether a process is there and has not ended; nobody may have asked how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@contextmanager
+def running_dask(directory: Path) -> Iterator[DaskProcesses]:
+    """Gives a scheduler without workers, and ends all in the end."""
+    directory.mkdir(parents=True, exist_ok=True)
+    processes = DaskProcesses(directory)
+    try:
+        yield processes
+    finally:
+        for process in [*processes.workers, processes.scheduler]:
+            process.send_signal(signal.SIGTERM)
+        for process in [*processes.workers, processes.scheduler]:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
