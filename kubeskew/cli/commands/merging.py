@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from kubeskew.cli.commands.cell_running import checked, write_to
-from kubeskew.cli.commands.options import output_option
+from kubeskew.cli.commands.options import report_output_option
 from kubeskew.cli.commands.run_flags import check_report
 from kubeskew.cli.commands.scenario_results import show
 from kubeskew.cluster.failures import UserError
@@ -21,7 +21,7 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--report", required=True, type=_DIRECTORY, help="Write index.html, report.json, junit.xml here."
 )
-@output_option
+@report_output_option
 def merge(reports: tuple[Path, ...], report: Path, output: str) -> int:
     """Make one report of those of all shards, as if one run had made it.
 
@@ -33,6 +33,7 @@ def merge(reports: tuple[Path, ...], report: Path, output: str) -> int:
     kubeskew matrix mine.yaml --shard 2/2 --report report-2
     kubeskew matrix merge report-1 report-2 --report report
     kubeskew matrix merge reports/* --report report -o json
+    kubeskew matrix merge reports/* --report report -o github
     """
     check_report(report)
     if report.resolve() in {path.resolve() for path in reports}:

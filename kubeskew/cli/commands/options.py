@@ -48,6 +48,14 @@ output_option = click.option(
     show_default=True,
     help="Output format.",
 )
+report_output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "github"]),
+    default="table",
+    show_default=True,
+    help="Output format; github is the table, and what failed as annotations of GitHub Actions.",
+)
 component_option = click.option(
     "--component",
     "components",

@@ -11,7 +11,7 @@ import click
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli import completion
 from kubeskew.cli.commands.dask import check_alone, dask_option
-from kubeskew.cli.commands.options import output_option
+from kubeskew.cli.commands.options import report_output_option
 from kubeskew.cli.shards import ShardType
 from kubeskew.cluster.failures import UserError
 
@@ -80,7 +80,7 @@ def run_options(command: F) -> F:
         click.option("--seed", type=int, default=None, help="Of a simulation's randomness [default: 0]."),
         bugs_option,
         click.option("-v", "--verbose", is_flag=True, help="Print all that cells do, in lines."),
-        output_option,
+        report_output_option,
     ):
         command = option(command)
     return command

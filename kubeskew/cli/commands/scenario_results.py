@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from kubeskew.cli.commands.options import print_json, print_table
 from kubeskew.cli.terminal import echo
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance.matrix import Selection
+from kubeskew.conformance.reporting.annotations import annotations, error
 from kubeskew.conformance.reporting.junit import remarks
 from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import FAILED, NOT_RUN
 from kubeskew.conformance.running import OUTCOMES
+
+_DIFFERS = {"title": "differs from the recorded outcome"}
 
 
 def repeating(
@@ -39,6 +44,9 @@ def show(
             echo(f"differs from the record: {line}")
         if differences is not None:
             echo(f"{len(differences)} outcomes differ from the record")
+        if output == "github":
+            for line in (*annotations(report), *(error(each, _DIFFERS) for each in differences or ())):
+                click.echo(line)
     return 1 if report[FAILED] or differences else 0
 
 
