@@ -1,13 +1,16 @@
 """Running a cell against an API server in memory, in virtual time."""
 
 import asyncio
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 from cell_in_memory import POD, Control, Served, run
+from dask_processes import is_running
 from loop_clock import LoopClock
 
 from kubeskew.apimachinery.client.refs import PODS
@@ -229,6 +232,23 @@ async def test_a_script_ends_with_its_first_command_that_fails():
     """With a header a script that goes on behind a failure cannot pass."""
     result = await run("  - {name: one, try: [{script: {content: 'false\n\n\n  true'}}]}\n", Control())
     assert result.failure == "one: script: expected the script to exit 0; found exit 1: "
+
+
+@pytest.mark.looptime(False)
+async def test_a_script_ends_with_a_run_that_is_interrupted(tmp_path: Path):
+    """An interruption kills the script that a cell waits for."""
+    began = tmp_path / "began"
+    os.mkfifo(began)
+    script = f"echo $$ > {began}; exec sleep 1000"
+    running = asyncio.create_task(
+        run(f"  - {{name: one, try: [{{script: {{content: '{script}'}}}}]}}\n", Control())
+    )
+    pid = int(await asyncio.to_thread(began.read_text))
+    assert is_running(pid)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not is_running(pid)
 
 
 async def test_a_pod_that_is_gone_was_disturbed():

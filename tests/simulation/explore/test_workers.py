@@ -3,9 +3,12 @@
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from kubeskew.conformance.dealing.forked import ForkedWorkers
-from kubeskew.conformance.dealing.workers import LostError
+from kubeskew.conformance.dealing.forked import ForkedWorkers, HerePool
+from kubeskew.conformance.dealing.workers import LostError, Terms, unheard
+
+TERMS = Terms(patience=60, jobs=3, label=str)
 
 
 def all_ended(
@@ -51,3 +54,32 @@ def test_what_goes_wrong_is_told():
     assert str(found[2]) == "its process ended by itself with status 7"
     assert str(found[3]) == "it did not end within 3 s"
     assert (found[4], found[5]) == (4, 5)
+
+
+def test_a_job_that_is_ended_tidies_up(tmp_path: Path):
+    """A job whose worker is ended in the middle leaves by way of what it has to tidy up."""
+    begun, tidied = tmp_path / "begun", tmp_path / "tidied"
+    os.mkfifo(begun)
+
+    def work(_job: int) -> int:
+        try:
+            begun.write_text("now")
+            while True:
+                time.sleep(0.01)  # until it is ended
+        finally:
+            tidied.touch()
+
+    with ForkedWorkers(1, work, patience=60, jobs=3) as workers:
+        workers.give(1)
+        assert begun.read_text() == "now"
+    assert tidied.exists()
+
+
+def test_jobs_are_done_in_this_process(tmp_path: Path):
+    """Each job is done when it is asked what has ended, in this process."""
+    pool = HerePool()
+    with pool.workers(lambda job, _hear: (job, os.getpid()), TERMS, unheard, print) as workers:
+        workers.give(3)
+        assert (workers.free, workers.busy) == (False, True)
+        assert [*workers.ended(1)] == [(3, (3, os.getpid()))]
+        assert (workers.free, workers.busy) == (True, False)
