@@ -9,8 +9,8 @@ import pytest
 
 from kubeskew.conformance import marks
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.invariants.findings import DEFECT, known_findings
 from kubeskew.conformance.failing_sets import subsets_of
+from kubeskew.conformance.invariants.findings import DEFECT, known_findings
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.report import Run, as_json
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult

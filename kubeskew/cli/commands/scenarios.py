@@ -155,7 +155,7 @@ def matrix(
         finished = run_cells(assignment, asked, None, processes)
     review.write(finished, selection)
     whole = profile == "full" and not asked.only and not asked.shard
-    known = [cell.name for cell in cells] if whole else None
+    known = [cell.name for cell in selection.cells()] if whole else None  # simulated, too, or not
     if record:
         left_out = outcomes.record(recorded, finished.cells, known)
         for name in left_out:
