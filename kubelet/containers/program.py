@@ -34,17 +34,18 @@ class Program:
 def program_of(pod: Object, container: Object) -> Program:
     """Reads what the container does from its annotations and its command."""
     argv = [*(container.get("command") or []), *(container.get("args") or [])]
-    own_code = _annotation(pod, container, "exit-code")
-    own_time = _annotation(pod, container, "runs-for")
+    own_code = annotation(pod, container, "exit-code")
+    own_time = annotation(pod, container, "runs-for")
     exit_code = int(own_code or 0)
     runs_for = float(own_time) if own_time is not None else None
     if own_code is not None and runs_for is None and not (argv and lookup.knows(argv[0])):
         runs_for = 0.0
     fixed = own_code is not None or own_time is not None
-    return Program(runs_for, exit_code, _stops_after(_annotation(pod, container, "on-sigterm")), fixed)
+    return Program(runs_for, exit_code, _stops_after(annotation(pod, container, "on-sigterm")), fixed)
 
 
-def _annotation(pod: Object, container: Object, name: str) -> str | None:
+def annotation(pod: Object, container: Object, name: str) -> str | None:
+    """Returns the value that an annotation of the pod has for a container; None if there is none."""
     annotations = pod["metadata"].get("annotations") or {}
     common: str | None = annotations.get(PREFIX + name)
     return annotations.get(f"{PREFIX}{name}.{container['name']}", common)

@@ -125,11 +125,12 @@ class FakeRuntime:
         devices: ContainerDevices | None = None,
         spec: Object | None = None,
         failure: str = "",
+        cores: float = 0.0,
     ) -> Container:
         """Starts the next attempt of a container; drops dead attempts but the last.
 
         `env` is the whole environment. `spec` is the container's; without it no program runs inside.
-        `failure` says why its program could not be started: the attempt has ended then.
+        `failure` says why its program could not be started: the attempt has ended then. It uses `cores`.
         """
         devices = devices or ContainerDevices()
         now = self._clock.now()
@@ -151,6 +152,7 @@ class FakeRuntime:
             is_fixed=program.is_fixed,
             reason="StartError" if failure else "",
             message=failure,
+            cores=cores,
             **_inner(spec or {}, env or {}),
         )
         self._processes.pod(sandbox).advance()
@@ -163,6 +165,14 @@ class FakeRuntime:
         self._events.started(sandbox, container, devices.cdi, now)
         self._processes.start(sandbox, container)
         return container
+
+    def meter(self, sandbox: Sandbox, container: Container, cores: float) -> None:
+        """Takes note of how many cores a running container uses from now on."""
+        if container.cores != cores:
+            now = self._clock.now()
+            container.core_seconds, container.metered_at = container.used(now), now
+            container.cores = cores
+            self._save(sandbox)
 
     # -- inside
 

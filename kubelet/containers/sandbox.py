@@ -33,9 +33,17 @@ class Container:
     is_fixed: bool = False  # annotations of the pod say when it ends, whatever its program does
     reason: str = ""  # why it ended, where that is neither Completed nor Error
     message: str = ""
+    cores: float = 0.0  # that it uses since `metered_at`, or since its start
+    core_seconds: float = 0.0  # that it had used by then
+    metered_at: datetime | None = None
 
     def running(self, now: datetime) -> bool:
         return self.ends_at is None or self.ends_at > now
+
+    def used(self, now: datetime) -> float:
+        """Returns the core seconds that it has used up to a moment in which it runs."""
+        seconds = (now - (self.metered_at or self.started_at)).total_seconds()
+        return self.core_seconds + self.cores * max(seconds, 0.0)
 
     @property
     def container_id(self) -> str:
@@ -99,9 +107,10 @@ def sandbox_from(data: Object) -> Sandbox:
 
 def _container_from(data: Object) -> Container:
     started_at = datetime.fromisoformat(data.pop("started_at"))
-    ends_at = data.pop("ends_at")
+    ends_at, metered_at = data.pop("ends_at"), data.pop("metered_at", None)
     return Container(
         **data,
         started_at=started_at,
         ends_at=None if ends_at is None else datetime.fromisoformat(ends_at),
+        metered_at=None if metered_at is None else datetime.fromisoformat(metered_at),
     )

@@ -12,6 +12,7 @@ from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.containers.program import Program, program_of
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import lookup
+from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
 from kubeskew.kubelet.pods.next_steps import PodActions, should_restart
 from kubeskew.kubelet.pods.post_start import PostStartHooks
@@ -112,6 +113,7 @@ class ContainerStarter:
             devices=devices,
             spec=spec,
             failure=failure,
+            cores=demand_of(pod, spec).cores,
         )
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
         if failure:

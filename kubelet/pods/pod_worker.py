@@ -22,6 +22,7 @@ from kubeskew.kubelet.pods.next_steps import next_change, next_steps
 from kubeskew.kubelet.pods.pod_killer import PodKiller
 from kubeskew.kubelet.pods.probing import Prober
 from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.pods.usage_meter import UsageMeter
 from kubeskew.kubelet.status.container_status import WaitingReason
 from kubeskew.kubelet.status.pod_status import View, pod_status, rejected_status
 
@@ -58,6 +59,7 @@ class PodWorker:
         known = services.allocations.of(pod_spec.uid_of(pod)) if services.features.resizes else None
         self._resizer = Resizer(known)
         self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
+        self._meter = UsageMeter(services.runtime, services.recorder)
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
         services.statuses.observe(pod)
@@ -167,6 +169,7 @@ class PodWorker:
         if sandbox is not None:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
+            self._meter.follow(self.pod, sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now)
             if status["phase"] in pod_spec.TERMINAL_PHASES:

@@ -10,6 +10,7 @@ from datetime import datetime
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import full_image_name
+from kubeskew.kubelet.containers.usage import requested
 from kubeskew.kubelet.server.metric_families import Family, rendered
 from kubeskew.kubelet.server.usage import (
     ContainerUsage,
@@ -17,7 +18,6 @@ from kubeskew.kubelet.server.usage import (
     Usage,
     node_usage,
     pods_in_use,
-    requested,
 )
 from kubeskew.kubelet.server.view import NodeView
 
@@ -109,7 +109,7 @@ def cadvisor_metrics(view: NodeView) -> str:
     page = _Page(view.clock.now())
     pods = pods_in_use(view)
     processes = sum(len(pod.containers) + 1 for pod in pods)
-    page.cgroup(_labels("/"), node_usage(pods, view.since, page.now), view.since, processes + 90)
+    page.cgroup(_labels("/"), node_usage(pods, view), view.since, processes + 90)
     for pod in pods:
         _add_pod(page, pod)
     for name, value in _machine(view.capacity):

@@ -30,7 +30,7 @@ def resource_metrics(view: NodeView) -> str:
     """Returns the page of a node."""
     families = _Families(stable=view.features.stable_resource_metrics)
     now, pods = view.clock.now(), pods_in_use(view)
-    node = node_usage(pods, view.since, now)
+    node = node_usage(pods, view)
     text = "Cumulative cpu time consumed by the {} in core-seconds"
     cpu = {
         of: families.add(f"{of}_cpu_usage_seconds_total", "counter", text.format(of))

@@ -5,7 +5,8 @@ from datetime import datetime
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.server.usage import Usage, node_usage, pods_in_use, requested
+from kubeskew.kubelet.containers.usage import requested
+from kubeskew.kubelet.server.usage import Usage, node_usage, pods_in_use
 from kubeskew.kubelet.server.view import NodeView
 
 
@@ -37,7 +38,7 @@ def summary(view: NodeView) -> Object:
                 "process_stats": {"process_count": len(containers) + 1},
             }
         )
-    node = _usage(node_usage(in_use, view.since, now), now)
+    node = _usage(node_usage(in_use, view), now)
     available = (
         int(requested({"resources": {"requests": view.capacity}}, "memory")) - node["memory"]["usageBytes"]
     )

@@ -1,20 +1,14 @@
-"""Makes up the usage of each fake container: always the same, and growing with time.
+"""Adds up what the containers of a node use: all pages that tell of usage have it from here."""
 
-A container uses a tenth of the processor time that it requests, a little more or less, and half of the
-memory.
-"""
-
-import zlib
 from dataclasses import dataclass
 from datetime import datetime
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.server.view import NodeView
 
-_IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # usage of a container without requests
 _SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node beside its pods
 
 
@@ -75,7 +69,7 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
             ContainerUsage(
                 container,
                 specs.get(container.name, {}),
-                _usage(container, specs.get(container.name, {}), now),
+                _usage(pod, container, specs.get(container.name), now),
             )
             for container in running
         ]
@@ -83,21 +77,16 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
     return found
 
 
-def node_usage(pods: list[PodUsage], since: datetime, now: datetime) -> Usage:
-    """Returns the usage of all pods and of the system, which runs `since`."""
-    seconds = max((now - since).total_seconds(), 0.0)
-    return sum((pod.usage for pod in pods), Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds, _SYSTEM_BYTES))
+def node_usage(pods: list[PodUsage], view: NodeView) -> Usage:
+    """Returns the usage of all pods and of the system, which runs since the kubelet began; core seconds of
+    containers that have ended stay."""
+    running = {each.container.id: each.usage for pod in pods for each in pod.containers}
+    seconds = max((view.clock.now() - view.since).total_seconds(), 0.0)
+    past = view.ended.core_seconds({name: usage.core_seconds for name, usage in running.items()})
+    system = Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds + past, _SYSTEM_BYTES)
+    return sum(running.values(), system)
 
 
-def requested(spec: Object, resource: str, kind: str = "requests") -> float:
-    """Returns a container's request or limit of a resource; 0 if it has none."""
-    amount = ((spec.get("resources") or {}).get(kind) or {}).get(resource)
-    return Quantity.parse(str(amount)).milli_value() / 1000 if amount is not None else 0.0
-
-
-def _usage(container: Container, spec: Object, now: datetime) -> Usage:
-    share = 0.8 + zlib.crc32(container.id.encode()) % 400 / 1000  # 0.8 … 1.2
-    cores = max(requested(spec, "cpu") / 10, _IDLE_CORES) * share
-    memory = int(max(requested(spec, "memory") / 2, _IDLE_BYTES) * share) // 4096 * 4096
-    seconds = max((now - container.started_at).total_seconds(), 0.0)
-    return Usage(cores, cores * seconds, memory)
+def _usage(pod: Object, container: Container, spec: Object | None, now: datetime) -> Usage:
+    memory = demand_of(pod, spec).memory if spec is not None else 0
+    return Usage(container.cores, container.used(now), memory)

@@ -1,7 +1,7 @@
 """The view that the server has of its node."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,20 @@ class ServerError(Exception):
         self.text = text
 
 
+class EndedUsage:
+    """Keeps what containers had used when they were last seen, so that a node's counter never falls."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+        self._total = 0.0
+
+    def core_seconds(self, running: Mapping[str, float]) -> float:
+        """Returns the core seconds of all that ran before; `running` has those of each container now."""
+        self._total += sum(used for name, used in self._seen.items() if name not in running)
+        self._seen = dict(running)
+        return self._total
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """One node. `pods` returns those the kubelet knows, each with its newest status."""
@@ -35,6 +49,7 @@ class NodeView:
     load: Callable[[Object], Any]  # awaitable: loads the files of the pod's volumes
     since: datetime  # when its kubelet started
     capacity: Mapping[str, str]
+    ended: EndedUsage = field(default_factory=EndedUsage)
 
     def pod(self, namespace: str, name: str) -> Object | None:
         found = (namespace, name)

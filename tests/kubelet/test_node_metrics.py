@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.kubelet.server.metrics_cadvisor import cadvisor_metrics
 from kubeskew.kubelet.server.metrics_probes import probe_metrics
 from kubeskew.kubelet.server.metrics_resource import resource_metrics
@@ -114,6 +115,76 @@ async def test_a_pod_that_is_gone_leaves_the_pages(node):
     assert summary(view)["pods"] == []
     assert "pod-1" not in cadvisor_metrics(view) + resource_metrics(view) + probe_metrics(view)
     assert summary(view)["node"]["memory"]["workingSetBytes"] > 0
+
+
+ANNOTATION = "kubelet.kubeskew.io/"
+
+
+async def annotate(node, view, **annotations):
+    """Changes annotations of the pod, and waits until the kubelet knows them."""
+    changed = {ANNOTATION + key.replace("_", "-"): value for key, value in annotations.items()}
+    body = {"metadata": {"annotations": changed}}
+    await node.client.patch(PODS, "pod-1", "default", body)
+
+    def is_known():
+        known = view.pods()[0]["metadata"].get("annotations") or {}
+        return changed.items() <= known.items()
+
+    await node.until(is_known)
+    await asyncio.sleep(0.1)
+
+
+async def test_annotations_say_what_a_container_uses(node):
+    """Both pages tell what the pod's annotations have, from the moment they are changed."""
+    view = await running(node)
+    await asyncio.sleep(100)
+    before = value(resource_metrics(view), "container_cpu_usage_seconds_total", container="main", **POD)
+    await annotate(node, view, cpu_usage="1500m", memory_usage="64Mi")
+    await asyncio.sleep(10)
+    text, told = resource_metrics(view), summary(view)
+
+    used = value(text, "container_cpu_usage_seconds_total", container="main", **POD)
+    assert 14.9 <= used - before <= 15.5
+    assert value(text, "container_memory_working_set_bytes", container="main", **POD) == 64 << 20
+    [pod] = told["pods"]
+    assert pod["cpu"]["usageNanoCores"] == 1_500_000_000
+    assert pod["cpu"]["usageCoreNanoSeconds"] == int(used * 1e9)
+    assert pod["memory"]["workingSetBytes"] == 64 << 20
+    assert told["node"]["memory"]["workingSetBytes"] == (64 + 420) << 20
+    assert value(text, "node_cpu_usage_seconds_total") * 1e9 == pytest.approx(
+        told["node"]["cpu"]["usageCoreNanoSeconds"]
+    )
+
+
+async def test_wrong_annotations_are_told(node):
+    """An amount that is none, and a container that is not there, are told by an event each, once."""
+    view = await running(node)
+    usual = summary(view)["pods"][0]["memory"]["workingSetBytes"]
+    await annotate(node, view, memory_usage="much")
+    await annotate(node, view, **{"cpu_usage.other": "1"})
+
+    wrong = f'annotation {ANNOTATION}memory-usage: "much" is no amount such as 64Mi'
+    missing = f"annotation {ANNOTATION}cpu-usage.other: the pod has no container other"
+
+    async def told():
+        return sorted(message for reason, message in await node.events() if reason == "InvalidUsage")
+
+    await node.until(told)
+    await asyncio.sleep(20)
+    assert await told() == sorted([missing, wrong])
+    assert summary(view)["pods"][0]["memory"]["workingSetBytes"] == usual
+
+
+async def test_what_a_node_has_used_never_falls(node):
+    """A pod that ends takes nothing away from its node's counter."""
+    view = await running(node)
+    await annotate(node, view, cpu_usage="4")
+    await asyncio.sleep(100)
+    before = value(resource_metrics(view), "node_cpu_usage_seconds_total")
+    await node.delete()
+    await node.until(lambda: not view.pods())
+
+    assert value(resource_metrics(view), "node_cpu_usage_seconds_total") >= before > 400
 
 
 async def test_probe_metrics(node):
