@@ -9,6 +9,9 @@ from collections.abc import Iterable
 
 DRIVER, PLUGIN, CONTROLLER = "driver", "driver-plugin", "driver-controller"
 DRIVERS = frozenset({DRIVER, PLUGIN, CONTROLLER})
+METRICS_SERVER = "metrics-server"
+# What has no Kubernetes version: it stays as it is while the cluster changes, unless it is named itself.
+UNVERSIONED = frozenset({*DRIVERS, METRICS_SERVER})
 _OF_DRIVERS = {DRIVER: PLUGIN, CONTROLLER: CONTROLLER}  # kind of the process → by which it is named alone
 
 

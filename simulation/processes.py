@@ -25,6 +25,7 @@ from kubeskew.controllers.cli import controller_manager
 from kubeskew.kubelet.cli import kubelet
 from kubeskew.kubelet.drivers.cli import driver
 from kubeskew.kubelet.drivers.controller.cli import driver_controller
+from kubeskew.metricsserver.cli import metrics_server
 from kubeskew.scheduler.cli import scheduler
 from kubeskew.simulation.supervision import Supervisor
 
@@ -35,6 +36,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "kubelet": kubelet,
     "driver": driver,
     "driver-controller": driver_controller,
+    "metrics-server": metrics_server,
 }
 Handler = Callable[[], object]
 START = datetime(2026, 1, 1, tzinfo=UTC)  # of every simulation

@@ -19,7 +19,7 @@ from kubeskew.conformance.loading import load
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
     "apimachinery", "apiserver", "conformance", "controllers",
-    "kubelet", "kubeskew", "migrations", "scheduler", "simulation",
+    "kubelet", "kubeskew", "metricsserver", "migrations", "scheduler", "simulation",
 )  # fmt: skip
 BANNED_NAMES = {
     "utils", "util", "common", "helpers", "misc", "manager_utils",

@@ -40,7 +40,7 @@ ANONYMOUS = Requester("system:anonymous", ("system:unauthenticated",))
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How many seconds answers are remembered: of tokens, and of what is allowed or not."""
+    """Holds for how many seconds answers are remembered: of tokens, and of what is allowed or not."""
 
     tokens: float
     allowed: float

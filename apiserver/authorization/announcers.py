@@ -17,6 +17,7 @@ _USERS = {
 }
 _DRIVERS = f"{USER_PREFIX}kube-system:"
 _CONTROLLERS = "driver-controller."  # prefix of the accounts of drivers' controllers
+_ADD_ONS = frozenset({"metrics-server"})  # whose accounts are named after them
 
 
 def component_of(user: User) -> str:
@@ -24,6 +25,8 @@ def component_of(user: User) -> str:
     if node := node_of(user):
         return f"kubelet/{node}"
     if driver := user.name.removeprefix(_DRIVERS) if user.name.startswith(_DRIVERS) else "":
+        if driver in _ADD_ONS:
+            return driver
         if driver.startswith(_CONTROLLERS):
             return f"driver-controller/{driver.removeprefix(_CONTROLLERS)}"
         return f"driver/{driver}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar
 
-from kubeskew.apimachinery.component_names import DRIVERS, kind_of
+from kubeskew.apimachinery.component_names import UNVERSIONED, kind_of
 from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.skew import upgrade_order
@@ -46,14 +46,14 @@ def gates_by_hand(runs: Iterable[ComponentRun]) -> list[str]:
 
 
 def component_paths(runs: Iterable[ComponentRun], named: Iterable[str] = ()) -> list[ComponentPath]:
-    """Returns the way of each component in the order of upgrades, without drivers, which have no version.
+    """Returns the way of each component in the order of upgrades, without those that have no version.
 
     Gates are those that were set by hand in any of the runs, and of those that are `named` the ones that
     changed; where one was not set, its default counts.
     """
     by_component: dict[str, list[ComponentRun]] = {}
     for run in runs:
-        if kind_of(run.component) not in DRIVERS:
+        if kind_of(run.component) not in UNVERSIONED:
             by_component.setdefault(run.component, []).append(run)
     overrides = {
         id(run): parse_overrides(run.gates) for its_runs in by_component.values() for run in its_runs

@@ -30,6 +30,7 @@ from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 _KILLED_EXIT_CODE = 137  # 128 + SIGKILL
 _FIRST_HOST, _HOSTS = 2, 253  # of a node's addresses
+_START_CORE_SECONDS = 0.001  # of starting a container
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
 
 
@@ -153,6 +154,7 @@ class FakeRuntime:
             reason="StartError" if failure else "",
             message=failure,
             cores=cores,
+            core_seconds=_START_CORE_SECONDS,
             **_inner(spec or {}, env or {}),
         )
         self._processes.pod(sandbox).advance()

@@ -40,7 +40,7 @@ def demand_of(pod: Object, spec: Object) -> Demand:
         cores = max(requested(spec, "cpu") / 10, _IDLE_CORES) * share
     if memory is None:
         memory = int(max(requested(spec, "memory") / 2, _IDLE_BYTES) * share) // _PAGE * _PAGE
-    return Demand(cores, int(memory))
+    return Demand(cores, max(int(memory), _PAGE))
 
 
 def errors_of(pod: Object) -> Iterator[str]:

@@ -54,6 +54,7 @@ MODULES = {
         "kubelet.drivers.controller.cli",
         "kubelet.drivers.controller.host",
     ),
+    "metrics-server": (*_SURROUNDINGS, "metricsserver.cli", "metricsserver.server"),
 }
 # kind → packages of which it imports most when it is used, and libraries that come with them
 PACKAGES = {"apiserver": ("apimachinery.cel", "apiserver"), "kubelet": ("kubelet",)}

@@ -55,6 +55,7 @@ COMMANDS = {
     "kubelet": "kubeskew.kubelet.cli:kubelet",
     "driver": "kubeskew.kubelet.drivers.cli:driver",
     "driver-controller": "kubeskew.kubelet.drivers.controller.cli:driver_controller",
+    "metrics-server": "kubeskew.metricsserver.cli:metrics_server",
 }
 
 SUMMARIES = {
@@ -94,6 +95,7 @@ SUMMARIES = {
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
     "driver": "Run an example DRA driver in the foreground.",
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
+    "metrics-server": "Serve what nodes and pods use, for kubectl top and autoscalers, in the foreground.",
 }
 
 

@@ -29,7 +29,7 @@ from kubeskew.cluster.branching import leases
 from kubeskew.cluster.branching import rewind as rewinding
 from kubeskew.cluster.branching.fork import fork
 from kubeskew.cluster.config import ClusterSpec
-from kubeskew.cluster.controlplane import addons, static_pods
+from kubeskew.cluster.controlplane import addons, metrics_server, static_pods
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.planning import (
@@ -102,10 +102,15 @@ class Cluster:
             async with self.probes() as probes:
                 try:
                     ready = wait_ready(self.directory, probes, state, state.processes.values(), self.progress)
-                    await asyncio.gather(driver_accounts.introduce(probes, state), ready)
+                    introduced = (
+                        driver_accounts.introduce(probes, state),
+                        metrics_server.introduce(probes, state),
+                    )
+                    await asyncio.gather(*introduced, ready)
                     await wait_cluster(self.directory, probes, state, self.progress)
                     if static_pods.nodes(state):
                         await addons.install(probes, state)
+                    await metrics_server.wait_available(probes, state)
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None

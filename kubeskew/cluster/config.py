@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, all_names, kind_of
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, all_names, kind_of
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.known_bugs import check_bugs
 from kubeskew.apimachinery.resource_names import is_extended_resource
@@ -99,6 +99,12 @@ class ClusterSpec:
     verbosity: int = 0
     like: str = ""
     storage: str = ""  # the URL of the log; empty for a file in the state directory
+    metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
+
+    @property
+    def metrics_server(self) -> bool:
+        """Returns whether there is a metrics server."""
+        return bool(self.like) if self.metrics is None else self.metrics
 
     @property
     def server_names(self) -> tuple[str, ...]:
@@ -188,6 +194,7 @@ def parse(value: Any, source: str) -> ClusterSpec:
         verbosity=_verbosity(cluster.get("verbosity", 0), f"{source}: verbosity"),
         like=_like(cluster.get("like"), f"{source}: like"),
         storage=check_storage(cluster.get("storage"), f"{source}: storage"),
+        metrics=_switch(cluster.get("metricsServer"), f"{source}: metricsServer"),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     names = [node.name for node in spec.nodes]
@@ -247,6 +254,12 @@ def _like(value: Any, where: str) -> str:
     return value or ""
 
 
+def _switch(value: Any, where: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise UserError(f"{where}: expected true or false, found {value!r}")
+    return value
+
+
 def check_storage(value: Any, where: str) -> str:
     """Returns the URL of a log in PostgreSQL, empty for the file in the state directory. Raises UserError."""
     if value in (None, SQLITE):
@@ -274,6 +287,7 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
     devices += [entry["resource"] for node in spec.nodes for entry in node.device_plugins]
     controlled = [entry["name"] for node in spec.nodes for entry in node.drivers if entry.get("controller")]
     names = [f"{DRIVER}/{device}" for device in devices] + [f"{CONTROLLER}/{name}" for name in controlled]
+    names += [METRICS_SERVER] if spec.metrics_server else []
     known = sorted(all_names(["apiserver", *spec.components, *names]))
     for name in spec.overrides:
         if name not in known:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.component_names import kind_of
+from kubeskew.apimachinery.component_names import METRICS_SERVER, kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.opening import Storage
@@ -52,10 +52,12 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
         host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
         name = drivers.component(driver)
-        _add_driver(state, ports, name, str(initial_target(spec, name).version))
+        _add_unversioned(state, ports, name, str(initial_target(spec, name).version))
     for driver in drivers.controlled(state.nodes):
         name = drivers.controller_component(driver)
-        _add_driver(state, ports, name, str(initial_target(spec, name).version))
+        _add_unversioned(state, ports, name, str(initial_target(spec, name).version))
+    if spec.metrics_server:
+        _add_unversioned(state, ports, METRICS_SERVER, str(initial_target(spec, METRICS_SERVER).version))
     if not alone and not state.shared_port:
         state.shared_port = free_port(state, ports)
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
@@ -69,7 +71,9 @@ def _clients(state: State) -> list[str]:
     drivers_of_nodes = map(drivers.component, drivers.all_of(state.nodes))
     controllers = map(drivers.controller_component, drivers.controlled(state.nodes))
     kubelets = (f"kubelet/{node}" for node in state.nodes)
-    return ["controller-manager", "scheduler", *kubelets, *drivers_of_nodes, *controllers]
+    return [
+        *("controller-manager", "scheduler"), *kubelets, *drivers_of_nodes, *controllers, METRICS_SERVER,
+    ]  # fmt: skip
 
 
 def _check_port(port: int, ports: Ports) -> None:
@@ -88,8 +92,8 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     )
 
 
-def _add_driver(state: State, ports: Ports, name: str, version: str) -> None:
-    """Records a process of a driver, without gates: those are the cluster's."""
+def _add_unversioned(state: State, ports: Ports, name: str, version: str) -> None:
+    """Records a process without gates, such as a driver's: gates are the cluster's."""
     state.processes[name] = Process(name, kind_of(name), version, {}, port=free_port(state, ports))
 
 
@@ -99,7 +103,7 @@ def add_controllers(state: State, ports: Ports) -> list[str]:
     names = {driver: drivers.controller_component(driver) for driver in drivers.controlled(state.nodes)}
     missing = {driver: name for driver, name in names.items() if name not in state.processes}
     for driver, name in missing.items():
-        _add_driver(state, ports, name, state.processes[drivers.component(driver)].version)
+        _add_unversioned(state, ports, name, state.processes[drivers.component(driver)].version)
     return [*missing.values()]
 
 

@@ -5,8 +5,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kubeskew.apimachinery.component_names import METRICS_SERVER
 from kubeskew.cluster import drivers
 from kubeskew.cluster.clusterfile.keys import ANY_SERVER
+from kubeskew.cluster.controlplane import metrics_server
 from kubeskew.cluster.secret_files import write_secrets
 from kubeskew.cluster.state import State, StateDir
 
@@ -37,6 +39,9 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     users = {name: (f"system:kube-{name}", ()) for name in _CONTROL_PLANE}
     users |= {f"kubelet/{node}": (f"system:node:{node}", ("system:nodes",)) for node in state.nodes}
     users |= {name: (user, drivers.groups()) for name, user in drivers.users(state.nodes).items()}
+    serves_metrics = METRICS_SERVER in state.processes
+    if serves_metrics:
+        users[METRICS_SERVER] = metrics_server.USER, drivers.groups()
     pairs = {name: authority.client(user, *groups) for name, (user, groups) in users.items()}
     admin = authority.client("kubernetes-admin", MASTERS)
     files: dict[Path, bytes | str] = {
@@ -61,6 +66,10 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     }
     for name, (user, _) in users.items():
         files |= _kubeconfig(directory, state, ca, name, user, pairs[name])
+    if serves_metrics:
+        files |= _pair(
+            directory.pki / METRICS_SERVER, authority.service_serving(METRICS_SERVER, "kube-system")
+        )
     write_secrets(files)
 
 

@@ -31,7 +31,10 @@ from kubeskew.cluster.processes import (
 MODULE = "kubeskew.cli.fork_server"
 ARGUMENT_BYTES = 4000  # what `ps` shows at most: Linux keeps a page for it
 _ANSWER_BYTES = 4096
-_SERVERS = (("apiserver",), ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller"))
+_SERVERS = (
+    ("apiserver",),
+    ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller", "metrics-server"),
+)
 
 
 @contextmanager

@@ -4,10 +4,10 @@ import json
 import os
 from collections.abc import Callable
 
-from kubeskew.apimachinery.component_names import CONTROLLER
+from kubeskew.apimachinery.component_names import CONTROLLER, METRICS_SERVER
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.cluster import drivers
-from kubeskew.cluster.controlplane import static_pods
+from kubeskew.cluster.controlplane import metrics_server, static_pods
 from kubeskew.cluster.environment import environment
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
@@ -80,6 +80,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *("--service-cluster-ip-range", SERVICE_RANGE),
         *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
+        *metrics_server.flags_of_servers(state),
         *_common(directory, state, process),
     ]
 
@@ -183,6 +184,15 @@ def _driver_controller(directory: StateDir, state: State, process: Process) -> l
     ]
 
 
+def _metrics_server(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        *_with_kubeconfig(metrics_server.USER, directory, state, process),
+        *("--api-address", metrics_server.API_ADDRESS),
+        *("--tls-cert-file", str(directory.pki / "metrics-server.crt")),
+        *("--tls-private-key-file", str(directory.pki / "metrics-server.key")),
+    ]
+
+
 def _driver_files(directory: StateDir, process: Process) -> list[str]:
     return [
         *("--kubeconfig", str(directory.component_kubeconfig(drivers.user_of(process)))),
@@ -197,4 +207,5 @@ _ARGUMENTS: dict[str, Builder] = {
     "kubelet": _kubelet,
     drivers.KIND: _driver,
     CONTROLLER: _driver_controller,
+    METRICS_SERVER: _metrics_server,
 }

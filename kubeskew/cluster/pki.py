@@ -126,6 +126,12 @@ class Authority:
         name = _name("system:node", "system:nodes")
         return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
+    def service_serving(self, name: str, namespace: str) -> KeyPair:
+        """Makes a certificate for the server behind a service, by the names that it has inside a cluster."""
+        names = [f"{name}.{namespace}", f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"]
+        alternatives = x509.SubjectAlternativeName([x509.DNSName(each) for each in names])
+        return self._issue(_name(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
     def client(self, user: str, *groups: str) -> KeyPair:
         """Makes a certificate that authenticates `user` as a member of `groups`."""
         return self._issue(_name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH)

@@ -7,7 +7,8 @@ from typing import Any
 from kubeskew.apimachinery.component_names import (
     CONTROLLER,
     DRIVER,
-    DRIVERS,
+    METRICS_SERVER,
+    UNVERSIONED,
     all_names,
     kind_of,
     meant,
@@ -138,23 +139,23 @@ def select(state: State, names: Iterable[str]) -> list[str]:
 
 
 def versioned(state: State, names: Iterable[str]) -> list[str]:
-    """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if a driver is
+    """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if another one is
     named."""
-    named = [name for name in names if kind_of(name) in DRIVERS]
+    named = [name for name in names if kind_of(name) in UNVERSIONED]
     if named:
         raise UserError(
-            f"{named[0]} has no Kubernetes version and no feature gates: drivers stay as they are "
-            f"while the cluster changes; `upgrade` and `downgrade` take {DRIVER}/NAME and {CONTROLLER}/NAME, "
-            "which go to the driver library of that release"
+            f"{named[0]} has no Kubernetes version and no feature gates: drivers and the metrics server stay "
+            f"as they are while the cluster changes; `upgrade` and `downgrade` take {DRIVER}/NAME, "
+            f"{CONTROLLER}/NAME and {METRICS_SERVER}, which go to the libraries of that release"
         )
-    return [name for name in select(state, names) if kind_of(name) not in DRIVERS]
+    return [name for name in select(state, names) if kind_of(name) not in UNVERSIONED]
 
 
 def movable(state: State, names: Iterable[str]) -> list[str]:
-    """Selects, as `versioned`, what can go to another version; a driver that is named, or its controller,
-    goes to the library of that release."""
+    """Selects, as `versioned`, what can go to another version; what has no Kubernetes version and is named
+    goes to the libraries of that release."""
     wanted = list(names)
-    built = [name for name in wanted if kind_of(name) in DRIVERS]
+    built = [name for name in wanted if kind_of(name) in UNVERSIONED]
     others = [name for name in wanted if name not in built]
     chosen = versioned(state, others) if others or not wanted else []
     return [*chosen, *(select(state, built) if built else ())]
@@ -173,7 +174,8 @@ def describe(process: Process, target: Target) -> str:
 def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
-    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, servers, port.
+    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like,
+    metrics, servers, port.
     Where the log is stands elsewhere.
     """
     found = []
@@ -193,6 +195,8 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
         found.append("its nodes are not those of the file")
     if "count" in given and len(state.nodes) != len(spec.nodes):
         found.append(f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}")
+    if "metrics" in given and spec.metrics_server != bool(state.of_kind(METRICS_SERVER)):
+        found.append(f"it has {'no' if spec.metrics_server else 'a'} metrics server")
     if "like" in given and not static_pods.nodes(state):
         found.append(f"it is not like {spec.like}")
     servers = state.of_kind("apiserver")

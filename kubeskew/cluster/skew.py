@@ -5,10 +5,12 @@ Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-
 
 from collections.abc import Iterable, Mapping
 
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, DRIVERS, kind_of
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, UNVERSIONED, kind_of
 from kubeskew.apimachinery.versions import Version
 
-UPGRADE_ORDER = ("apiserver", "controller-manager", "scheduler", "kubelet", DRIVER, CONTROLLER)
+UPGRADE_ORDER = (
+    "apiserver", "controller-manager", "scheduler", "kubelet", DRIVER, CONTROLLER, METRICS_SERVER,
+)  # fmt: skip
 KUBELET_MINORS_OLDER = 3
 
 
@@ -38,7 +40,7 @@ def violations(versions: Mapping[str, Version]) -> list[str]:
 
 def _against_servers(name: str, version: Version, oldest: Version, newest: Version) -> list[str]:
     kind = kind_of(name)
-    if kind == "apiserver" or kind in DRIVERS:  # drivers have no Kubernetes version
+    if kind == "apiserver" or kind in UNVERSIONED:
         return []
     if version.minor > oldest.minor:
         return [f"{name} {version} is newer than the API server {oldest}"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kubeskew.apimachinery.component_names import DRIVERS
+from kubeskew.apimachinery.component_names import UNVERSIONED
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.clusterfile.keys import ANY_SERVER
@@ -105,7 +105,7 @@ class State:
     def components(self) -> dict[str, Process]:
         """Returns every component by its name on the command line, and the process that it lives in."""
         alone = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
-        found = {name: process for name, process in alone.items() if process.kind not in DRIVERS}
+        found = {name: process for name, process in alone.items() if process.kind not in UNVERSIONED}
         hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
         found.update({f"kubelet/{node}": hosting[node] for node in self.nodes if node in hosting})
         return found | alone

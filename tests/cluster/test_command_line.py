@@ -188,7 +188,7 @@ setuptools.setup(script_args=["-q", "build_py", "--build-lib", sys.argv[1]])
 """
 PACKAGES = {
     "apimachinery", "apiserver", "conformance", "controllers",
-    "kubelet", "kubeskew", "migrations", "scheduler",
+    "kubelet", "kubeskew", "metricsserver", "migrations", "scheduler",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 LARGEST_BYTES = 15_000_000
 PACKAGES = (
     "apimachinery", "apiserver", "conformance", "controllers",
-    "kubelet", "kubeskew", "migrations", "scheduler", "simulation",
+    "kubelet", "kubeskew", "metricsserver", "migrations", "scheduler", "simulation",
 )  # fmt: skip
 
 

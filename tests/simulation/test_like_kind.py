@@ -36,7 +36,7 @@ def run(found: dict[str, Any]) -> bool:
     """Decides whether all that kind has runs."""
     kinds = {name.removesuffix(f"-{NODE}") for name in found} & {*STATIC}
     running = all(pod["status"].get("phase") == "Running" for pod in found.values())
-    return running and kinds == {*STATIC} and len(found) == len(STATIC) + 2 + 2 * 2 + 1
+    return running and kinds == {*STATIC} and len(found) == len(STATIC) + 2 + 2 * 2 + 2
 
 
 def tag(found: dict[str, Any], component: str) -> str:
@@ -101,9 +101,24 @@ def test_the_node_of_the_control_plane(text: str, nodes: int, taints: int):
 
 
 @pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("{like: kind}", True),
+        ("{like: kind, metricsServer: false}", False),
+        ("{metricsServer: true, ha: 2}", True),
+        ("{}", False),
+    ],
+)
+def test_whether_there_is_a_metrics_server(text: str, there: bool):
+    """The key of the file says so; otherwise there is one in clusters like kind."""
+    assert parse(yaml.safe_load(text), "file").metrics_server is there
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("{like: kid}", "file: like: expected kind, found 'kid'; did you mean kind"),
+        ("{metricsServer: 1}", "file: metricsServer: expected true or false, found 1"),
         ("{like: kind, ha: 2}", "file: like kind has one API server: leave out ha, or like"),
     ],
 )

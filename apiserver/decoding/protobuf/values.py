@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from kubeskew.apimachinery.go_durations import duration_text
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.decoding.json_values import load_repeated
@@ -29,7 +30,6 @@ _APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 SCHEMA_UNIONS: Final = frozenset(
     f"{_APIEXTENSIONS}JSONSchemaPropsOr{what}" for what in ("Array", "Bool", "StringArray")
 )
-_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
 class Codec(NamedTuple):
@@ -108,21 +108,7 @@ def _moment(data: bytes, *, nanoseconds: bool) -> datetime | None:
 
 def duration(data: bytes) -> str:
     """Returns a metav1.Duration as Go prints it: `1h2m3.5s`, `100ms`, `0s`."""
-    nanos = signed(_field(data, 1, 0))
-    sign, size = ("-" if nanos < 0 else ""), abs(nanos)
-    if size < _UNITS[0][0]:
-        unit, name = next((pair for pair in _UNITS if size >= pair[0]), _UNITS[0])
-        return f"{sign}{_decimal(size, unit)}{name}"
-    minutes, rest = divmod(size, 60 * _UNITS[0][0])
-    hours, minutes = divmod(minutes, 60)
-    head = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{head}{_decimal(rest, _UNITS[0][0])}s"
-
-
-def _decimal(size: int, unit: int) -> str:
-    whole, rest = divmod(size, unit)
-    digits = str(unit + rest)[1:].rstrip("0") if unit > 1 else ""
-    return f"{whole}.{digits}" if digits else str(whole)
+    return duration_text(signed(_field(data, 1, 0)))
 
 
 def quantity(data: bytes) -> str:

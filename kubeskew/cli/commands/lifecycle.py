@@ -94,6 +94,7 @@ def up(
             "servers": servers or config,
             "port": port,
             "like": like,
+            "metrics": config,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
         _check_storage(directory, spec)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, PLUGIN
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, PLUGIN
 from kubeskew.apimachinery.gates import all_gates
 from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED
@@ -97,7 +97,7 @@ def definitions() -> Schema:
         },
         "component": {
             "anyOf": [
-                {"enum": [*KINDS, DRIVER, PLUGIN, CONTROLLER]},
+                {"enum": [*KINDS, DRIVER, PLUGIN, CONTROLLER, METRICS_SERVER]},
                 {"type": "string", "pattern": rf"^apiserver-[1-{MOST_SERVERS}]$"},
                 {"type": "string", "pattern": rf"^(kubelet|{DRIVER}|{PLUGIN}|{CONTROLLER})/.+$"},
             ]
@@ -255,9 +255,16 @@ CLUSTER_KEYS: Keys = {
     ),
     "like": Key(
         "With what kind makes beside the nodes: a control-plane node whose static pods show the components, "
-        "CoreDNS, kube-proxy, kindnet, the StorageClass `standard`. Not together with `ha`.",
+        "CoreDNS, kube-proxy, kindnet, the StorageClass `standard`; a metrics server, too. Not together "
+        "with `ha`.",
         {"enum": [*LIKE, None]},
         "like: kind",
+    ),
+    "metricsServer": Key(
+        "A metrics server, for `kubectl top` and autoscalers; with `like: kind` there is one unless this is "
+        "false.",
+        nullable(BOOLEAN),
+        "metricsServer: true",
     ),
     "ha": Key(
         "How many API servers, which share a port beside their own: apiserver-1, apiserver-2, …; one, named "

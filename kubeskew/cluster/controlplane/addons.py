@@ -5,6 +5,7 @@ Source: kubeadm's add-ons (cmd/kubeadm/app/phases/addons), kind's manifests belo
 """
 
 import json
+from collections.abc import Iterable
 from importlib import resources
 from string import Template
 from typing import Any
@@ -16,7 +17,7 @@ from kubeskew.cluster.config import CONTROL_PLANE
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.readiness import wait_until
-from kubeskew.cluster.state import State
+from kubeskew.cluster.state import Process, State
 
 _FOUND = 200
 _THERE = frozenset({201, 409})
@@ -28,6 +29,10 @@ _PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
 }
 # DefaultCoreDNSVersion in cmd/kubeadm/app/constants/constants.go, by minor; a guess from 1.36 on.
 _COREDNS = {
@@ -52,14 +57,19 @@ async def install(probes: Probes, state: State) -> None:
     server = state.of_kind("apiserver")[0]
     for node in static_pods.nodes(state):
         await _mark(probes, server.url(f"/api/v1/nodes/{node}"))
-    for obj in objects(server.version):
+    await create(probes, server, objects(server.version), "the add-ons")
+
+
+async def create(probes: Probes, server: Process, objects: Iterable[dict[str, Any]], what: str) -> None:
+    """Creates the objects that are not there yet, as soon as the server takes them."""
+    for obj in objects:
         path = _PATHS[obj["kind"]].format(namespace=obj["metadata"].get("namespace"))
 
         async def refused(path: str = path, obj: dict[str, Any] = obj) -> str:
             status, text = await probes.request("POST", server.url(path), body=obj)
             return "" if status in _THERE else f"{path}: {status} {text}"
 
-        await wait_until("the add-ons", refused)
+        await wait_until(what, refused)
 
 
 async def _mark(probes: Probes, url: str) -> None:
