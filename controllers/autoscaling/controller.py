@@ -1,19 +1,22 @@
-"""The horizontal pod autoscaler of a cluster without metrics: it keeps the limits, and reports missing
-metrics.
+"""The controller of horizontal pod autoscalers: every 15 seconds it scales their targets by what pods use.
 
+A new autoscaler, or a changed one, is looked at once at first.
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
 """
 
 from collections.abc import Coroutine
 from typing import Any
 
-from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, Ref
+from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, PODS, Ref
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.autoscaling import status
-from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.autoscaling.features import AutoscalerFeatures
+from kubeskew.controllers.autoscaling.limits import History
+from kubeskew.controllers.autoscaling.proposing import Proposals, Proposer
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError, key_of
 from kubeskew.controllers.framework.discovery import served_resources
 
 _RESYNC_SECONDS = 15.0
@@ -27,12 +30,19 @@ class HorizontalController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._autoscalers = context.informer(HORIZONTAL_POD_AUTOSCALERS)
-        self._autoscalers.add_handler(self.enqueue, self._changed)
+        self._autoscalers.add_handler(self.enqueue, self._changed, self._deleted)
         self._refs: dict[tuple[str, str], Ref] = {}
+        self._features = AutoscalerFeatures.of(self.environment.version, self.environment.gates)
+        self._proposer = Proposer(self.client, context.informer(PODS), self.clock, self._features)
+        self._histories: dict[Key, History] = {}
 
     def _changed(self, old: Object, new: Object) -> None:
         if old["metadata"]["uid"] != new["metadata"]["uid"] or old["spec"] != new["spec"]:
             self.enqueue(new)
+
+    def _deleted(self, autoscaler: Object) -> None:
+        self._histories.pop(key_of(autoscaler), None)
+        self._proposer.forget(key_of(autoscaler))
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._resync()]
@@ -64,21 +74,59 @@ class HorizontalController(Controller):
         await self._write(autoscaler, found)
 
     async def _keep(self, autoscaler: Object, ref: Ref, scale: Object, found: Object) -> None:
-        """Scales the target into its limits, or reports that there are no metrics."""
+        """Scales the target as its limits or its metrics want, and fills in the status."""
         spec = autoscaler["spec"]
         current = int((scale.get("spec") or {}).get("replicas") or 0)
-        least = spec.get("minReplicas")
-        found["currentReplicas"] = current
+        least = 1 if spec.get("minReplicas") is None else spec["minReplicas"]
+        history = self._histories.setdefault(key_of(autoscaler), History())
+        history.begin(current, self.clock.now())
+        self._set_status(autoscaler, found, current)
         if current == 0 and least != 0:
             why = "scaling is disabled since the replica count of the target is zero"
             self._condition(found, status.SCALING_ACTIVE, "False", "ScalingDisabled", why)
             found["desiredReplicas"] = 0
             return
-        wanted = status.rescaling(current, 1 if least is None else least, spec["maxReplicas"])
-        if wanted is None:
-            self._unmeasured(autoscaler, found)
+        limited = status.rescaling(current, least, spec["maxReplicas"])
+        if limited is not None:
+            await self._rescale(autoscaler, ref, scale, found, *limited)
             return
-        size, why = wanted
+        proposals = await self._proposer.propose(autoscaler, scale)
+        self._tell(autoscaler, found, proposals)
+        if proposals.replicas is None:
+            return
+        wanted, why = proposals.replicas, "All metrics below target"
+        if wanted > current:
+            why = f"{proposals.metric} above target"
+        within = history.limit(spec, current, wanted, least, self.clock.now())
+        self._condition(found, status.ABLE_TO_SCALE, "True", *within.able)
+        self._condition(found, status.SCALING_LIMITED, str(within.is_limited), *within.limit)
+        if within.replicas == current:
+            found["desiredReplicas"] = current
+            return
+        await self._rescale(autoscaler, ref, scale, found, within.replicas, why)
+
+    def _set_status(self, autoscaler: Object, found: Object, current: int) -> None:
+        """Begins the status anew, but for what stays."""
+        found["currentReplicas"] = current
+        found.setdefault("desiredReplicas", 0)
+        found.pop("currentMetrics", None)
+        if self._features.observed_generation:
+            found["observedGeneration"] = autoscaler["metadata"].get("generation", 0)
+
+    def _tell(self, autoscaler: Object, found: Object, proposals: Proposals) -> None:
+        """Tells what became of the metrics."""
+        for reason, message in proposals.warnings:
+            self.recorder.event(autoscaler, "Warning", reason, message)
+        if proposals.replicas is None:
+            self.recorder.event(autoscaler, "Warning", "FailedComputeMetricsReplicas", proposals.error)
+        self._condition(found, status.SCALING_ACTIVE, *proposals.active)
+        if proposals.statuses is not None:
+            found["currentMetrics"] = proposals.statuses
+
+    async def _rescale(
+        self, autoscaler: Object, ref: Ref, scale: Object, found: Object, size: int, why: str
+    ) -> None:
+        current = found["currentReplicas"]
         try:
             await self.client.update(ref, {**scale, "spec": {"replicas": size}}, "scale")
         except StatusError as error:
@@ -91,23 +139,9 @@ class HorizontalController(Controller):
         message = f"the HPA controller was able to update the target scale to {size}"
         self._condition(found, status.ABLE_TO_SCALE, "True", "SucceededRescale", message)
         self.recorder.event(autoscaler, "Normal", "SuccessfulRescale", f"New size: {size}; reason: {why}")
-        found |= {"desiredReplicas": size, "lastScaleTime": timestamp(self.clock.now())}
-
-    def _unmeasured(self, autoscaler: Object, found: Object) -> None:
-        metrics = autoscaler["spec"].get("metrics") or []
-        failures = [status.failure(metric) for metric in metrics]
-        found.setdefault("desiredReplicas", 0)
-        found["currentMetrics"] = [{"type": ""} for _ in metrics]
-        if not failures:
-            return
-        for reason, why, _ in failures:
-            self.recorder.event(autoscaler, "Warning", reason, why)
-        reason, why, summary = failures[0]
-        message = f"the HPA was unable to compute the replica count: {why}"
-        self._condition(found, status.SCALING_ACTIVE, "False", reason, message)
-        count = len(failures)
-        why = f"invalid metrics ({count} invalid out of {count}), first error is: {summary}"
-        self.recorder.event(autoscaler, "Warning", "FailedComputeMetricsReplicas", why)
+        now = self.clock.now()
+        self._histories[key_of(autoscaler)].scaled(autoscaler["spec"].get("behavior"), current, size, now)
+        found |= {"desiredReplicas": size, "lastScaleTime": timestamp(now)}
 
     def _condition(self, found: Object, kind: str, value: str, reason: str, message: str) -> None:
         now = self.clock.now()
