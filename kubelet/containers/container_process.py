@@ -19,7 +19,8 @@ from kubeskew.kubelet.containers.execution.simulating import (
 )
 from kubeskew.kubelet.containers.execution.tasks import Tasks
 from kubeskew.kubelet.containers.execution.waiting import ExitError
-from kubeskew.kubelet.containers.images import has_unknown_programs, is_busybox
+from kubeskew.kubelet.containers.images import has_unknown_programs, image_of, is_busybox
+from kubeskew.kubelet.containers.network import ContainerNetwork, HTTPAnswer, HTTPRequest, PodNetwork
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import interpreter, lookup
 from kubeskew.kubelet.containers.shell.statements import BreakError, ReturnError
@@ -46,12 +47,19 @@ class Setting:
     def variables(self) -> dict[str, str]:
         """Returns the whole environment: what every container has, and what its spec says."""
         common = {"PATH": _PATH, "HOSTNAME": self.hostname, **({"TERM": "xterm"} if self.tty else {})}
+        common |= image_of(self.image).variables
         return {**common, **self.environment, "HOME": self.environment.get("HOME", "/root")}
 
     @property
     def runs_here(self) -> bool:
         """Returns whether the program is one that the fake containers have, and not one of the image."""
-        return bool(self.argv) and lookup.knows(self.argv[0])
+        if not self.argv:
+            return False
+        return self.has(self.argv[0]) or self.argv[0].strip("/") in image_of(self.image).files
+
+    def has(self, program: str) -> bool:
+        """Returns whether there is a program of that name; directories before it are ignored."""
+        return lookup.knows(program) or program.rsplit("/", 1)[-1] in image_of(self.image).programs
 
 
 _DIRECTORIES = ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log", "var/run", "opt", "mnt")
@@ -60,7 +68,7 @@ _DIRECTORIES = ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log
 def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileSystem:
     """Returns the files of a fresh container: a few that every image has, and its mounts."""
     hosts = f"127.0.0.1\tlocalhost\n{setting.address}\t{setting.hostname}\n"
-    known = {
+    known = dict(image_of(setting.image).files) | {
         "etc/hostname": f"{setting.hostname}\n",
         "etc/hosts": f"# Kubernetes-managed hosts file.\n{hosts}",
         "etc/resolv.conf": "search default.svc.cluster.local svc.cluster.local cluster.local\n"
@@ -82,8 +90,19 @@ def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileS
     return FileSystem(root, [*mounts])
 
 
-def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) -> Simulation:
-    """Returns the program of a container, not yet begun."""
+def new_simulation(
+    setting: Setting,
+    files: FileSystem,
+    started_at: datetime,
+    network: PodNetwork | None = None,
+    container: str = "",
+) -> Simulation:
+    """Returns the program of a container, not yet begun; `container` is its id, `network` its pod's."""
+    pod_network = network or PodNetwork()
+
+    def ask(simulation: Simulation, port: int, request: HTTPRequest) -> HTTPAnswer | None:
+        listener = pod_network.at(port)
+        return listener.answer(request, simulation.now) if listener is not None else None
 
     def program(simulation: Simulation) -> Coroutine[Any, Any, int]:
         tasks = Tasks(lambda: simulation.now)
@@ -93,11 +112,13 @@ def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) ->
             files,
             lambda: simulation.now,
             tasks,
+            ContainerNetwork(pod_network, container, simulation.enter, functools.partial(ask, simulation)),
             is_main=True,
             assumes_programs=has_unknown_programs(setting.image),
             is_busybox=is_busybox(setting.image),
             uptime=lambda: (simulation.now - started_at).total_seconds(),
             listed=lambda: listed_tasks(tasks),
+            programs=image_of(setting.image).programs,
         )
         process = Process(
             machine,
@@ -147,6 +168,9 @@ class ContainerProcess:
     ended: Callable[[ProgramEnd], None]  # the program ended by itself
     catch_up: Callable[[], None] = lambda: None  # makes all programs of the pod run up to now
     on_input: Callable[[bytes], None] = lambda _: None  # is called with bytes for the program
+    network: PodNetwork = field(default_factory=PodNetwork)
+    # Asks from outside of the pod's programs who listens at a port.
+    ask: Callable[[int, HTTPRequest], HTTPAnswer | None] = lambda _port, _request: None
     simulation: Simulation | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     stdin_closed: bool = False
@@ -156,7 +180,9 @@ class ContainerProcess:
 
     def __post_init__(self) -> None:
         if self.setting.runs_here:
-            self.simulation = new_simulation(self.setting, self.files, self.container.started_at)
+            self.simulation = new_simulation(
+                self.setting, self.files, self.container.started_at, self.network, self.container.id
+            )
 
     # -- the program
 
@@ -221,6 +247,13 @@ class ContainerProcess:
                 self.ended(self.simulation.ending)
         self.tell()
 
+    def repeat(self, time: datetime, output: Sequence[tuple[str, bytes]]) -> None:
+        """Writes again what the program wrote when it was asked from outside."""
+        if self.simulation is not None and not self.simulation.is_closed:
+            self.simulation.enter(time)
+            for stream, data in output:
+                self.simulation.write(stream, data)
+
     def lines(self) -> list[OutputLine]:
         """Returns the kept lines of the program's output."""
         self.advance()
@@ -242,11 +275,13 @@ class ContainerProcess:
             files or self.files,
             self.clock.now,
             tasks,
+            ContainerNetwork(self.network, self.container.id, lambda _now: None, self.ask),
             terminate=self._terminate,
             assumes_programs=False,
             is_busybox=is_busybox(self.setting.image),
             uptime=lambda: (self.clock.now() - self.container.started_at).total_seconds(),
             listed=lambda: [*self._listed(), *listed_tasks(tasks)],
+            programs=image_of(self.setting.image).programs,
         )
         return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)
 

@@ -15,7 +15,7 @@ from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 Entry = dict[str, Any]
 
-VOLUME, FILES, INPUT, SIGNAL = "volume", "files", "input", "signal"
+VOLUME, FILES, INPUT, SIGNAL, OUTPUT = "volume", "files", "input", "signal", "output"
 
 
 class Journal:

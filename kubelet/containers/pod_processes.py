@@ -13,6 +13,7 @@ from kubeskew.kubelet.containers.execution.files import FileSystem, Mount, Tree
 from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.host_files import host_tree
 from kubeskew.kubelet.containers.journal import Entry, Journal, apply_files, stored_file
+from kubeskew.kubelet.containers.network import HTTPAnswer, HTTPRequest, PodNetwork
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.files import StateFiles
 
@@ -38,6 +39,7 @@ class PodProcesses:
         self._volumes: dict[str, Tree] = {}
         self._changes: dict[tuple[str, str], tuple[Tree, str]] = {}  # not yet stored
         self._advancing = False
+        self._network = PodNetwork()
 
     # -- running
 
@@ -90,13 +92,47 @@ class PodProcesses:
         ended = functools.partial(self._ended, self.sandbox, container)
         on_input = functools.partial(self._keep_input, container)
         container_process = ContainerProcess(
-            self.sandbox, container, setting, files, self._clock, ended, self.advance, on_input
+            self.sandbox, container, setting, files, self._clock, ended, self.advance, on_input,
+            self._network, self.ask,
         )  # fmt: skip
         self._processes[container.id] = container_process
         return container_process
 
     def container_process(self, container: Container) -> ContainerProcess:
         return self._processes.get(container.id) or self.add(container)
+
+    # -- the network
+
+    def listens(self, port: int) -> bool:
+        """Returns whether a program of the pod listens at a port."""
+        self.advance()
+        return self._network.at(port) is not None
+
+    def ask(self, port: int, request: HTTPRequest) -> HTTPAnswer | None:
+        """Returns what the program at a port answers; None if there is none. What it writes is kept, for no
+        program of the pod would ask again after a restart of the kubelet."""
+        self.advance()
+        listener = self._network.at(port)
+        if listener is None:
+            return None
+        process, now = self._processes.get(listener.container), self._clock.now()
+        simulation = process.simulation if process is not None else None
+        if process is None or simulation is None:
+            return listener.answer(request, now)
+        written: list[tuple[str, bytes]] = []
+
+        def hear(stream: str, data: bytes) -> None:
+            written.append((stream, data))
+
+        simulation.listeners.append(hear)
+        try:
+            answer = listener.answer(request, now)
+        finally:
+            simulation.listeners.remove(hear)
+        output = [[stream, base64.b64encode(data).decode()] for stream, data in written]
+        self._note(journal.OUTPUT, now, container=listener.container, output=output)
+        process.tell()
+        return answer
 
     def signal(self, container: Container, name: str, at: datetime) -> None:
         """Sends the program a signal that it has a trap for."""
@@ -213,6 +249,8 @@ class PodProcesses:
             return
         if entry["kind"] == journal.FILES:
             apply_files(container_process.files.root, entry["files"])
+        elif entry["kind"] == journal.OUTPUT:
+            container_process.repeat(time, [(s, base64.b64decode(text)) for s, text in entry["output"]])
         elif entry["kind"] == journal.INPUT:
             container_process.take_input(base64.b64decode(entry["data"]), time)
         else:

@@ -22,6 +22,8 @@ from kubeskew.kubelet.containers.event_log import EXITED, STOPPED, ContainerEven
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
 from kubeskew.kubelet.containers.execution.simulating import ProgramEnd
 from kubeskew.kubelet.containers.expansion import expanded
+from kubeskew.kubelet.containers.images import arguments, is_known
+from kubeskew.kubelet.containers.network import HTTPAnswer, HTTPRequest
 from kubeskew.kubelet.containers.node_processes import NodeProcesses
 from kubeskew.kubelet.containers.program import Program
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
@@ -30,7 +32,7 @@ from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 _KILLED_EXIT_CODE = 137  # 128 + SIGKILL
 _FIRST_HOST, _HOSTS = 2, 253  # of a node's addresses
-_START_CORE_SECONDS = 0.001  # of starting a container
+_START_CORE_SECONDS = 2e-9  # a counter at 0 would count as unknown, also of one that uses nothing
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
 
 
@@ -192,6 +194,17 @@ class FakeRuntime:
         """Returns the process of a container."""
         return self._processes.container_process(sandbox, container)
 
+    def listens(self, sandbox: Sandbox, port: int) -> bool | None:
+        """Returns whether a program of the pod listens at a port; None if it may, for all that is known."""
+        if self._processes.pod(sandbox).listens(port):
+            return True
+        running = sandbox.running(self._clock.now())
+        return False if all(is_known(container.image) for container in running) else None
+
+    def ask(self, sandbox: Sandbox, port: int, request: HTTPRequest) -> HTTPAnswer | None:
+        """Returns what the program at a port of a pod answers; None if there is none."""
+        return self._processes.pod(sandbox).ask(port, request)
+
     def recording(self, container_process: ContainerProcess) -> FileSystem:
         """Returns a container's files for a command from outside; `keep_files` then keeps what it changed."""
         return self._processes.recording(container_process)
@@ -283,7 +296,8 @@ class FakeRuntime:
 
 def _inner(spec: Object, env: Mapping[str, str]) -> Object:
     """Returns the fields of a container's spec that concern its process."""
-    argv = [expanded(word, env) for word in [*(spec.get("command") or []), *(spec.get("args") or [])]]
+    words = arguments(spec.get("image") or "", spec.get("command") or [], spec.get("args") or [])
+    argv = [expanded(word, env) for word in words]
     return {
         "argv": argv,
         "directory": spec.get("workingDir") or "/",

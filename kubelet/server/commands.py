@@ -13,7 +13,6 @@ from kubeskew.kubelet.containers.container_process import ContainerProcess, run_
 from kubeskew.kubelet.containers.execution.driving import drive
 from kubeskew.kubelet.containers.execution.files import FileError
 from kubeskew.kubelet.containers.execution.process import LiveInput
-from kubeskew.kubelet.containers.shell import lookup
 from kubeskew.kubelet.containers.shell.terminal import Interrupted, Terminal
 from kubeskew.kubelet.server.channels import STDERR, STDOUT, Channels
 from kubeskew.kubelet.server.view import NodeView, ServerError
@@ -83,7 +82,7 @@ async def execute(
 def _is_there(container_process: ContainerProcess, argv: list[str]) -> bool:
     if not argv:
         return False
-    if lookup.knows(argv[0]):
+    if container_process.setting.has(argv[0]):
         return True
     with contextlib.suppress(FileError):
         found = container_process.files.look(argv[0]) if argv[0].startswith("/") else None

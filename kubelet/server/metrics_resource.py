@@ -9,7 +9,7 @@ from datetime import datetime
 
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.server.metric_families import Family, rendered
-from kubeskew.kubelet.server.usage import node_usage, pods_in_use
+from kubeskew.kubelet.server.usage import measured_at, node_usage, pods_in_use
 from kubeskew.kubelet.server.view import NodeView
 
 _ERROR = "1 if there was an error while getting container metrics, 0 otherwise"
@@ -29,7 +29,7 @@ class _Families:
 def resource_metrics(view: NodeView) -> str:
     """Returns the page of a node."""
     families = _Families(stable=view.features.stable_resource_metrics)
-    now, pods = view.clock.now(), pods_in_use(view)
+    now, pods = measured_at(view), pods_in_use(view)
     node = node_usage(pods, view)
     text = "Cumulative cpu time consumed by the {} in core-seconds"
     cpu = {

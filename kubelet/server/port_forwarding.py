@@ -11,7 +11,7 @@ from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet.server import spdy
 from kubeskew.kubelet.server.channels import WebSocketChannels
-from kubeskew.kubelet.server.ports import listens, serve_connection
+from kubeskew.kubelet.server.ports import port_of, serve_connection
 from kubeskew.kubelet.server.view import NodeView
 
 PROTOCOL = "portforward.k8s.io"
@@ -76,8 +76,8 @@ async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream])
     try:
         if not text.isdecimal():
             await error.write(f'"{text}" is no port'.encode())
-        elif listens(view, pod, int(text)):
-            await serve_connection(pod, data.read, data.write)
+        elif (found := port_of(view, pod, int(text))) is not None:
+            await serve_connection(found, data.read, data.write)
         else:
             await error.write(_refused(pod, int(text)).encode())
     except ConnectionError:
@@ -122,8 +122,9 @@ async def _serve_channel(
     async def write(data: bytes) -> None:
         await channels.write(channel, data)
 
-    if listens(view, pod, port):
-        await serve_connection(pod, read, write)
+    found = port_of(view, pod, port)
+    if found is not None:
+        await serve_connection(found, read, write)
     else:
         await channels.write(channel + 1, _refused(pod, port).encode())
 

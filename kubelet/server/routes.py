@@ -10,7 +10,9 @@ from aiohttp import web
 from kubeskew.apimachinery.process.health import answer
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
+from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import ContainerProcess
+from kubeskew.kubelet.containers.network import HTTPRequest
 from kubeskew.kubelet.server import channels as wire
 from kubeskew.kubelet.server import commands, port_forwarding, ports
 from kubeskew.kubelet.server.commands import StreamOptions
@@ -170,14 +172,25 @@ class Routes:
         return await hand_over(request, websocket_headers(request, protocol), forward)
 
     async def _port(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """Connects the API server to a fake pod's HTTP server: nothing routes the pods' addresses."""
+        """Connects the API server to a fake pod's port: nothing routes the pods' addresses."""
         _need(parts[:3], 3)
         pod = self._view.pod(parts[0], parts[1])
-        if pod is None or not parts[2].isdigit() or not ports.listens(self._view, pod, int(parts[2])):
+        found = (
+            ports.port_of(self._view, pod, int(parts[2])) if pod is not None and parts[2].isdigit() else None
+        )
+        if found is None:
             return web.Response(status=502, text="connection refused")
         target = "/" + request.raw_path.split("/", 5)[5] if len(parts) > 3 else "/"
-        body = ports.respond(pod, request.method, target, await request.read())
-        return web.Response(body=body, content_type="application/json", headers={"Server": "kubeskew"})
+        sandbox = self._view.runtime.sandbox(pod_spec.uid_of(found.pod))
+        host = f"{sandbox.ip if sandbox is not None else ''}:{parts[2]}"
+        headers = (("Host", host), *((n, v) for n, v in request.headers.items() if n.lower() != "host"))
+        asked = HTTPRequest(
+            request.method, target, headers, await request.read(), (request.remote or "127.0.0.1")
+        )
+        answer = found.answer(asked)
+        return web.Response(
+            body=answer.body, status=answer.status, reason=answer.reason, headers=dict(answer.headers)
+        )
 
     # -- about the node
 

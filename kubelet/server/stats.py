@@ -6,13 +6,13 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.usage import requested
-from kubeskew.kubelet.server.usage import Usage, node_usage, pods_in_use
+from kubeskew.kubelet.server.usage import Usage, measured_at, node_usage, pods_in_use
 from kubeskew.kubelet.server.view import NodeView
 
 
 def summary(view: NodeView) -> Object:
     """Returns the summary of a node."""
-    now, in_use = view.clock.now(), pods_in_use(view)
+    now, in_use = measured_at(view), pods_in_use(view)
     pods = []
     for pod in in_use:
         containers = [

@@ -55,9 +55,16 @@ class PodUsage:
         return sum((container.usage for container in self.containers), NOTHING)
 
 
-def pods_in_use(view: NodeView) -> list[PodUsage]:
-    """Returns the pods of the node that have containers running."""
+def measured_at(view: NodeView) -> datetime:
+    """Returns the time of what is measured now, to the millisecond, as pages show it: rates between two pages
+    are exact."""
     now = view.clock.now()
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def pods_in_use(view: NodeView) -> list[PodUsage]:
+    """Returns the pods of the node that have containers running, and what these use."""
+    now = measured_at(view)
     found = []
     for pod in view.pods():
         sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
@@ -81,7 +88,7 @@ def node_usage(pods: list[PodUsage], view: NodeView) -> Usage:
     """Returns the usage of all pods and of the system, which runs since the kubelet began; core seconds of
     containers that have ended stay."""
     running = {each.container.id: each.usage for pod in pods for each in pod.containers}
-    seconds = max((view.clock.now() - view.since).total_seconds(), 0.0)
+    seconds = max((measured_at(view) - view.since).total_seconds(), 0.0)
     past = view.ended.core_seconds({name: usage.core_seconds for name, usage in running.items()})
     system = Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds + past, _SYSTEM_BYTES)
     return sum(running.values(), system)

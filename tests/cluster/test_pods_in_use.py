@@ -24,7 +24,7 @@ spec:
     command: [sh, -c, "echo hello; echo $WHO; sleep 1000"]
     env: [{name: WHO, value: world}]
     resources: {requests: {cpu: 100m}}
-  - {name: web, image: nginx, ports: [{containerPort: 80}]}
+  - {name: web, image: example.com/web, ports: [{containerPort: 80}]}
 """
 CRASH = """
 apiVersion: v1

@@ -1,6 +1,6 @@
 """Holds the state of a running command: its variables, arguments, directory, inputs and outputs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kubeskew.kubelet.containers.execution.files import FileSystem, join
 from kubeskew.kubelet.containers.execution.tasks import Task, Tasks
 from kubeskew.kubelet.containers.execution.waiting import MEMORY_SPENT, ExitError, Receive, wait_for
+from kubeskew.kubelet.containers.network import ContainerNetwork
 
 
 class Input(Protocol):
@@ -65,12 +66,14 @@ class Machine:
     files: FileSystem
     now: Callable[[], datetime]
     tasks: Tasks
+    network: ContainerNetwork
     is_main: bool = False  # the container's own program
     terminate: Callable[[str], None] | None = None  # a signal for the container's own program
     assumes_programs: bool = True  # assume that a program the fake does not have is in the image
     is_busybox: bool = False  # the tools are busybox', where they differ from GNU's
     uptime: Callable[[], float] = lambda: 0.0  # seconds since the container began
     listed: Callable[[], list[tuple[int, str]]] = list  # (pid, command) of all tasks in the container
+    programs: Mapping[str, Runner] = field(default_factory=dict)  # those of the image alone, by name
 
 
 _MOST_GATHERED = 64 << 20

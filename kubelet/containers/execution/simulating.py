@@ -109,6 +109,10 @@ class Simulation:
             self._step(None)
         self.advance(now)
 
+    def enter(self, now: datetime) -> None:
+        """Has the program's clock be at a moment in which it is called from outside."""
+        self.now = max(self.now, now)
+
     def feed(self, data: bytes, now: datetime) -> None:
         """Gives the program bytes for its standard input; empty bytes end it."""
         self.now = max(self.now, now)

@@ -19,7 +19,7 @@ async def run(process: Process, argv: list[str]) -> int:
     name = argv[0].rsplit("/", 1)[-1]
     if name in SHELLS:
         return await _run_shell(process, argv)
-    command = COMMANDS.get(name)
+    command = process.machine.programs.get(name) or COMMANDS.get(name)
     if command is None:
         return await _run_file(process, argv)
     try:
