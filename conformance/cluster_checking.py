@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.component_names import all_names
+from kubeskew.apimachinery.component_names import METRICS_SERVER, all_names
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import SUPPORTED, Version
@@ -76,7 +76,8 @@ def _check_operation(
     where = f"{operation.where}.{operation.kind}"
     devices = [drivers.component(name) for name in drivers.all_of(nodes)]
     controllers = [drivers.controller_component(name) for name in drivers.controlled(nodes)]
-    every = all_names([*spec.components, *devices, *controllers])
+    add_ons = [METRICS_SERVER] if spec.metrics_server else []
+    every = all_names([*spec.components, *devices, *controllers, *add_ons])
     if operation.kind in {"upgrade", "downgrade", "move"}:
         for key in [key for key in ("from", "to") if key in body]:
             _check_version(body[key], f"{where}.{key}")
@@ -89,7 +90,7 @@ def _check_operation(
         for name in components:
             _check_known(
                 str(name),
-                [*spec.components, *_KINDS, *devices, *controllers],
+                [*spec.components, *_KINDS, *devices, *controllers, *add_ons],
                 f"{where}.components",
                 "component",
             )

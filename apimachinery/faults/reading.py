@@ -39,7 +39,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, PLUGIN
+from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, PLUGIN
 from kubeskew.apimachinery.faults.calls import COMMITS, PLUGIN_CALLS, VERBS, WRITES
 from kubeskew.apimachinery.faults.fault import ANY, Effect, Fault, Kind, Selector, Timing
 from kubeskew.apimachinery.faults.names import missing_resource
@@ -51,7 +51,7 @@ SELECTORS = ("verb", "resource", "subresource", "namespace", "name", "user", "ev
 TIMINGS = ("nth", "every", "probability", "times", "for", "seed")
 KEYS = ("component", "id", *SELECTORS, *TIMINGS, *EFFECTS, "message", "retryAfter", "optional")
 _NAMED_KINDS = ("kubelet", DRIVER, PLUGIN, CONTROLLER)
-KINDS_OF_COMPONENTS = ("apiserver", "controller-manager", "scheduler", *_NAMED_KINDS)
+KINDS_OF_COMPONENTS = ("apiserver", "controller-manager", "scheduler", METRICS_SERVER, *_NAMED_KINDS)
 EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", ANY)
 ALL = "all"  # stands for every fault where one is named
 _KNOWN_VERBS = f"; known are {', '.join(VERBS)}"

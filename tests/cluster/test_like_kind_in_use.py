@@ -108,6 +108,15 @@ def test_top(kind: Local, find_kubectl):
     assert table[1].split()[:1] == ["busy"]
 
 
+def test_it_is_picked_up_again(kind: Local, find_kubectl):
+    """After a stop everything is as it was, and the metrics server is found at once."""
+    kind.run("down")
+    kind.run("up")
+
+    shown = run(find_kubectl("1.36"), kind, "get", "apiservice", "v1beta1.metrics.k8s.io", "--no-headers")
+    assert shown.split()[:3] == ["v1beta1.metrics.k8s.io", "kube-system/metrics-server", "True"]
+
+
 def test_who_asks_the_metrics_server_itself(kind: Local):
     """Without the API server in front it has to be a user that the API server knows, with a right to it."""
     port = kind.port("metrics-server")

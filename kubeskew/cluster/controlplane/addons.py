@@ -66,6 +66,10 @@ async def create(probes: Probes, server: Process, objects: Iterable[dict[str, An
         path = _PATHS[obj["kind"]].format(namespace=obj["metadata"].get("namespace"))
 
         async def refused(path: str = path, obj: dict[str, Any] = obj) -> str:
+            # A service is not created anew to see whether it is there: its address is taken, by itself.
+            there, _ = await probes.request("GET", server.url(f"{path}/{obj['metadata']['name']}"))
+            if there == _FOUND:
+                return ""
             status, text = await probes.request("POST", server.url(path), body=obj)
             return "" if status in _THERE else f"{path}: {status} {text}"
 
