@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence import claims_at
 from kubeskew.conformance.evidence.log import KUBELET, Write
@@ -86,6 +87,9 @@ class DevicesInside:
         self._pods: defaultdict[str, Past[ObjectView]] = defaultdict(list)  # by UID
         self._statuses: defaultdict[str, Past[ObjectView]] = defaultdict(list)  # of claims, by UID
         self._claims: defaultdict[tuple[str, str], Past[str]] = defaultdict(list)  # UIDs by names
+        self._used: defaultdict[str, set[str]] = defaultdict(
+            set
+        )  # UIDs of claims reserved for a pod, by its UID
 
     def see(self, write: Write) -> None:
         uid = str(write.value["metadata"].get("uid") or "")
@@ -93,6 +97,8 @@ class DevicesInside:
             _note(self._pods[uid], write, write.value, claims_at.named_by_status)
         elif write.resource == CLAIMS:
             _note(self._claims[write.namespace, write.name], write, uid, str)
+            for consumer in reserved_for(write.value):
+                self._used[str(consumer.get("uid"))].add(uid)
             _note(self._statuses[uid], write, write.value.get("status") or {}, claims_at.allocation_of)
 
     def disagreements(self, records: NodeRecords, drivers: Iterable[str] = ()) -> Iterator[Disagreement]:
@@ -181,12 +187,14 @@ class DevicesInside:
     ) -> dict[str, _Answer | None] | None:
         """Returns by driver what prepared a claim for a container; None if the log begins later than that.
 
-        The claim may have been taken away by the time that another clock shows: what all drivers have
-        answered for goes before what came later.
+        Of claims that had the name one after the other it is one that was reserved for the pod. The claim
+        may have been taken away by the time that another clock shows: what all drivers have answered for
+        goes before what came later.
         """
         now = _moment(event.time)
         until = self._until(now)
         uids = _within(self._claims.get(claim, ()), now - self._lag - self._skew, until)
+        uids = [uid for uid in uids if uid in self._used[event.pod_uid]] or uids
         waits: dict[str, _Answer | None] = {}
         for uid in reversed(uids):
             for status in reversed(self._status(uid, now, until)):

@@ -16,11 +16,11 @@ from kubeskew.conformance.invariants.cluster import (
 )
 from kubeskew.conformance.invariants.devices import CLAIMS
 from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
+from kubeskew.conformance.invariants.workloads import JOB_TRACKING
 
 _COLLECTOR = "generic-garbage-collector"
 _PVC_PROTECTION = "kubernetes.io/pvc-protection"
 _PV_PROTECTION = "kubernetes.io/pv-protection"
-_JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 _CLAIM_PROTECTION = "resource.kubernetes.io/delete-protection"
 
 
@@ -75,7 +75,7 @@ def _unused(resource: str, finalizer: str, obj: ObjectView, cluster: Cluster) ->
         return "" if any(_mounts(pod, name) for pod in pods if not is_terminal(pod)) else "no pod uses it"
     if finalizer == _PV_PROTECTION:
         return "" if (obj.get("status") or {}).get("phase") == "Bound" else "it is not bound"
-    if finalizer == _JOB_TRACKING:
+    if finalizer == JOB_TRACKING:
         owner = controller(obj)
         return "" if _by_uid(cluster, "jobs.batch", str(owner.get("uid"))) else "its Job is gone"
     if finalizer == "foregroundDeletion":

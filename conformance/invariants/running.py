@@ -19,6 +19,7 @@ from kubeskew.conformance.invariants.cluster import (
 )
 from kubeskew.conformance.invariants.devices import CLAIMS
 from kubeskew.conformance.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.preparing import PreparedWhileUsed
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
 _WORKLOADS = {"ReplicaSet": "replicasets.apps", "StatefulSet": "statefulsets.apps"}
@@ -50,10 +51,12 @@ class RunningUndisturbed:
     def __init__(self, tolerance: Tolerance = USUAL) -> None:
         self._lives: dict[str, _Life] = {}
         self._skew = tolerance.clock_skew
+        self._prepared = PreparedWhileUsed()
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write, before = change.write, change.before
         if write.resource == CLAIMS:
+            self._prepared.see(write.value)
             yield from _taken_off(change, cluster)
         if write.resource != "pods":
             return
@@ -99,7 +102,8 @@ class RunningUndisturbed:
             yield f"{change.text} ran and is deleted, although its {named(owner)} was not changed"
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
-        """Yields containers that a kubelet stopped although nothing asked for it.
+        """Yields containers that a kubelet stopped although nothing asked for it, and those that ran without
+        a claim of theirs.
 
         How the containers ended of a pod that it has failed is not told again.
         """
@@ -112,6 +116,8 @@ class RunningUndisturbed:
                 continue
             if not life.may_stop_since or self._is_before(event.time, life.may_stop_since):
                 yield _stopped(life, event)
+        pods = {uid: life.name for uid, life in self._lives.items()}
+        yield from self._prepared.disturbances(evidence.records, pods)
 
     def _is_before(self, time: str, since: str) -> bool:
         """Returns whether a time of a node is before one of an API server, whose clocks may differ."""

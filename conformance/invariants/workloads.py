@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.invariants.cluster import (
@@ -21,6 +22,8 @@ REPLICA_SETS = "replicasets.apps"
 STATEFUL_SETS = "statefulsets.apps"
 DAEMON_SETS = "daemonsets.apps"
 JOBS = "jobs.batch"
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")  # conditions of Jobs
 
 
 class ReplicaBounds:
@@ -58,9 +61,14 @@ class ReplicaBounds:
         asked = [
             replicas for generation, replicas in self._wanted[uid_of(owner)].items() if generation >= seen
         ]
-        pods = _active(owner, cluster)
-        if len(pods) > max([_replicas(owner), *asked]):
-            yield f"{change.text} is pod {len(pods)} of {named(owner)}, which asks for {_replicas(owner)}"
+        pods, most = _active(owner, cluster), max([_replicas(owner), *asked])
+        if len(pods) > most:
+            now = change.write.time
+            times = sorted([pod["metadata"].get("creationTimestamp") or now for pod in pods], key=_moment)
+            wanted = times[most - 1] if most else now
+            since = f"the last that was wanted was made {_seconds(wanted, now)} s before"
+            many = f"is pod {len(pods)} of {named(owner)}, which asks for {_replicas(owner)}"
+            yield f"{change.text} {many}: {since}"
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
         if not at_rest or not cluster.running("controller-manager"):
@@ -82,6 +90,14 @@ def _replicas(owner: ObjectView) -> int:
     return 1 if replicas is None else int(replicas)
 
 
+def _moment(time: str) -> datetime:
+    return datetime.fromisoformat(time)
+
+
+def _seconds(earlier: str, later: str) -> int:
+    return max(0, int((_moment(later) - _moment(earlier)).total_seconds()))
+
+
 def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
     uid = uid_of(owner)
     return [
@@ -100,7 +116,7 @@ def _ordered_wait(owner: ObjectView, pods: list[ObjectView]) -> bool:
 def _for_finished(change: Change, job: ObjectView | None, cluster: Cluster) -> Iterator[str]:
     if job is None or uid_of(job) != controller(change.write.value).get("uid"):
         return
-    for kind in ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"):
+    for kind in _ENDS:
         if condition(job, kind).get("status") == "True":
             yield f"{change.text} was made for {named(job)}, which is {kind} already"
             return
@@ -155,6 +171,7 @@ class CountedOnce:
             self._pods[job].add(uid_of(value))
             if (value.get("status") or {}).get("phase") == "Succeeded":
                 self._succeeded[job].add(uid_of(value))
+            yield from _released_uncounted(change, cluster)
         if change.write.resource == CLAIMS and change.write.verb == "create":
             yield from _made_twice(change, cluster)
         if change.write.resource != JOBS or change.now is None:
@@ -184,6 +201,32 @@ class CountedOnce:
             owner_of_job = _cron_job_of(job, cluster)
             if owner_of_job is not None and not _is_counted(job, owner_of_job):
                 yield f"{named(owner_of_job)} does not count {named(job)}, which it made and which is active"
+
+
+def _released_uncounted(change: Change, cluster: Cluster) -> Iterator[str]:
+    """Yields a pod that succeeded and loses the finalizer of its Job, whose status does not have it yet.
+
+    If the controller dies then, the pod is never counted. A Job that ends releases pods without counting
+    them. Of failed pods policies decide which count, and which pod of an index does; these are not judged.
+    """
+    if change.before is None or not _is_tracked(change.before) or _is_tracked(change.write.value):
+        return
+    pod = change.write.value
+    reference = controller(pod)
+    job = cluster.get(JOBS, change.write.namespace, str(reference.get("name")))
+    succeeded = (pod.get("status") or {}).get("phase") == "Succeeded"
+    if job is None or uid_of(job) != reference.get("uid") or not succeeded or is_deleting(job):
+        return
+    if any(condition(job, kind).get("status") == "True" for kind in _ENDS):
+        return
+    indexed = (job.get("spec") or {}).get("completionMode") == "Indexed"
+    uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
+    if not indexed and uid_of(pod) not in (uncounted.get("succeeded") or []):
+        yield f"{change.text} is released by {named(job)}, whose status does not have it as uncounted"
+
+
+def _is_tracked(pod: ObjectView) -> bool:
+    return JOB_TRACKING in (pod["metadata"].get("finalizers") or [])
 
 
 def _cron_job_of(job: ObjectView, cluster: Cluster) -> ObjectView | None:

@@ -87,10 +87,11 @@ def test_counters_of_semantic_resources_are_not_overdrawn():
     assert [text[:54] for text in log.broken()] == ["I01: 12 of d n1 card RAM are allocated, which has 10: "]
 
 
-def call(name, call="NodePrepareResources", second=0, error=""):
+def call(name, call="NodePrepareResources", second=0, error="", uid=""):
     device = {"pool": "p", "device": "gpu-0", "requests": ["r"], "cdiIDs": []}
     devices = [] if "Unprepare" in call else [device]
-    return DriverCall(at(second), "n1", "d", call, "default", name, f"ResourceClaim-{name}", error, devices)
+    uid = uid or f"ResourceClaim-{name}"
+    return DriverCall(at(second), "n1", "d", call, "default", name, uid, error, devices)
 
 
 def test_a_device_is_prepared_for_one_claim_at_a_time():
@@ -241,6 +242,37 @@ def test_a_running_container_is_not_stopped_by_itself():
     assert [text for text in log.broken(containers=[stopped]) if text.startswith("I06")] == []
 
 
+def run(second, what="started"):
+    return ContainerEvent(at(second), "n1", "Pod-p", "c", "id", what)
+
+
+@pytest.mark.parametrize(
+    ("calls", "wrong"),
+    [
+        ([call("a", second=1), call("a", "NodeUnprepareResources", 9)], ""),
+        ([call("a", second=1), call("a", "NodeUnprepareResources", 4, error="busy")], ""),
+        ([], ""),  # nothing is known of the driver's calls
+        ([call("a", second=1), call("a", "NodeUnprepareResources", 6)], "ran when driver d unprepared"),
+        (
+            [call("a", second=1), call("a", "NodeUnprepareResources", 2)],
+            "was started when driver d had unprepared",
+        ),
+        ([call("a", second=1, uid="former")], "was started when driver d had prepared a former"),
+    ],
+)
+def test_a_container_has_its_claims_prepared_while_it_runs(calls, wrong):
+    """I06 tells of a container that began, or went on, while a claim of its pod was not prepared."""
+    log = History().write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING)
+    log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
+    log.write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING, metadata=DELETING)
+    found = log.broken(at_rest=False, calls=calls, containers=[run(5), run(8, "stopped")])
+    told = [text for text in found if text.startswith("I06")]
+    begin = f"I06: container c of Pod default/p, on node n1 since {at(5)}, "
+    assert [text.removeprefix(begin).partition(" ResourceClaim")[0] for text in told] == [wrong][
+        : bool(wrong)
+    ]
+
+
 def test_a_pod_that_has_ended_stays_so():
     """I06 tells of a pod that had succeeded and is failed later."""
     log = History().write("pods", "p", status={"phase": "Succeeded"})
@@ -315,6 +347,31 @@ def test_a_replica_set_has_not_more_pods_than_asked_for():
         for name in "ab":
             log.write("pods", name, metadata=owned_by("ReplicaSet", "r"))
         assert len(log.broken()) == broken
+
+
+def test_it_is_told_for_how_long_a_pod_was_there_that_another_one_repeats():
+    """I07 tells when the last pod was made that was wanted: expectations may have run out meanwhile."""
+    for second, told in ((3, "0 s before"), (400, "397 s before")):
+        log = History().write("replicasets.apps", "r", spec={"replicas": 1})
+        for name, made in (("a", 3), ("b", second)):
+            log.now = made - 1
+            log.write("pods", name, metadata={**owned_by("ReplicaSet", "r"), "creationTimestamp": at(made)})
+        assert [text.rpartition(" was made ")[2] for text in log.broken(at_rest=False)] == [told]
+
+
+def test_a_job_releases_a_pod_when_its_status_has_it():
+    """I08 tells of a pod that succeeded and loses its Job's finalizer before the status has it as uncounted,
+    unless the Job has ended."""
+    held = {**owned_by("Job", "j"), "finalizers": ["batch.kubernetes.io/job-tracking"]}
+    done = {"conditions": [{"type": "Complete", "status": "True"}]}
+    for status, broken in (({}, 1), ({"uncountedTerminatedPods": {"succeeded": ["Pod-p"]}}, 0), (done, 0)):
+        log = History().write("pods", "p", metadata=held, status={"phase": "Succeeded"})
+        log.write("jobs.batch", "j", status=status)
+        log.write("pods", "p", metadata=owned_by("Job", "j"), status={"phase": "Succeeded"}, by=MANAGER)
+        found = log.broken(at_rest=False)
+        assert [text.partition(", ")[2] for text in found] == [
+            "whose status does not have it as uncounted"
+        ] * broken
 
 
 def test_a_finished_job_gets_no_pod():
