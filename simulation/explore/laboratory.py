@@ -14,14 +14,9 @@ from kubeskew.simulation.explore.minimizing import Budget, fewest, shortest
 from kubeskew.simulation.explore.systematic import plans
 from kubeskew.simulation.explore.timelines import side_by_side
 from kubeskew.simulation.faults.drawing import describe, draw
-from kubeskew.simulation.faults.plan import Fault, Kind, Plan, fault_of, plan_of
+from kubeskew.simulation.faults.plan import Fault, Kind, Plan, plan_of
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.running import Simulated, simulate
-
-_CALLING = ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller")
-_WATCHING = ("controller-manager", "scheduler", "kubelet")
-_NEVER_EVENT = {"event": "DELETED", "resource": "pods", "name": "of-no-name", "drop": "connection"}
-_NEVER = {"verb": "delete", "resource": "pods", "name": "of-no-name", "answer": 500}
 
 
 class Simulations:
@@ -35,22 +30,23 @@ class Simulations:
         """Runs a cell once.
 
         The seed 0 has no faults; of the others the even ones draw theirs, and the odd ones go through the
-        systematic plans.
+        systematic plans. These are made for calls of the run without faults, and so they are all played with
+        its seed: with another one the n-th call of a component would hardly be the same.
         """
         cell = _beginning(self._cells[job.cell], job.steps)
         if job.plan is not None:
             plan = plan_of(job.plan)
         elif job.seed == 0 or not self._kinds:
-            return _without_faults(cell, job.seed)
+            plan = Plan(job.seed)
         else:
             plan = self._plan(cell, job)
-        return _ran(_simulated(cell, job.seed, plan), plan)
+        return _ran(_simulated(cell, plan), plan, job.seed)
 
     def _plan(self, cell: Cell, job: RunJob) -> Plan:
-        calls = job.calls if job.calls is not None else _without_faults(cell, 0).calls or {}
+        calls = job.calls if job.calls is not None else _played(_simulated(cell, Plan())).calls
         turn, odd = divmod(job.seed, 2)
         if odd and turn < len(systematic := plans(calls, self._kinds)):
-            return replace(systematic[turn], seed=job.seed)
+            return systematic[turn]
         return draw(job.seed, replace(describe(cell), calls=calls), self._kinds)
 
     # -- findings
@@ -60,9 +56,9 @@ class Simulations:
         cell, finding = self._cells[job.cell], job.finding
         if job.seconds and not finding.minimized:
             finding = _minimized(cell, finding, Budget(deadline(job.seconds)))
-        shorter = _beginning(cell, finding.steps)
-        with_faults = _simulated(shorter, finding.seed, plan_of(finding.plan))
-        without = _simulated(shorter, finding.seed, Plan(finding.seed))
+        shorter, plan = _beginning(cell, finding.steps), plan_of(finding.plan)
+        with_faults = _simulated(shorter, plan)
+        without = _simulated(shorter, Plan(plan.seed))
         failure = _same(finding, with_faults) or finding.failure
         events = side_by_side(_played(with_faults).log, _played(without).log, failure.revision)
         return replace(finding, failure=failure, log_hash=with_faults.log_hash, events=tuple(events))
@@ -72,7 +68,7 @@ def _minimized(cell: Cell, finding: Finding, budget: Budget) -> Finding:
     plan = plan_of(finding.plan)
 
     def fails(faults: Sequence[Fault], steps: int | None = None) -> bool:
-        ran = _simulated(_beginning(cell, steps), finding.seed, plan.with_faults(faults))
+        ran = _simulated(_beginning(cell, steps), plan.with_faults(faults))
         return _same(finding, ran) is not None
 
     smallest = fewest(plan.faults, fails, budget)
@@ -102,27 +98,15 @@ def _beginning(cell: Cell, steps: int | None) -> Cell:
     return replace(cell, scenario=replace(cell.scenario, parts=tuple(cell.steps()[:steps])))
 
 
-def _simulated(cell: Cell, seed: int, plan: Plan) -> Simulated:
-    return simulate(cell, seed, lambda _: None, plan=plan)
+def _simulated(cell: Cell, plan: Plan) -> Simulated:
+    return simulate(cell, plan.seed, lambda _: None, plan=plan)
 
 
-def _without_faults(cell: Cell, seed: int) -> Ran:
-    """Runs a cell with faults that never fire: only who has one counts his calls, and the events that he is
-    delivered only who has one about events."""
-    components = describe(cell)
-    probes = [
-        fault_of({"id": f"probe-{kind}-{component}", "component": component, **never})
-        for kind, never, kinds in (("calls", _NEVER, _CALLING), ("events", _NEVER_EVENT, _WATCHING))
-        for component in components.of(*kinds)
-    ]
-    return _ran(_simulated(cell, seed, Plan(seed, tuple(probes))), Plan(seed))
-
-
-def _ran(ran: Simulated, plan: Plan) -> Ran:
+def _ran(ran: Simulated, plan: Plan, seed: int) -> Ran:
     played = _played(ran)
     kinds = {fault.name: fault.kind.value for fault in plan.faults}
     return Ran(
-        *(ran.seed, ran.log_hash, ran.virtual_seconds, plan.as_json(), tuple(map(str, plan.faults))),
+        *(seed, ran.log_hash, ran.virtual_seconds, plan.as_json(), tuple(map(str, plan.faults))),
         calls=None if plan.faults else played.calls,
         drawn=Counter(kinds.values()),
         fired=Counter(kinds[name] for name, count in played.fired.items() if count and name in kinds),

@@ -6,8 +6,8 @@ sees a state that was there (unobserved state). Beside them a write that is lost
 watch that stands still for so long that waiting for it is given up.
 """
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,17 +15,19 @@ from typing import Any
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.faults.calls import PLUGIN_CALLS, WRITES
 from kubeskew.apimachinery.faults.fault import PERIODIC
+from kubeskew.simulation.faults.counting import CALLING, WATCHING
 from kubeskew.simulation.faults.drawing import Calls
 from kubeskew.simulation.faults.plan import Kind, Plan, fault_of
 
-_WRITING = ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller")
-_WATCHING = ("controller-manager", "scheduler", "kubelet")
 _EVENT = " event of "
 _HURT = (*WRITES, *PLUGIN_CALLS)
 _BACK = "1s"  # after which a component that died is there again
 _STALE = "5s"
+_SLOW = "5s"
 _BLIND = "400s"  # longer than the five minutes after which controllers expect nothing any more
 _REFUSED = 500
+# What a namespace comes with, and what is told of the rest: no workload waits for it.
+_ASIDE = ("configmaps", "events", "namespaces", "serviceaccounts")
 _AWAY = "3s"
 
 
@@ -55,7 +57,7 @@ def sites(calls: Calls) -> Iterator[Site]:
                 verb, _, resource = call.partition(" ")
             if resource.partition("/")[0] in PERIODIC or verb in ("ERROR", "BOOKMARK"):
                 continue
-            if kind in (_WATCHING if delivery else _WRITING) and (delivery or verb in _HURT):
+            if kind in (WATCHING if delivery else CALLING) and (delivery or verb in _HURT):
                 yield from (
                     Site(component, verb, resource, number, bool(delivery)) for number in range(1, count + 1)
                 )
@@ -65,20 +67,65 @@ def plans(calls: Calls, kinds: Sequence[Kind]) -> list[Plan]:
     """Returns the plans of all sites with faults of these kinds alone.
 
     First comes one of each pattern at each kind of call, then a second one, and so on: what a component does
-    a hundred times is not tried a hundred times before something else is tried once.
+    a hundred times is not tried a hundred times before something else is tried once. In each such round
+    components and patterns take turns, and of one component's kinds of calls the rarest comes first, which
+    fewest other plans meet. What workloads do without comes after all else.
     """
-    groups: dict[str, list[Plan]] = {}
-    for site in sites(calls):
+    needed: dict[str, dict[str, list[Plan]]] = {}
+    aside: dict[str, dict[str, list[Plan]]] = {}
+    for site in _spread(sites(calls)):
+        streams = aside if site.resource.partition("/")[0] in _ASIDE else needed
         for pattern, plan in _plans(site):
             if all(fault.kind in kinds for fault in plan.faults):
-                groups.setdefault(f"{pattern} {site.kind}", []).append(plan)
-    mixed = [*groups.values()]
-    chance = random.Random(0)  # noqa: S311 - the same every time on purpose
-    chance.shuffle(mixed)
-    for group in mixed:
-        chance.shuffle(group)
-    turns = zip_longest(*mixed)
-    return [plan for turn in turns for plan in turn if plan is not None]
+                stream = streams.setdefault(f"{pattern} {kind_of(site.component)}", {})
+                stream.setdefault(site.kind, []).append(plan)
+    return [*_in_rounds(needed), *_in_rounds(aside)]
+
+
+def _spread(found: Iterable[Site]) -> list[Site]:
+    """Returns the sites in an order in which those of each kind are spread over the run as soon as may be.
+
+    The last one comes first, for nothing of its kind mends what it leaves behind; then the first, on which
+    most depends; then those in the middle of what is left between. Nodes take turns, and begin at different
+    ends. Of deletions that are delivered the first comes first: what they free, something later needs.
+    """
+    kinds: dict[str, dict[str, list[Site]]] = {}
+    for site in found:
+        kinds.setdefault(site.kind, {}).setdefault(site.component, []).append(site)
+    ordered: list[Site] = []
+    for components in kinds.values():
+        spread = [[same[place] for place in _bisecting(len(same))] for same in components.values()]
+        for node, same in enumerate(spread):
+            frees = same[0].delivery and same[0].verb == "DELETED"
+            if (node % 2 == 1) != frees:
+                same[:2] = reversed(same[:2])
+        ordered += [site for turn in zip_longest(*spread) for site in turn if site is not None]
+    return ordered
+
+
+def _bisecting(count: int) -> list[int]:
+    """Returns the numbers below `count`: the last, the first, and then again and again the middle of the
+    widest gap."""
+    places = [count - 1, 0] if count > 1 else [0]
+    gaps = deque([(0, count - 1)])
+    while gaps:
+        low, high = gaps.popleft()
+        middle = (low + high) // 2
+        if middle > low:
+            places.append(middle)
+            gaps += [(low, middle), (middle, high)]
+    return places
+
+
+def _in_rounds(streams: Mapping[str, Mapping[str, list[Plan]]]) -> list[Plan]:
+    """Returns the plans of streams, each of which has them by kind of call: one of each kind in a round."""
+    ordered: list[Plan] = []
+    sorted_streams = [sorted(kinds.values(), key=len) for kinds in streams.values()]
+    most = max((len(each) for stream in sorted_streams for each in stream), default=0)
+    for number in range(most):
+        left = [[each[number] for each in stream if number < len(each)] for stream in sorted_streams]
+        ordered += [plan for turn in zip_longest(*left) for plan in turn if plan is not None]
+    return ordered
 
 
 def _plans(site: Site) -> Iterator[tuple[str, Plan]]:
@@ -93,6 +140,8 @@ def _plans(site: Site) -> Iterator[tuple[str, Plan]]:
         yield _plan("unsent", {**write, "drop": "request"})
         if site.verb in WRITES:
             yield _plan("refused", {**write, "answer": _REFUSED, "times": 1})
+        else:
+            yield _plan("slow", {**write, "delay": _SLOW})
         return
     event = {**at, "event": site.verb}
     listing = {"component": site.component, "resource": site.resource, "verb": "list", "delay": _AWAY}

@@ -21,6 +21,7 @@ from kubeskew.conformance.evidence.reading import evidence
 from kubeskew.conformance.invariants.judging import judge
 from kubeskew.conformance.invariants.settling import is_heartbeat
 from kubeskew.conformance.invariants.violation import Violation
+from kubeskew.simulation.faults.counting import counting
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.faults.points import points_of
@@ -137,7 +138,8 @@ class FaultyControl(LocalControl):
         self._began = True
         plan = self.played.plan
         at_once = [fault for fault in plan.faults if "at" not in fault.when]
-        await self._set_faults(*(fault for fault in at_once if fault.in_component))
+        counts = counting(self._state_dir.load().components())
+        await self._set_faults(*(fault for fault in at_once if fault.in_component), *counts)
         for fault in plan.faults:
             if fault not in at_once or not fault.in_component:
                 self._timed.append(asyncio.create_task(self._play(fault), name=f"fault {fault.name}"))
@@ -253,7 +255,9 @@ class FaultyControl(LocalControl):
         async with self._turn:
             names, self._set = self._set, []
             reports = await self._faults.clear(*names)
-        self.played.fired.update({report.fault.id: report.fired for report in reports})
+        planned = {fault.name for fault in self.played.plan.faults}
+        fired = {report.fault.id: report.fired for report in reports if report.fault.id in planned}
+        self.played.fired.update(fired)
         self.played.calls = {report.fault.component: dict(report.seen) for report in reports}
 
     async def _settle(self, least: float = 0.0) -> bool:
