@@ -269,6 +269,7 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
 PASSING_TIME = {
     ("known-bugs/k8s-134769.yaml", "the job is suspended"): ["1100ms"],
     ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],
+    ("dra/churn.yaml", "a class, a template and a quota wait for a minute"): ["65s"],
     ("kep-5004/names.yaml", "a class gives a name to the devices of a driver"): ["1100ms"],
     ("kep-4381/capacity.yaml", "one that ends leaves less than nothing, so that the next one still waits"): [
         "2s"

@@ -57,5 +57,5 @@ def test_the_first_seed_that_shows_it_counts(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("name", EACH_TIME)
 def test_an_exploration_finds_a_planted_defect(name: str, monkeypatch: pytest.MonkeyPatch):
     """With the defect, a finding matches within few seeds."""
-    right, line = script(monkeypatch).judge(PLANTED[name], control=False)
+    right, line = script(monkeypatch).judge(PLANTED[name])
     assert right, line
