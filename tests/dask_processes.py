@@ -102,11 +102,20 @@ def running_dask(directory: Path) -> Iterator[DaskProcesses]:
     try:
         yield processes
     finally:
-        for process in [*processes.workers, processes.scheduler]:
+        for process in processes.workers:
             process.send_signal(signal.SIGTERM)
-        for process in [*processes.workers, processes.scheduler]:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for process in processes.workers:
+            end(process)
+        processes.scheduler.send_signal(
+            signal.SIGTERM
+        )  # after them: a worker that loses it meanwhile may hang
+        end(processes.scheduler)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Waits until a process has ended, or kills it."""
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

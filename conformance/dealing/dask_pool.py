@@ -282,8 +282,17 @@ class DaskWorkers(Generic[J, R]):
                     self._say(f"the worker {seat.address} is left out: {told}")
 
     def _workers(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
-        """Returns the workers that are there, by id, each with its address."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        """Returns the workers that are there, by id, each with its address.
+
+        The scheduler is asked itself: what the client keeps of it is now and then without workers. Raises
+        EndedEarlyError if it does not answer.
+        """
+        scheduler: Any = self._client.scheduler
+        try:
+            identity = self._client.sync(scheduler.identity, n_workers=-1)
+        except OSError as error:
+            raise EndedEarlyError(f"the scheduler at {self._address} does not answer any more") from error
+        workers = identity["workers"]
         return {worker["id"]: (address, worker) for address, worker in workers.items()}
 
     def _part_with(self, seat: _Seat) -> None:
