@@ -2,9 +2,12 @@
 
 import hashlib
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.objects import Object
+
+# Before a program uses anything: pages show its start as a float, and a rate since then may not be too high.
+_STARTING = timedelta(milliseconds=1)
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class Container:
 
     def used(self, now: datetime) -> float:
         """Returns the core seconds that it has used up to a moment in which it runs."""
-        seconds = (now - (self.metered_at or self.started_at)).total_seconds()
+        seconds = (now - (self.metered_at or self.started_at + _STARTING)).total_seconds()
         return self.core_seconds + self.cores * max(seconds, 0.0)
 
     @property

@@ -126,7 +126,8 @@ def test_metrics_come_from_the_kubelets(simulated_cluster: MakesClusters):
 
         pods = await until(measured)
         assert [pod["containers"][0]["name"] for pod in pods] == ["web", "web"]
-        assert [round(cores(pod["containers"][0]), 6) for pod in pods] == [0.3, 0.3]
+        used = [Quantity.parse(pod["containers"][0]["usage"]["cpu"]) for pod in pods]
+        assert [amount.milli_value() for amount in used] == [300, 300]
         assert all(pod["metadata"]["labels"]["app"] == "web" for pod in pods)
 
         await asyncio.sleep(30)  # until no pod began within the time that is measured
