@@ -311,7 +311,7 @@ class StateDir:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path.chmod(0o700)
         if not any(self.path.iterdir()):
-            self.ignored.write_text(_IGNORED)
+            write_secret(self.ignored, _IGNORED)
         lock = self.path / "lock"
         lock.touch(mode=0o600)
         with lock.open("w") as file:

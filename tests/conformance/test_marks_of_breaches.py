@@ -32,6 +32,10 @@ def refused(pod: str, by: str, why: str) -> str:
     return f"I05 bound-is-admitted: Pod {pod} (written by {by} at revision 9) {text}"
 
 
+def inside(pod: str, why: str) -> str:
+    return f"I06 running-undisturbed: container c of Pod {pod}, on node node since 12:00:00Z, {why}"
+
+
 def implicit(minor: str) -> tuple[str, str]:
     return f"kubelet/gpu-node {minor}", f"{LACKING}, requested: 1, used: 0, capacity: 0"
 
@@ -106,6 +110,25 @@ BREACHES = [
         ),
     ),
     (
+        "known-bugs/k8s-131513/1.33",
+        inside(
+            "known-bugs-k8s-131513/pod",
+            "was started when driver gpu.example.com had prepared a former ResourceClaim "
+            "known-bugs-k8s-131513/claim only",
+        ),
+    ),
+    *(
+        (
+            f"known-bugs/{bug}/1.36",
+            inside(
+                f"known-bugs-{bug}/{pod}",
+                "ran when driver gpu.example.com unprepared ResourceClaim "
+                f"known-bugs-{bug}/{claim}, at 12:00:01Z",
+            ),
+        )
+        for bug, pod, claim in (("k8s-140212", "first", "shared"), ("k8s-140527", "second", "claim"))
+    ),
+    (
         "dra/faults/1.34-1.35",
         f"I06 running-undisturbed: ResourceClaim dra-faults/bound-gpu-x7k2p {UNRESERVED}",
     ),
@@ -134,6 +157,13 @@ CHANGES = [
     ("/short ", "/long "),
     ("/pod ", "/next "),
     ("/set-0 ", "/set-1 "),
+    ("/first, ", "/next, "),
+    ("/second, ", "/next, "),
+    ("/pod, ", "/next, "),
+    ("container c ", "container d "),
+    ("driver gpu.example.com ", "driver nic.example.com "),
+    ("unprepared", "prepared"),
+    ("a former", "another"),
     ("/bound-gpu-x7k2p ", "/next-gpu-x7k2p "),
     ("Pod dra-faults/bound,", "Pod dra-faults/next,"),
     (LACKING, f"OutOfcpu: Pod was rejected: Node didn't have enough resource: {IMPLICIT}"),
