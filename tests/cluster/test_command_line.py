@@ -197,4 +197,4 @@ def test_output_is_machine_readable_where_data_is_printed(capsys: pytest.Capture
     for command in ("status", "events", "run", "matrix"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert "-o, --output [table|json]" in capsys.readouterr().out
+        assert "-o, --output [table|json" in capsys.readouterr().out
