@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 from asking import Local, eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.kubectl, pytest.mark.xdist_group("cluster")]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.kubectl,
+    pytest.mark.people,
+    pytest.mark.xdist_group("cluster"),
+]
 
 VERSIONS = ("1.20", "1.32", "1.36")
 ANNOTATIONS = ["kubelet.kubeskew.io/cpu-usage=250m", "kubelet.kubeskew.io/memory-usage=64Mi"]
