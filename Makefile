@@ -58,8 +58,9 @@ test-people: $(STAMP) kubectl  ## What users do: click in a headless Chromium (D
 test-postgresql: $(STAMP)  ## Logs in PostgreSQL, which the suite starts
 	$(BIN)/pytest -q -m postgresql
 
+# Fuzzing every group of the API takes as long again: hack/test-random --slow -k fuzzing.
 test-slow: $(STAMP) kubectl  ## The long tests
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "slow and not postgresql" --timeout 900
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "slow and not postgresql and not random" --timeout 900
 
 # For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
