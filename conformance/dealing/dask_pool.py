@@ -219,12 +219,11 @@ class DaskWorkers(Generic[J, R]):
         if given.future is None or given.future.status not in ("finished", "error"):
             return None
         try:
-            content = given.future.result(timeout=_FETCH_SECONDS)
+            answer: R | LostError = given.future.result(timeout=_FETCH_SECONDS)
         except (TimeoutError, CancelledError):  # its worker has gone with the answer
             return None
         except Exception as error:
             return LostError(f"its worker failed: {error!r}")
-        answer: R | LostError = pickle.loads(content)  # noqa: S301 - of our own workers
         return answer
 
     def _place(self) -> None:

@@ -7,7 +7,6 @@ does. It ends with who started it: when the other end of its socket is closed.
 
 import json
 import os
-import pickle
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,35 +38,35 @@ class Order:
 
 def serve(connection: Connection) -> None:
     """Does jobs until the connection is closed, or nobody has come for long."""
-    count = int(connection.recv_bytes())
-    order: Order = pickle.loads(connection.recv_bytes())  # noqa: S301 - of the worker that has started this
+    count: int = connection.recv()
+    order: Order = connection.recv()
     reading, writing = os.pipe()
 
     def hear(cell: str, moment: Moment) -> None:
         line = json.dumps([cell[:_LONGEST], moment.text[:_LONGEST], moment.step, moment.is_last])
         os.write(writing, line.encode() + b"\n")
 
-    def work(job: tuple[int, bytes]) -> Any:
-        return order.work(pickle.loads(job[1]), hear)  # noqa: S301 - of the worker, too
+    def work(job: tuple[int, Any]) -> Any:
+        return order.work(job[1], hear)
 
     workers = ForkedWorkers(count, work, patience=order.patience, jobs=order.jobs)
     with workers, suppress(EOFError, BrokenPipeError, ConnectionError):
         _serve(connection, workers, reading)
 
 
-def _serve(connection: Connection, workers: ForkedWorkers[tuple[int, bytes], Any], reading: int) -> None:
+def _serve(connection: Connection, workers: ForkedWorkers[tuple[int, Any], Any], reading: int) -> None:
     rest, idle = b"", deadline(_IDLE_SECONDS)
     while workers.busy or not idle():
         answers = [*workers.ended(_POLL_SECONDS, connection, reading)]
         while wait([reading], 0):  # what jobs have told before they ended
             *lines, rest = (rest + os.read(reading, _READ)).split(b"\n")
             for line in lines:
-                connection.send_bytes(pickle.dumps((TOLD, 0, line)))
+                connection.send((TOLD, 0, line))
         for (number, _), answer in answers:
-            connection.send_bytes(pickle.dumps((ENDED, number, pickle.dumps(answer))))
+            connection.send((ENDED, number, answer))
             idle = deadline(_IDLE_SECONDS)
         if wait([connection], 0):
-            workers.give(pickle.loads(connection.recv_bytes()))  # noqa: S301 - of the worker, too
+            workers.give((connection.recv(), connection.recv()))  # its number, and the job
 
 
 def heard(line: bytes, hear: Callable[[str, Moment], None]) -> None:

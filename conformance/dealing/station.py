@@ -6,7 +6,6 @@ ends that.
 
 import asyncio
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
+from typing import Any
 
 from distributed import Worker, WorkerPlugin, get_worker
 
@@ -60,11 +60,11 @@ async def begin(name: str, wanted: str, files: Mapping[str, str], order: bytes, 
     return ""
 
 
-async def perform(name: str, number: int, job: bytes) -> bytes:
+async def perform(name: str, number: int, job: bytes) -> Any:
     """Does a job at a worker that was prepared, and returns what came of it."""
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, StationPlugin):
-        return pickle.dumps(DiedError("its worker was started anew"))
+        return DiedError("its worker was started anew")
     return await plugin.station.perform(number, job)
 
 
@@ -92,47 +92,47 @@ class Station:
 
     def __init__(self, order: bytes, count: int, tell: Callable[[bytes], None]) -> None:
         self._order, self._count, self._tell = order, count, tell
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._connection: Connection | None = None
-        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._sending = asyncio.Lock()
 
-    async def perform(self, number: int, job: bytes) -> bytes:
-        """Returns what came of a job, pickled."""
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    async def perform(self, number: int, job: bytes) -> Any:
+        """Returns what came of a job, which is pickled for the process: here nobody looks into it."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         async with self._sending:
             if self._connection is None:
-                self._start()
-                await self._send(str(self._count).encode())
-                await self._send(self._order)
+                await self._start()
+                await self._send(pickle.dumps(self._count), self._order)
             self._waiting[number] = answer
-            await self._send(pickle.dumps((number, job)))
+            await self._send(pickle.dumps(number), job)
         return await answer
 
-    def _start(self) -> None:
+    async def _start(self) -> None:
         ours, theirs = socketpair()
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", _MODULE, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", _MODULE, str(theirs.fileno())),
+                stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the worker, with which it ends
             )
         self._connection = Connection(ours.detach())
         asyncio.get_running_loop().add_reader(self._connection.fileno(), self._hear)
 
-    async def _send(self, message: bytes) -> None:
-        """Sends a message while others are read; one that has ended is noticed by who reads."""
-        if self._connection is not None:
-            with suppress(OSError):
-                await asyncio.get_running_loop().run_in_executor(None, self._connection.send_bytes, message)
+    async def _send(self, *messages: bytes) -> None:
+        """Sends messages while others are read; a process that has ended is noticed by who reads."""
+        for message in messages:
+            if self._connection is not None:
+                with suppress(OSError):
+                    await asyncio.to_thread(self._connection.send_bytes, message)
 
     def _hear(self) -> None:
         """Takes a message of the process."""
         if self._connection is None:
             return
         try:
-            kind, number, content = pickle.loads(self._connection.recv_bytes())  # noqa: S301 - of our own process
+            kind, number, content = self._connection.recv()
         except (EOFError, OSError):
             self._lose()
             return
@@ -148,7 +148,7 @@ class Station:
         self._disconnect()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_result(pickle.dumps(DiedError("the process beside its worker ended by itself")))
+                answer.set_result(DiedError("the process beside its worker ended by itself"))
         self._waiting.clear()
 
     def _disconnect(self) -> None:
@@ -162,6 +162,7 @@ class Station:
         self._lose()
         if self._process is not None:
             try:
-                await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
-            except subprocess.TimeoutExpired:
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
                 self._process.kill()

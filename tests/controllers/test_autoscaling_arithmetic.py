@@ -13,6 +13,7 @@ from kubeskew.controllers.autoscaling.replicas import Proposal, Tolerances
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = timedelta(seconds=15)
+USUAL = Tolerances()
 
 
 def pod(name, *, phase="Running", ready="True", age=3600, since=3600, request="1", going=False, **spec):
@@ -37,7 +38,7 @@ def measured(**values):
     return {name: PodMetric(value, NOW, WINDOW) for name, value in values.items()}
 
 
-def by_utilization(pods, metrics, target=50, resource="cpu", tolerances=Tolerances(), **options):  # noqa: B008
+def by_utilization(pods, metrics, target=50, resource="cpu", tolerances=USUAL, **options):
     groups = replicas.grouped(pods, metrics, resource, NOW)
     requests = partial(replicas.requests_of, pods, "", resource, pod_level=options.get("pod_level", False))
     return replicas.by_utilization(len(pods), target, metrics, pods, requests, groups, tolerances)

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.clock import SystemClock, micro_timestamp
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.conformance.evidence.nodes import NodeRecords
+from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
 from kubeskew.conformance.invariants.catalogue import invariants, measuring
 from kubeskew.conformance.invariants.checking import check
 from kubeskew.conformance.invariants.invariant import Evidence
@@ -34,6 +34,10 @@ KINDS = {
 }
 CLUSTER_WIDE = {"nodes", "persistentvolumes", "namespaces", "resourceslices.resource.k8s.io"}
 CLAIMS = "resourceclaims.resource.k8s.io"
+SCHEDULER, MANAGER = "kube-scheduler 1.36", "kube-controller-manager 1.36"
+ALL = ("apiserver", "controller-manager", "scheduler", "kubelet/n1")
+RUNNING = {"phase": "Running"}
+DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 SLICES = "resourceslices.resource.k8s.io"
 LEASES = "leases.coordination.k8s.io"
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
@@ -100,3 +104,16 @@ def allocation(*devices, reserved=(), **result):
     results = [{"request": "r", "driver": "d", "pool": "p", "device": device, **result} for device in devices]
     consumers = [{"resource": "pods", "name": pod, "uid": f"Pod-{pod}"} for pod in reserved]
     return {"allocation": {"devices": {"results": results}}, "reservedFor": consumers}
+
+
+def call(name, call="NodePrepareResources", second=0, error="", uid=""):
+    device = {"pool": "p", "device": "gpu-0", "requests": ["r"], "cdiIDs": []}
+    devices = [] if "Unprepare" in call else [device]
+    uid = uid or f"ResourceClaim-{name}"
+    return DriverCall(at(second), "n1", "d", call, "default", name, uid, error, devices)
+
+
+def bind(log, **node):
+    log.write("nodes", "n1", **node)
+    log.write("pods", "p", spec={}).write("pods", "p", spec={"nodeName": "n1"}, by=SCHEDULER)
+    return log
