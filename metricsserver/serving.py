@@ -3,7 +3,6 @@
 Source: metrics-server, pkg/api/{node,pod}.go and pkg/server/server.go; k8s.io/apiserver for the rest.
 """
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from kubeskew.apimachinery.client.reviews import FAILURES, Requester
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.web_listener import WebListener
 from kubeskew.metricsserver import documents, objects
 from kubeskew.metricsserver.access import Access
 from kubeskew.metricsserver.objects import API_VERSION, GROUP, NODES, PODS
@@ -121,22 +121,15 @@ class Listener:
     def __init__(self, answers: Answers, access: Access) -> None:
         self._answers = answers
         self._access = access
-        self._front = web.Server(self._serve, access_log=None)
-        self._server: asyncio.Server | None = None
+        self._listener = WebListener(self._serve)
 
     async def start(self, address: str, port: int, context: ssl.SSLContext) -> int:
         """Starts to listen; returns the port. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._front, address, port, ssl=context)
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        return await self._listener.start(address, port, context)
 
     async def stop(self) -> None:
         """Closes every connection."""
-        if self._server is not None:
-            self._server.close()
-            self._front.pre_shutdown()
-            await self._front.shutdown(0.05)
+        await self._listener.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         path = unquote(request.rel_url.raw_path)

@@ -3,7 +3,6 @@
 All nodes of a process share the TLS context and, if one is given, the port: each has its own address.
 """
 
-import asyncio
 import logging
 import ssl
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from kubeskew.apimachinery.process.web_listener import WebListener
 from kubeskew.kubelet.server.access import Access
 from kubeskew.kubelet.server.routes import Routes
 
@@ -41,22 +41,16 @@ class Listener:
         self._routes = routes
         self._context = context
         self._access = access
-        self._front = web.Server(self._serve, access_log=None)
-        self._server: asyncio.Server | None = None
+        self._listener = WebListener(self._serve)
         self.port = 0
 
     async def start(self, address: str, port: int) -> None:
         """Starts to listen; port 0 is any. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._front, address, port, ssl=self._context)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = await self._listener.start(address, port, self._context)
 
     async def stop(self) -> None:
         """Closes every connection."""
-        if self._server is not None:
-            self._server.close()
-            self._front.pre_shutdown()
-            await self._front.shutdown(0.05)
+        await self._listener.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         path = unquote(request.rel_url.raw_path)
