@@ -17,7 +17,7 @@ from distributed import CancelledError, Client, Future, wait
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.cluster.failures import EndedEarlyError, UserError
-from kubeskew.conformance.dealing import station
+from kubeskew.conformance.dealing import dask_worker
 from kubeskew.conformance.dealing.serving import Order, heard
 from kubeskew.conformance.dealing.workers import Hear, LostError, Terms, Work
 
@@ -50,7 +50,7 @@ class _Preparing:
 
 
 @dataclass(slots=True)
-class _Seat:
+class _DaskWorker:
     """A worker, as it was when it was met: at the same address there may be another later."""
 
     address: str
@@ -130,9 +130,9 @@ class DaskWorkers(Generic[J, R]):
         self._client, self._name, self._address = client, name, address
         self._preparing, self._audience = preparing, audience
         self._say = audience.say
-        self._build = station.build()
-        self._seats: dict[str, _Seat] = {}  # by the ids of workers
-        self._strangers: dict[str, str] = {}  # workers that are left out, and why
+        self._build = dask_worker.build()
+        self._dask_workers: dict[str, _DaskWorker] = {}  # by the ids of workers
+        self._left_out: dict[str, str] = {}  # workers that are left out, and why
         self._given: dict[int, _Given[J]] = {}
         self._number = 0
         self._alone: Callable[[], bool] | None = None  # since nobody was there
@@ -140,13 +140,13 @@ class DaskWorkers(Generic[J, R]):
     def __enter__(self) -> Self:
         self._client.subscribe_topic(self._name, self._told)
         over = deadline(PATIENCE_SECONDS)
-        while not self._seats and not over():
+        while not self._dask_workers and not over():
             self._look()
-            for address, why in self._strangers.items():
+            for address, why in self._left_out.items():
                 raise UserError(f"--dask {self._address}: the worker {address} cannot run cells: {why}")
-            if not self._seats:
+            if not self._dask_workers:
                 self._pause()
-        if not self._seats:
+        if not self._dask_workers:
             raise UserError(
                 f"--dask {self._address}: no worker is there: start one with `dask worker {self._address}`"
             )
@@ -160,13 +160,13 @@ class DaskWorkers(Generic[J, R]):
                 given.future.cancel()
         if self._client.status == "running":
             self._client.unsubscribe_topic(self._name)
-            addresses = [seat.address for seat in self._seats.values()]
-            self._client.run(station.end, self._name, workers=addresses, on_error="ignore")
+            addresses = [worker.address for worker in self._dask_workers.values()]
+            self._client.run(dask_worker.end, self._name, workers=addresses, on_error="ignore")
 
     @property
     def count(self) -> int:
         """Returns how many jobs are done at a time."""
-        return sum(seat.threads for seat in self._seats.values())
+        return sum(worker.threads for worker in self._dask_workers.values())
 
     @property
     def free(self) -> bool:
@@ -206,9 +206,9 @@ class DaskWorkers(Generic[J, R]):
 
     def _take(self, number: int) -> J:
         """Forgets a job, and returns it."""
-        for seat in self._seats.values():
-            if number in seat.jobs:
-                seat.jobs.remove(number)
+        for worker in self._dask_workers.values():
+            if number in worker.jobs:
+                worker.jobs.remove(number)
         given = self._given.pop(number)
         if given.future is not None:
             given.future.release()
@@ -231,17 +231,17 @@ class DaskWorkers(Generic[J, R]):
         for number, given in self._given.items():
             if given.future is not None:
                 continue
-            seats = [s for s in self._seats.values() if s.takes and len(s.jobs) < s.threads]
-            if not seats:
+            free = [s for s in self._dask_workers.values() if s.takes and len(s.jobs) < s.threads]
+            if not free:
                 return
-            seat = min(seats, key=lambda seat: seat.load)
-            seat.jobs.append(number)
+            worker = min(free, key=lambda worker: worker.load)
+            worker.jobs.append(number)
             given.trials += 1
-            perform: Callable[..., Any] = station.perform
+            perform: Callable[..., Any] = dask_worker.perform
             given.future = self._client.submit(
                 *(perform, self._name, number, given.content),
                 key=f"{self._name}-{number}-{given.trials}",
-                workers=[seat.address],
+                workers=[worker.address],
                 allow_other_workers=False,
                 pure=False,
             )
@@ -252,33 +252,33 @@ class DaskWorkers(Generic[J, R]):
         """Meets new workers, and takes their jobs from those that have gone."""
         self._check_scheduler()
         found = self._workers()
-        for name in [name for name in self._seats if name not in found]:
-            self._part_with(self._seats.pop(name))
-        for name, seat in self._seats.items():
-            seat.takes = found[name][1]["status"] == _RUNNING
+        for name in [name for name in self._dask_workers if name not in found]:
+            self._part_with(self._dask_workers.pop(name))
+        for name, worker in self._dask_workers.items():
+            worker.takes = found[name][1]["status"] == _RUNNING
         new = {
-            worker["id"]: _Seat(address, worker["nthreads"], worker["status"] == _RUNNING)
+            worker["id"]: _DaskWorker(address, worker["nthreads"], worker["status"] == _RUNNING)
             for address, worker in found.values()
-            if worker["id"] not in self._seats and address not in self._strangers
+            if worker["id"] not in self._dask_workers and address not in self._left_out
         }
         if not new:
             return
         answers = self._client.run(
-            *(station.begin, self._name, self._build, self._preparing.files, self._preparing.order),
-            workers=[seat.address for seat in new.values()],
+            *(dask_worker.begin, self._name, self._build, self._preparing.files, self._preparing.order),
+            workers=[worker.address for worker in new.values()],
             on_error="return",
         )
-        for name, seat in new.items():
-            answer = answers.get(seat.address, OSError("it went away"))
+        for name, worker in new.items():
+            answer = answers.get(worker.address, OSError("it went away"))
             if answer == "":
-                self._seats[name] = seat
+                self._dask_workers[name] = worker
                 if self._alone is not None or self._number:
-                    self._say(f"the worker {seat.address} has come")
+                    self._say(f"the worker {worker.address} has come")
             elif not isinstance(answer, OSError):
                 told = answer if isinstance(answer, str) else f"{answer!r}: install kubeskew there, too"
-                self._strangers[seat.address] = told
+                self._left_out[worker.address] = told
                 if self._number:
-                    self._say(f"the worker {seat.address} is left out: {told}")
+                    self._say(f"the worker {worker.address} is left out: {told}")
 
     def _workers(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
         """Returns the workers that are there, by id, each with its address.
@@ -294,15 +294,15 @@ class DaskWorkers(Generic[J, R]):
         workers = identity["workers"]
         return {worker["id"]: (address, worker) for address, worker in workers.items()}
 
-    def _part_with(self, seat: _Seat) -> None:
+    def _part_with(self, worker: _DaskWorker) -> None:
         """Takes the jobs of a worker that has gone, so that others get them."""
-        for number in seat.jobs:
+        for number in worker.jobs:
             given = self._given[number]
             if given.future is not None:
                 given.future.cancel()
                 given.future = None
-        again = ", ".join(self._audience.label(self._given[number].job) for number in seat.jobs)
-        self._say(f"the worker {seat.address} has gone" + (f"; to be run again: {again}" if again else ""))
+        again = ", ".join(self._audience.label(self._given[number].job) for number in worker.jobs)
+        self._say(f"the worker {worker.address} has gone" + (f"; to be run again: {again}" if again else ""))
 
     def _check_scheduler(self) -> None:
         if self._client.status != "running":
@@ -310,7 +310,7 @@ class DaskWorkers(Generic[J, R]):
 
     def _check_left(self) -> None:
         """Raises EndedEarlyError if nobody has been there for long."""
-        if self._seats:
+        if self._dask_workers:
             self._alone = None
             return
         if self._alone is None:

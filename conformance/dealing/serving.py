@@ -1,7 +1,7 @@
 """`python -m kubeskew.conformance.dealing.serving FD`: does the jobs that a Dask worker is given.
 
 A simulation needs a process of its own: its working directory, its log, its event loop, and forks without
-threads. So a Dask worker starts this one (`station.py`), which imports once and forks for jobs, as --jobs
+threads. So a Dask worker starts this one (`dask_worker.py`), which imports once and forks for jobs, as --jobs
 does. It ends with who started it: when the other end of its socket is closed.
 """
 

@@ -11,7 +11,7 @@ from dask_processes import DaskProcesses, is_running, running_dask
 from until import until
 
 from kubeskew.cluster.failures import EndedEarlyError, UserError
-from kubeskew.conformance.dealing import dask_pool, station
+from kubeskew.conformance.dealing import dask_pool, dask_worker
 from kubeskew.conformance.dealing.dask_pool import DaskPool
 from kubeskew.conformance.dealing.workers import DiedError, LostError, Terms, unheard
 from kubeskew.conformance.runner import Moment
@@ -180,8 +180,8 @@ def test_a_worker_with_another_kubeskew_is_refused(
     dask: DaskProcesses, workers: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """Workers must have the client's build, and the files that scenarios name."""
-    mine = station.build()
-    monkeypatch.setattr(station, "build", lambda: "kubeskew 9.9 build abc on Python 3.11")
+    mine = dask_worker.build()
+    monkeypatch.setattr(dask_worker, "build", lambda: "kubeskew 9.9 build abc on Python 3.11")
     told = refusal(dask, {})
     assert told.startswith(f"--dask {dask.address}: the worker tcp://127.0.0.1:")
     assert told.endswith(

@@ -69,7 +69,7 @@ def test_what_cannot_stand_beside_dask(capsys: pytest.CaptureFixture[str], argum
 def test_without_dask_the_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """One line says how to install Dask where it is not there."""
     monkeypatch.setitem(sys.modules, "distributed", None)
-    for module in ("dask_pool", "station"):
+    for module in ("dask_pool", "dask_worker"):
         monkeypatch.delitem(sys.modules, f"kubeskew.conformance.dealing.{module}", raising=False)
     code, out, err = call(capsys, "matrix", *CELLS, "--simulate", "--dask", "tcp://127.0.0.1:1")
 

@@ -53,19 +53,19 @@ async def begin(name: str, wanted: str, files: Mapping[str, str], order: bytes, 
                 f"{path} {state} there: a scenario needs the files that it names at the same path on every"
                 " machine"
             )
-    station = Station(
+    process = JobProcess(
         order, dask_worker.state.nthreads, lambda line: dask_worker.log_event(name, line.decode())
     )
-    await dask_worker.plugin_add(plugin=StationPlugin(station), name=name)
+    await dask_worker.plugin_add(plugin=JobProcessPlugin(process), name=name)
     return ""
 
 
 async def perform(name: str, number: int, job: bytes) -> Any:
     """Does a job at a worker that was prepared, and returns what came of it."""
     plugin = get_worker().plugins.get(name)
-    if not isinstance(plugin, StationPlugin):
+    if not isinstance(plugin, JobProcessPlugin):
         return DiedError("its worker was started anew")
-    return await plugin.station.perform(number, job)
+    return await plugin.process.perform(number, job)
 
 
 async def end(name: str, dask_worker: Worker) -> None:
@@ -74,17 +74,17 @@ async def end(name: str, dask_worker: Worker) -> None:
         await dask_worker.plugin_remove(name=name)
 
 
-class StationPlugin(WorkerPlugin):
-    """Has a station for as long as the run, or the worker, lasts."""
+class JobProcessPlugin(WorkerPlugin):
+    """Has a process for jobs for as long as the run, or the worker, lasts."""
 
-    def __init__(self, station: "Station") -> None:
-        self.station = station
+    def __init__(self, process: "JobProcess") -> None:
+        self.process = process
 
     async def teardown(self, worker: Worker) -> None:
-        await self.station.close()
+        await self.process.close()
 
 
-class Station:
+class JobProcess:
     """A process that does jobs beside a worker, so many at a time; `tell` hears what they do.
 
     It is started at the first job, and at the next one when it has ended.
