@@ -98,6 +98,10 @@ class SeededEntropy:
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = _SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - reproducible on purpose
 
+    def restart(self, seed: int) -> None:
+        """Draws from another seed from now on."""
+        self._random.seed(seed)
+
     def uid(self) -> str:
         digits = f"{self._random.getrandbits(128) & _UUID_MASK | _UUID_VERSION_4:032x}"
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -15,21 +15,27 @@ from kubeskew.conformance import matrix
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.faults.drawing import describe, draw
 from kubeskew.simulation.faults.plan import Plan
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.running import FaultyRun, Simulated, simulate, simulate_with_faults
 from kubeskew.simulation.tracing import Trace
 
 
 def difference(cell: Cell, seed: int, plan: Plan | None) -> str:
     """Returns where the second run of a cell parts from the first; empty if it does not."""
     first = Trace()
-    before = simulate(cell, seed, lambda _: None, plan=plan, trace=first)
+    before = _run(cell, seed, plan, first)
     second = Trace(first)
-    after = simulate(cell, seed, lambda _: None, plan=plan, trace=second)
+    after = _run(cell, seed, plan, second)
     if second.difference:
         return second.difference
     if len(first.steps) != len(second.steps):
         return f"it ended after {len(second.steps)} steps; before, after {len(first.steps)}"
     return "" if before.log_hash == after.log_hash else "the same steps wrote another log"
+
+
+def _run(cell: Cell, seed: int, plan: Plan | None, trace: Trace) -> Simulated:
+    if plan is None:
+        return simulate(cell, seed, lambda _: None, trace=trace)
+    return simulate_with_faults(cell, FaultyRun(plan, seed), lambda _: None, trace=trace)
 
 
 def main() -> int:

@@ -26,7 +26,6 @@ from kubeskew.cluster.state import StateDir
 from kubeskew.simulation.health_listener import HealthListener
 from kubeskew.simulation.network import APIListener, Network, dial_in
 from kubeskew.simulation.processes import START, Process, SimulatedProcesses, write_log
-from kubeskew.simulation.supervision import Supervisor
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.machine import Listener
@@ -54,23 +53,38 @@ class Streams:
     """Sources of randomness, each with a stream of numbers of its own: one more or less shifts no other."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
+        self._sources: list[tuple[str, SeededEntropy]] = []
 
     def entropy(self, name: str) -> Entropy:
         """Returns the source of a name, from its beginning."""
-        return SeededEntropy(random.Random(f"{self._seed} {name}").getrandbits(64))  # noqa: S311 - repeatable on purpose
+        source = SeededEntropy(self._seed_of(name))
+        self._sources.append((name, source))
+        return source
+
+    def go_on_with(self, seed: int) -> None:
+        """Has all sources, also those that there are, draw from another seed. With the same one nothing
+        changes."""
+        if seed == self.seed:
+            return
+        self.seed = seed
+        for name, source in self._sources:
+            source.restart(self._seed_of(name))
+
+    def _seed_of(self, name: str) -> int:
+        return random.Random(f"{self.seed} {name}").getrandbits(64)  # noqa: S311 - repeatable on purpose
 
 
 class Site:
     """Holds what the processes of one simulation share."""
 
-    def __init__(self, seed: int, *, servers: int = 1, supervisor: Supervisor | None = None) -> None:
+    def __init__(self, seed: int, *, servers: int = 1) -> None:
         self.clock: Clock = LoopClock()
         self.network = Network()
         self.dial = dial_in(self.network)
         self.storage = MemoryStorage(shared=servers > 1)
         self.streams = Streams(seed)
-        self.processes = SimulatedProcesses(self.machine_of, supervisor)
+        self.processes = SimulatedProcesses(self.machine_of)
         self.clocks: defaultdict[str, LoopClock] = defaultdict(LoopClock)  # by the names of processes
         self._starts: Counter[str] = Counter()
 

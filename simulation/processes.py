@@ -127,9 +127,9 @@ class SimulatedProcesses:
     A pid stands for what is supervised: of a process that the supervisor will start again, it lives on.
     """
 
-    def __init__(self, machine_of: Callable[[Process], object], supervisor: Supervisor | None = None) -> None:
+    def __init__(self, machine_of: Callable[[Process], object]) -> None:
         self._machine_of = machine_of
-        self.supervisor = supervisor or Supervisor({})
+        self.supervisor = Supervisor()
         self._processes: dict[int, Process] = {}
         self.started: list[Process] = []  # all that ever were
 

@@ -8,8 +8,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from kubeskew.apiserver.storage.memory_log import MemoryRecords
 from kubeskew.cluster.platform import Platform
@@ -21,17 +22,17 @@ from kubeskew.simulation.branching import Branches
 from kubeskew.simulation.collecting import collecting_in_turns
 from kubeskew.simulation.faults.control import FaultyControl
 from kubeskew.simulation.faults.performing import under_faults
-from kubeskew.simulation.faults.plan import Kind, Plan
+from kubeskew.simulation.faults.plan import Plan
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.loop import SimulatedLoop, process_of
 from kubeskew.simulation.machine import Site
 from kubeskew.simulation.ports import CountedPorts, write_repeatable_credentials
 from kubeskew.simulation.probing import ProbeTransport
 from kubeskew.simulation.processes import ProcessLogs
-from kubeskew.simulation.supervision import Supervisor
 from kubeskew.simulation.tracing import Trace
 
 STATE, _SOCKETS = Path("state"), Path("run")
+_BEGINNING_SEED = 0  # of clusters with faults, until they have started
 _MEMORY = Path("/dev/shm")  # noqa: S108 - files of a simulation need no disk
 
 
@@ -49,22 +50,90 @@ class Simulated:
     played: Played | None = None  # what came of the plan, if there was one
 
 
-def simulate(
-    cell: Cell,
-    seed: int,
-    tell: Tell,
-    *,
-    plan: Plan | None = None,
-    measures: bool = False,
-    trace: Trace | None = None,
-) -> Simulated:
-    """Runs a cell on a cluster of its own, and returns when it has ended.
+class Course(Protocol):
+    """Decides what a simulation does when its cluster has started, and hears how it has ended.
 
-    With a plan, be it an empty one, its faults are played and healed, and the run is judged by the
-    invariants. `trace` hears of all that is done.
+    A process that is forked then has a course of its own.
     """
+
+    def part(self, cell: Cell) -> Cell:
+        """Returns the cell whose steps are run."""
+        ...
+
+    def finish(self, simulated: Simulated) -> None:
+        """Hears what came of it. Does not return in a process that has nothing else to do."""
+        ...
+
+
+@dataclass(slots=True)
+class FaultyRun:
+    """A run with faults: its plan, the seed of all that is drawn when the cluster has started, and how many
+    of the scenario's first steps are run, if not all."""
+
+    plan: Plan
+    seed: int
+    steps: int | None = None
+
+
+class FaultyCourse(Course, Protocol):
+    """A course with faults."""
+
+    def choose(self) -> FaultyRun:
+        """Returns the run that goes on, when the cluster has started."""
+        ...
+
+
+class _Alone:
+    """The course of a simulation in which one cell is run without faults."""
+
+    def part(self, cell: Cell) -> Cell:
+        return cell
+
+    def finish(self, simulated: Simulated) -> None:
+        """Does nothing: who has begun gets it."""
+
+
+class _AloneWithFaults(_Alone):
+    """The course of a simulation in which one plan is played."""
+
+    def __init__(self, run: FaultyRun) -> None:
+        self._run = run
+
+    def choose(self) -> FaultyRun:
+        return self._run
+
+    def part(self, cell: Cell) -> Cell:
+        return with_steps(cell, self._run.steps)
+
+
+def with_steps(cell: Cell, steps: int | None) -> Cell:
+    """Returns the cell with so many of its first steps only."""
+    if steps is None:
+        return cell
+    return replace(cell, scenario=replace(cell.scenario, parts=tuple(cell.steps()[:steps])))
+
+
+def simulate(
+    cell: Cell, seed: int, tell: Tell, *, measures: bool = False, trace: Trace | None = None
+) -> Simulated:
+    """Runs a cell on a cluster of its own, and returns when it has ended. `trace` hears of all that is
+    done."""
     with collecting_in_turns():
-        return _simulate(cell, seed, tell, plan, trace, None, measures=measures)
+        return _simulate(cell, seed, tell, _Alone(), None, trace=trace, measures=measures)
+
+
+def simulate_with_faults(cell: Cell, run: FaultyRun, tell: Tell, *, trace: Trace | None = None) -> Simulated:
+    """Runs a cell on a cluster of its own; the faults of a plan, be it an empty one, are played and healed,
+    and the run is judged by the invariants."""
+    return simulate_faulty_course(cell, _AloneWithFaults(run), tell, trace=trace)
+
+
+def simulate_faulty_course(
+    cell: Cell, course: FaultyCourse, tell: Tell = lambda _: None, *, trace: Trace | None = None
+) -> Simulated:
+    """Starts the cluster of a cell, the same one for all plans and seeds, and goes on as the course says."""
+    with collecting_in_turns():
+        return _simulate(cell, _BEGINNING_SEED, tell, course, course.choose, trace=trace)
 
 
 def simulate_alike(cells: Sequence[Cell], seed: int, hear: Callable[[Cell, Moment], None]) -> list[Simulated]:
@@ -72,15 +141,12 @@ def simulate_alike(cells: Sequence[Cell], seed: int, hear: Callable[[Cell, Momen
 
     Raises BranchError if one has not come to its end.
     """
-    branches: Branches[Simulated] = Branches(cells, _new_directory)
+    branches: Branches[Simulated] = Branches(cells, new_directory)
     with collecting_in_turns():
         try:
-            last = _simulate(
-                *(cells[0], seed, lambda moment: hear(branches.cell, moment), None, None, branches),
-                measures=False,
-            )
+            last = _simulate(cells[0], seed, lambda moment: hear(branches.cell, moment), branches, None)
         except BaseException:
-            branches.fail()
+            branches.forks.fail()
             raise
     return [*(branches.results[cell.name] for cell in cells[:-1]), last]
 
@@ -89,42 +155,48 @@ def _simulate(
     cell: Cell,
     seed: int,
     tell: Tell,
-    plan: Plan | None,
-    trace: Trace | None,
-    branches: Branches[Simulated] | None,
+    course: Course,
+    choose: Callable[[], FaultyRun] | None,
     *,
-    measures: bool,
+    trace: Trace | None = None,
+    measures: bool = False,
 ) -> Simulated:
     loop = SimulatedLoop()
     loop.measures = measures
     if trace is not None:
         loop.observe = lambda handle: trace.note(loop.time(), process_of(handle), handle)
-    supervisor = Supervisor(_times_down(plan)) if plan is not None else None
     servers = int((cell.cluster() or {}).get("ha", 1))
-    with process_logs(), running_site(loop, seed, servers, supervisor) as (site, platform):
-        control, run, played = LocalControl(STATE, platform, noting(tell)), RUN, None
-        if plan is not None:
-            control = faulty = FaultyControl(STATE, platform, noting(tell), plan, site, loop)
-            run, played = under_faults(RUN, faulty), faulty.played
-        part = branches.part if branches is not None else _itself
-        is_recorded = _is_compared if plan is None else _never
-        work = run_cell(cell, control, site.clock, tell, run, part, is_recorded)
+    with process_logs(), running_site(loop, seed, servers) as (site, platform):
+        control, run, faulty = LocalControl(STATE, platform, noting(tell)), RUN, None
+        if choose is not None:
+            control = faulty = FaultyControl(STATE, platform, noting(tell), _seeded(choose, site), site, loop)
+            run = under_faults(RUN, faulty)
+        is_recorded = _is_compared if faulty is None else _never
+        work = run_cell(cell, control, site.clock, tell, run, course.part, is_recorded)
         result = loop.run_until_complete(work)
-        result.seed, result.log_hash = seed, digest(*site.storage.all())
+        result.seed, result.log_hash = site.streams.seed, digest(*site.storage.all())
         simulated = Simulated(
-            *(result, seed, result.log_hash, loop.time(), site.network.requests, [*loop.failures]),
+            *(result, result.seed, result.log_hash, loop.time(), site.network.requests, [*loop.failures]),
             seconds=_seconds(site),
-            played=played,
+            played=faulty.played if faulty is not None else None,
         )
-        if branches is not None:
-            branches.finish(simulated)
+        course.finish(simulated)
         return simulated
 
 
+def _seeded(choose: Callable[[], FaultyRun], site: Site) -> Callable[[], Plan]:
+    """Returns what gives the plan of the run that is chosen, and has all go on with its seed."""
+
+    def plan() -> Plan:
+        run = choose()
+        site.streams.go_on_with(run.seed)
+        return run.plan
+
+    return plan
+
+
 @contextmanager
-def running_site(
-    loop: SimulatedLoop, seed: int, servers: int = 1, supervisor: Supervisor | None = None
-) -> Iterator[tuple[Site, Platform]]:
+def running_site(loop: SimulatedLoop, seed: int, servers: int = 1) -> Iterator[tuple[Site, Platform]]:
     """Gives what clusters of so many API servers run on in a loop, and ends the loop.
 
     The working directory is another until then.
@@ -132,7 +204,7 @@ def running_site(
     with _own_directory():
         asyncio.set_event_loop(loop)
         try:
-            site = Site(seed, servers=servers, supervisor=supervisor)
+            site = Site(seed, servers=servers)
             ports = CountedPorts()
             platform = Platform(
                 clock=site.clock,
@@ -150,10 +222,6 @@ def running_site(
             asyncio.set_event_loop(None)
 
 
-def _itself(cell: Cell) -> Cell:
-    return cell
-
-
 def _is_compared(cell: Cell) -> bool:
     """Decides whether a cell's record is held against another's. Its log's hash does not need one."""
     return bool(cell.scenario.baseline)
@@ -169,12 +237,6 @@ def _seconds(site: Site) -> dict[str, float]:
     for process in site.processes.started:
         seconds[process.name] = seconds.get(process.name, 0.0) + process.seconds
     return seconds
-
-
-def _times_down(plan: Plan) -> dict[str, float | None]:
-    """Returns by fault for how long what it kills stays down; None where it does until all is healed."""
-    killing = [fault for fault in plan.faults if fault.kind in (Kind.CRASH, Kind.KILL)]
-    return {each.name: each.seconds("back") if "back" in each.parameters else None for each in killing}
 
 
 def digest(*logs: MemoryRecords) -> str:
@@ -201,7 +263,7 @@ def _runtime_dirs() -> Callable[[], str]:
     return make
 
 
-def _new_directory() -> str:
+def new_directory() -> str:
     return tempfile.mkdtemp(prefix="kubeskew-", dir=_MEMORY if _MEMORY.is_dir() else None)
 
 
@@ -209,7 +271,7 @@ def _new_directory() -> str:
 def _own_directory() -> Iterator[None]:
     """Makes an empty directory the working one, so that the paths of all simulations are alike."""
     before = Path.cwd()
-    made = _new_directory()
+    made = new_directory()
     os.chdir(made)
     try:
         yield

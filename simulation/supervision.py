@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 
 
 class Supervisor:
-    """Knows by a fault's id after how many seconds what it kills starts again; None: when all is healed.
+    """Starts again what the faults kill that it was given; what any other fault kills stays down."""
 
-    What any other fault kills is not its concern, and stays down.
-    """
-
-    def __init__(self, seconds: Mapping[str, float | None]) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
+        self._seconds: Mapping[str, float | None] = {}
         self._down: dict[int, Callable[[], object]] = {}
         self._killed = 0
+
+    def start_again(self, seconds: Mapping[str, float | None]) -> None:
+        """Has it start what these faults kill after so many seconds. None: when all is healed."""
+        self._seconds = seconds
 
     def takes(self, fault: str) -> bool:
         """Decides whether it starts again what a fault kills."""

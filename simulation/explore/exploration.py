@@ -1,6 +1,7 @@
 """Explores cells: gives seeds to workers, and keeps what they find, until the budget is spent."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ MINIMIZE_SECONDS = 60.0  # for all findings together
 _PATIENCE = 300.0  # seconds that a job may take, on a busy machine
 _RUNS_PER_WORKER = 100  # after which it is replaced
 _POLL_SECONDS = 0.5
+_SEEDS_IN_TURN = 16  # of one cell, before the next one has its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +149,27 @@ class Exploration:
         return bool(wanted) and any(re.search(wanted, each.title) for each in self.findings.values())
 
     def _jobs(self, budget: Budget) -> Iterator[RunJob]:
-        """Yields the runs in order: the first seed of every cell, then the second."""
+        """Yields the runs in order: the first seed of every cell, then some more of each, and again.
+
+        Seeds of one cell follow each other, because its cluster is started once for them.
+        """
         if budget.only:
             yield from budget.only
             return
-        number = 0
-        while budget.seeds is None or number < budget.seeds:
-            seed, index = divmod(number, len(self._origins))
-            number += 1
-            if (self._origins[index].cell, seed) not in self._done:
-                yield RunJob(index, seed, self._calls.get(index))
+        first, last = 0, 1
+        while any(self._seeds_of(index, budget) > first for index in range(len(self._origins))):
+            for index, origin in enumerate(self._origins):
+                for seed in range(first, min(last, self._seeds_of(index, budget))):
+                    if (origin.cell, seed) not in self._done:
+                        yield RunJob(index, seed, self._calls.get(index))
+            first, last = last, last + _SEEDS_IN_TURN
+
+    def _seeds_of(self, index: int, budget: Budget) -> int:
+        """Returns how many of all seeds a cell gets."""
+        if budget.seeds is None:
+            return sys.maxsize
+        each, more = divmod(budget.seeds, len(self._origins))
+        return each + (index < more)
 
     def _wanted(self, budget: Budget) -> int | None:
         """Returns how many runs are left to be done, if that is limited."""

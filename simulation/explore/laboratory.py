@@ -1,22 +1,28 @@
 """Runs cells in simulations with the faults that a seed draws, and makes findings smaller."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.invariants.findings import ASSERTION, EXCEPTION
 from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.explore.beginnings import Beginnings
 from kubeskew.simulation.explore.finding import Failure, Finding
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
 from kubeskew.simulation.explore.minimizing import Budget, fewest, shortest
 from kubeskew.simulation.explore.systematic import plans
 from kubeskew.simulation.explore.timelines import side_by_side
-from kubeskew.simulation.faults.drawing import describe, draw
+from kubeskew.simulation.faults.drawing import Calls, describe, draw
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan, plan_of
 from kubeskew.simulation.faults.played import Played
-from kubeskew.simulation.running import Simulated, simulate
+from kubeskew.simulation.running import FaultyRun, Simulated
+
+R = TypeVar("R")
 
 
 class Simulations:
@@ -25,6 +31,7 @@ class Simulations:
     def __init__(self, cells: Sequence[Cell], kinds: Sequence[Kind]) -> None:
         self._cells = cells
         self._kinds = kinds
+        self._beginnings = Beginnings()
 
     def run(self, job: RunJob) -> Ran:
         """Runs a cell once.
@@ -33,17 +40,21 @@ class Simulations:
         systematic plans. These are made for calls of the run without faults, and so they are all played with
         its seed: with another one the n-th call of a component would hardly be the same.
         """
-        cell = _beginning(self._cells[job.cell], job.steps)
+        cell = self._cells[job.cell]
         if job.plan is not None:
             plan = plan_of(job.plan)
         elif job.seed == 0 or not self._kinds:
             plan = Plan(job.seed)
         else:
             plan = self._plan(cell, job)
-        return _ran(_simulated(cell, plan), plan, job.seed)
+        return self._run(cell, plan, job.steps, partial(_ran, plan, job.seed))
+
+    def _run(self, cell: Cell, plan: Plan, steps: int | None, tell: Callable[[Simulated], R]) -> R:
+        """Plays a plan; the cluster has the plan's seed, too."""
+        return self._beginnings.run(cell, FaultyRun(plan, plan.seed, steps), tell)
 
     def _plan(self, cell: Cell, job: RunJob) -> Plan:
-        calls = job.calls if job.calls is not None else _played(_simulated(cell, Plan())).calls
+        calls = job.calls if job.calls is not None else self._run(cell, Plan(), job.steps, _calls)
         turn, odd = divmod(job.seed, 2)
         if odd and turn < len(systematic := plans(calls, self._kinds)):
             return systematic[turn]
@@ -55,54 +66,59 @@ class Simulations:
         """Returns the finding with as few faults and steps as it takes, and with both time lines."""
         cell, finding = self._cells[job.cell], job.finding
         if job.seconds and not finding.minimized:
-            finding = _minimized(cell, finding, Budget(deadline(job.seconds)))
-        shorter, plan = _beginning(cell, finding.steps), plan_of(finding.plan)
-        with_faults = _simulated(shorter, plan)
-        without = _simulated(shorter, Plan(plan.seed))
-        failure = _same(finding, with_faults) or finding.failure
-        events = side_by_side(_played(with_faults).log, _played(without).log, failure.revision)
+            finding = self._minimized(cell, finding, Budget(deadline(job.seconds)))
+        plan = plan_of(finding.plan)
+        with_faults = self._run(cell, plan, finding.steps, _told)
+        without = self._run(cell, Plan(plan.seed), finding.steps, _told)
+        failure = _same(finding, with_faults.failures) or finding.failure
+        events = side_by_side(with_faults.log, without.log, failure.revision)
         return replace(finding, failure=failure, log_hash=with_faults.log_hash, events=tuple(events))
 
+    def _minimized(self, cell: Cell, finding: Finding, budget: Budget) -> Finding:
+        plan = plan_of(finding.plan)
 
-def _minimized(cell: Cell, finding: Finding, budget: Budget) -> Finding:
-    plan = plan_of(finding.plan)
+        def fails(faults: Sequence[Fault], steps: int | None = None) -> bool:
+            failures = self._run(cell, plan.with_faults(faults), steps, _failures)
+            return _same(finding, failures) is not None
 
-    def fails(faults: Sequence[Fault], steps: int | None = None) -> bool:
-        ran = _simulated(_beginning(cell, steps), plan.with_faults(faults))
-        return _same(finding, ran) is not None
-
-    smallest = fewest(plan.faults, fails, budget)
-    count = len(cell.steps())
-    steps = shortest(count, lambda number: fails(smallest.items, number), budget)
-    smaller = plan.with_faults(smallest.items)
-    return replace(
-        finding,
-        plan=smaller.as_json(),
-        faults=tuple(map(str, smaller.faults)),
-        steps=steps if steps < count else None,
-        minimized=True,
-        trials=budget.trials,
-    )
+        smallest = fewest(plan.faults, fails, budget)
+        count = len(cell.steps())
+        steps = shortest(count, lambda number: fails(smallest.items, number), budget)
+        smaller = plan.with_faults(smallest.items)
+        return replace(
+            finding,
+            plan=smaller.as_json(),
+            faults=tuple(map(str, smaller.faults)),
+            steps=steps if steps < count else None,
+            minimized=True,
+            trials=budget.trials,
+        )
 
 
-def _same(finding: Finding, ran: Simulated) -> Failure | None:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is told of a run of a finding."""
+
+    log: Sequence[Logged]
+    log_hash: str
+    failures: Sequence[Failure]
+
+
+def _told(ran: Simulated) -> _Told:
+    return _Told(_played(ran).log, ran.log_hash, _failures(ran))
+
+
+def _calls(ran: Simulated) -> Calls:
+    return _played(ran).calls
+
+
+def _same(finding: Finding, failures: Sequence[Failure]) -> Failure | None:
     """Returns what was wrong in the run in the same way; None if nothing was."""
     wanted = finding.failure.signature
-    return next((failure for failure in _failures(ran) if failure.signature == wanted), None)
+    return next((failure for failure in failures if failure.signature == wanted), None)
 
 
-def _beginning(cell: Cell, steps: int | None) -> Cell:
-    """Returns the cell with its first steps only."""
-    if steps is None:
-        return cell
-    return replace(cell, scenario=replace(cell.scenario, parts=tuple(cell.steps()[:steps])))
-
-
-def _simulated(cell: Cell, plan: Plan) -> Simulated:
-    return simulate(cell, plan.seed, lambda _: None, plan=plan)
-
-
-def _ran(ran: Simulated, plan: Plan, seed: int) -> Ran:
+def _ran(plan: Plan, seed: int, ran: Simulated) -> Ran:
     played = _played(ran)
     kinds = {fault.name: fault.kind.value for fault in plan.faults}
     return Ran(
@@ -112,7 +128,7 @@ def _ran(ran: Simulated, plan: Plan, seed: int) -> Ran:
         fired=Counter(kinds[name] for name, count in played.fired.items() if count and name in kinds),
         points=played.points,
         versions=sorted({Version.parse(each.version) for each in ran.result.components if each.version}),
-        failures=[*_failures(ran)],
+        failures=_failures(ran),
     )
 
 
@@ -122,8 +138,12 @@ def _played(ran: Simulated) -> Played:
     return ran.played
 
 
-def _failures(ran: Simulated) -> Iterator[Failure]:
-    """Yields what was wrong in a run: invariants, then steps of the scenario, then exceptions."""
+def _failures(ran: Simulated) -> list[Failure]:
+    """Returns what was wrong in a run: invariants, then steps of the scenario, then exceptions."""
+    return [*_found(ran)]
+
+
+def _found(ran: Simulated) -> Iterator[Failure]:
     for violation in _played(ran).violations:
         yield Failure(violation.code, violation.message, violation.revision)
     if ran.result.error:

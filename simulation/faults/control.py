@@ -41,14 +41,15 @@ _LONG_SECONDS = 60.0
 
 
 class FaultyControl(LocalControl):
-    """`LocalControl` with a plan. When it stops, faults are healed, the cluster settles and is judged."""
+    """`LocalControl` with a plan, which `choose` returns when the cluster has started. When it stops, faults
+    are healed, the cluster settles and is judged."""
 
     def __init__(
         self,
         directory: Path,
         platform: Platform,
         progress: Callable[[str], None],
-        plan: Plan,
+        choose: Callable[[], Plan],
         site: Site,
         loop: SimulatedLoop,
     ) -> None:
@@ -57,7 +58,8 @@ class FaultyControl(LocalControl):
         self._state_dir = StateDir(directory)
         self._site = site
         self._loop = loop
-        self._world = World(plan.seed, loop, site, self._state_dir)
+        self._choose = choose
+        self._world: World
         self._turn = asyncio.Lock()  # one change of the cluster at a time, the scenario's or the plan's
         self._timed: list[asyncio.Task[None]] = []
         self._set: list[str] = []  # the plan's faults that components have
@@ -65,7 +67,7 @@ class FaultyControl(LocalControl):
         self._began = False
         self.healed = False
         self._outlasted = False
-        self.played = Played(plan)
+        self.played = Played(Plan())
 
     # -- the cluster, as the scenario steers it
 
@@ -82,7 +84,7 @@ class FaultyControl(LocalControl):
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         await super().start(cluster)
-        await self._begin()
+        await self._begin(self._choose())
 
     async def stop(self) -> None:
         try:
@@ -134,9 +136,11 @@ class FaultyControl(LocalControl):
 
     # -- the plan
 
-    async def _begin(self) -> None:
+    async def _begin(self, plan: Plan) -> None:
         self._began = True
-        plan = self.played.plan
+        self.played = Played(plan)
+        self._world = World(plan.seed, self._loop, self._site, self._state_dir)
+        self._site.processes.supervisor.start_again(_times_down(plan))
         at_once = [fault for fault in plan.faults if "at" not in fault.when]
         counts = counting(self._state_dir.load().components())
         await self._set_faults(*(fault for fault in at_once if fault.in_component), *counts)
@@ -291,3 +295,9 @@ class FaultyControl(LocalControl):
         log, note = await self.log(), self.played.notes.append
         tolerance = tolerance_of(self.played.plan)
         return await judge(self._state_dir, self._platform, log, note, at_rest=at_rest, tolerance=tolerance)
+
+
+def _times_down(plan: Plan) -> dict[str, float | None]:
+    """Returns by fault for how long what it kills stays down; None where it does until all is healed."""
+    killing = [fault for fault in plan.faults if fault.kind in (Kind.CRASH, Kind.KILL)]
+    return {each.name: each.seconds("back") if "back" in each.parameters else None for each in killing}

@@ -8,7 +8,7 @@ import pytest
 from kubeskew.conformance import matrix
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation import running
-from kubeskew.simulation.branching import BranchError
+from kubeskew.simulation.forking import BranchError
 from kubeskew.simulation.running import simulate, simulate_alike
 
 

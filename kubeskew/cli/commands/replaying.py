@@ -25,7 +25,7 @@ def replay(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping
     """Runs the one cell that is named; returns 1 if it failed, broke an invariant, or no fault fired."""
     from kubeskew.simulation.explore.selecting import cells_named
     from kubeskew.simulation.faults.plan import PlanError, load
-    from kubeskew.simulation.running import simulate
+    from kubeskew.simulation.running import FaultyRun, simulate_with_faults
 
     if not flags["simulate"]:
         raise UserError("--faults is of simulations: add --simulate, or leave it out")
@@ -40,7 +40,9 @@ def replay(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping
     if len(cells) != 1:
         raise UserError(f"--faults plays in one cell, found {len(cells)}: name one, or choose it by --only")
     show_progress(str(plan))
-    ran = simulate(cells[0], flags["seed"] or 0, lambda moment: show_progress(moment.text), plan=plan)
+    seed = plan.seed if flags["seed"] is None else flags["seed"]
+    run = FaultyRun(plan, seed)
+    ran = simulate_with_faults(cells[0], run, lambda moment: show_progress(moment.text))
     played = ran.played
     if played is None:
         raise AssertionError("a plan was played")

@@ -12,7 +12,7 @@ from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.faults.plan import Plan, plan_of
 from kubeskew.simulation.faults.played import Played
-from kubeskew.simulation.running import Simulated, simulate
+from kubeskew.simulation.running import FaultyRun, Simulated, simulate, simulate_with_faults
 
 SCENARIO = Path(__file__).parents[2] / "data" / "simulated-pod.yaml"
 MANAGER, SCHEDULER, KUBELET = "controller-manager", "scheduler", "kubelet/node"
@@ -29,7 +29,8 @@ def cell() -> Cell:
 def run(*faults: dict[str, Any], seed: int = 1) -> Simulated:
     """Plays faults, which get a name each."""
     named = [{"id": f"f{number}", **fault} for number, fault in enumerate(faults, 1)]
-    return simulate(cell(), 0, lambda _: None, plan=plan_of({"seed": seed, "faults": named}))
+    plan = plan_of({"seed": seed, "faults": named})
+    return simulate_with_faults(cell(), FaultyRun(plan, 0), lambda _: None)
 
 
 def played(ran: Simulated) -> Played:
