@@ -1,7 +1,7 @@
 """Chooses the cells of a matrix: by scenario, by profile, by pattern, by shard."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.suggestions import did_you_mean, some_of
 from kubeskew.conformance import yaml_files
 from kubeskew.conformance.cluster_checking import check_cluster
 from kubeskew.conformance.errors import ScenarioError
@@ -115,11 +115,18 @@ def bundled() -> dict[str, Path]:
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))}
 
 
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Returns the scenarios of the same folder; if there is none, the folders."""
+    folder = name.partition("/")[0]
+    beside = [each for each in known if each.startswith(f"{folder}/")]
+    return beside or [f"{each}/*" for each in dict.fromkeys(each.partition("/")[0] for each in known)]
+
+
 def find(name: str, beside: Path | None = None) -> list[Scenario]:
     """The scenarios of a name, of a file, which may be relative to the folder `beside`, or of a folder.
 
     Of a folder, those of all files below it that are called as Chainsaw's tests are. Raises ScenarioError
-    that lists what there is.
+    that says what is near.
     """
     path = (beside or Path()) / name
     if path.suffix in {".yaml", ".yml"} or path.is_file():
@@ -133,7 +140,7 @@ def find(name: str, beside: Path | None = None) -> list[Scenario]:
             )
         return [scenario for file in files for scenario in _of_file(file)]
     if name not in known:
-        hint = did_you_mean(name, known) or f"; there are: {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"; there are {some_of(_near(name, known), 20)}"
         raise ScenarioError(f"there is no scenario {name}, and no such file{hint}")
     return [_that_comes_along(known[name])]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.suggestions import did_you_mean, some_of
 from kubeskew.conformance import matrix
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.resuming import digest_of, digest_of_package
@@ -63,7 +63,7 @@ def _of(name: str) -> list[Cell]:
     if not chosen:
         names = [cell.name for cell in cells]
         hint = did_you_mean(name, names)
-        raise ScenarioError(f"there is no cell {name}; there are {', '.join(names)}{hint}")
+        raise ScenarioError(f"there is no cell {name}; there are {some_of(names)}{hint}")
     return chosen
 
 

@@ -195,7 +195,7 @@ def test_durations(text: str, value: float):
 
 def test_an_unknown_scenario_lists_the_known():
     """A wrong name is answered with what there is."""
-    with pytest.raises(ScenarioError, match=r"no scenario x, and no such file; there are: .*kep-5004/basic"):
+    with pytest.raises(ScenarioError, match=r"no scenario x, and no such file; there are .*kep-5004/\*"):
         find("x")
 
 
