@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, NoReturn, TypeVar
 
 from kubeskew.conformance.scenario import Cell
@@ -48,6 +49,7 @@ class Beginnings:
     def __init__(self) -> None:
         self._started: OrderedDict[str, _Started] = OrderedDict()  # by the names of cells
         self._last = ""  # the cell that was run last
+        self.end = Finalize(self, _end, (self._started,), exitpriority=0)  # ends the processes
 
     def run(self, cell: Cell, run: FaultyRun, tell: Callable[[Simulated], R]) -> R:
         """Returns what `tell`, a function that can be pickled, says of the run.
@@ -68,11 +70,10 @@ class Beginnings:
         told: R = answer
         return told
 
-    def end(self) -> None:
-        """Ends the processes."""
-        for started in self._started.values():
-            started.end()
-        self._started.clear()
+
+def _end(processes: "OrderedDict[str, _Started]") -> None:
+    while processes:
+        processes.popitem()[1].end()
 
 
 class _Started:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from kubeskew.apimachinery.clock import deadline
@@ -31,7 +31,11 @@ class Simulations:
     def __init__(self, cells: Sequence[Cell], kinds: Sequence[Kind]) -> None:
         self._cells = cells
         self._kinds = kinds
-        self._beginnings = Beginnings()
+
+    @cached_property
+    def _beginnings(self) -> Beginnings:
+        """Returns the clusters that stay started in this process, in which the cells are run."""
+        return Beginnings()
 
     def run(self, job: RunJob) -> Ran:
         """Runs a cell once.
