@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from asking import Local, advised, config_map
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -128,6 +128,7 @@ def on_disk(local: Local) -> dict[str, bytes]:
     return {path.as_posix(): (node / path).read_bytes() for path in paths if path.parts[0] != "journal"}
 
 
+@pytest.mark.slow
 def test_the_journal_of_files_outlives_kills(local: Local) -> None:
     """However often kubelet and driver are killed while pods come and go, the journal has the files as they
     are, and a cluster that is taken back to its newest revision has them, too."""

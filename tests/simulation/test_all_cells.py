@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from kubeskew.cli.commands.scenarios import matrix
 
-PARTS = 12
+PARTS = 8
 
 
 @pytest.mark.timeout(600)
