@@ -24,6 +24,7 @@ from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet.allocation.state import PodAllocations
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.deviceplugins import checkpoint
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.dra.node import NodeDRA
 from kubeskew.kubelet.features import features_of
@@ -41,10 +42,8 @@ from kubeskew.kubelet.pods.pod_manager import PodManager
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.pods.static_pods import StaticPods
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
-from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
-from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
-from kubeskew.kubelet.resourcemanagers.memory import MemoryManager
+from kubeskew.kubelet.restoring import resource_managers
 from kubeskew.kubelet.server.access import Access, AccessOptions
 from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
@@ -179,18 +178,12 @@ class NodeAgent:
             capacity_changed=lambda: self._reporter.wake(),
             health_changed=lambda uids: self._pods.wake(uids),
         )
-        directory = self._layout.kubelet / "device-plugins"
+        directory = self._layout.kubelet / checkpoint.DIRECTORY
         return DevicePluginManager(directory, self._clock, self._features, metrics, surroundings, self._files)
 
     def _resource_managers(self) -> ResourceManagers:
-        directory, features, files = self._layout.kubelet, self._features, self._files
-        amounts = NodeAmounts(self.config.capacity, self.config.kube_reserved)
-        memory = None
-        if features.memory_state is not None:
-            policy = self.config.memory_manager_policy
-            memory = MemoryManager(directory, amounts, policy, features.memory_state, files)
-        cpus = CPUManager(directory, amounts, self.config.cpu_manager_policy, features.cpu_state, files)
-        return ResourceManagers(cpus, memory, self._clock, lambda: self._pods.active_containers())
+        managers = resource_managers(self.config, self._layout.kubelet, self._features, self._files)
+        return ResourceManagers(managers, self._clock, lambda: self._pods.active_containers())
 
     # -- life
 

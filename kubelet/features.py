@@ -122,6 +122,12 @@ class KubeletFeatures:
     restores_missing_as_zero: bool  # an allocation without an amount of CPU or memory is stored with 0
     wiping_delay_seconds: float  # seconds from a driver's leaving to the deletion of its slices
 
+    @property
+    def keeps_claims(self) -> bool:
+        """Returns whether the kubelet has a manager of claims, and so their checkpoint."""
+        classic = self.drafted_claims or not self.dra_publishes_slices
+        return self.dynamic_resources or (self.dra_registers_plugins and classic)
+
 
 def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     """Returns the row of the table for `version` with `gates`."""

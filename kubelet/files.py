@@ -2,6 +2,7 @@
 one."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -42,6 +43,28 @@ class StateFiles:
 
     def mark(self) -> None:
         """Takes note that a plugin is about to be called, which may change files of its own."""
+
+
+class FilesInMemory(StateFiles):
+    """Keeps the files in a mapping by their paths, and nothing on a disk."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self.contents = dict(contents)
+
+    def read(self, path: Path) -> bytes | None:
+        return self.contents.get(path.as_posix()) or None
+
+    def write(self, path: Path, content: bytes) -> None:
+        self.contents[path.as_posix()] = content
+
+    def append(self, path: Path, content: bytes) -> None:
+        self.write(path, self.contents.get(path.as_posix(), b"") + content)
+
+    def remove(self, path: Path) -> None:
+        self.contents.pop(path.as_posix(), None)
+
+    def make_directory(self, path: Path, mode: int = 0o700) -> None:
+        """Does nothing: a file is all that there is."""
 
 
 TEMPORARY = ".tmp"  # how the names of files end that are not complete

@@ -103,6 +103,9 @@ class _Tale:
         if write.verb == "delete":
             yield f"removed {what}", self._deletion(write)
             return
+        if old is None and write.verb == "update":
+            yield f"wrote {what}; the log of what it was before is compacted", ""
+            return
         if old is None:
             yield f"created {what}{_for(write.value)}", self._creation(write)
             return

@@ -33,9 +33,18 @@ def undrained(
         name = entry.key.name
         if entry.key.resource == "nodes" and name in before:
             of_node = pods.get(name, [])
-            places = [Key("pods", pod_spec.namespace_of(pod), pod_spec.name_of(pod)) for pod in of_node]
             for file, why in refused(of_node, before[name], after[name]):
-                yield AuditFinding(entry.key, entry.revision, file, UNDRAINED, (why,)), places
+                yield AuditFinding(entry.key, entry.revision, file, UNDRAINED, (why,)), places(of_node)
+
+
+def pods_on(entries: Iterable[Entry], server: StorageServer, node: str) -> list[Key]:
+    """Returns the places of a node's pods that have not ended, which `server` reads."""
+    return places(_pods(entries, server).get(node, []))
+
+
+def places(pods: Iterable[Object]) -> list[Key]:
+    """Returns where pods lie."""
+    return [Key("pods", pod_spec.namespace_of(pod), pod_spec.name_of(pod)) for pod in pods]
 
 
 def _pods(entries: Iterable[Entry], server: StorageServer) -> dict[str, list[Object]]:

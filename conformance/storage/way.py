@@ -4,7 +4,7 @@ What has to be deleted or written anew before a step is taken to have been: behi
 are then. So each finding is told once, at the first step that it belongs to.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 
 from kubeskew.apimachinery.gates import FeatureGates
@@ -13,7 +13,8 @@ from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError, known_object
 from kubeskew.conformance.storage import audit
 from kubeskew.conformance.storage.audit import AuditFinding
-from kubeskew.conformance.storage.nodes import undrained
+from kubeskew.conformance.storage.node_files import KeptNode, read_by
+from kubeskew.conformance.storage.nodes import UNDRAINED, pods_on, undrained
 from kubeskew.conformance.storage.servers import Settings, StorageServer, gates_taken_along, is_custom
 
 # What an operator can do.
@@ -70,15 +71,28 @@ def kubelets_on_way(
     ]
 
 
+def kubelets_at(
+    kubelets: Kubelets, version: Version, by_hand: Mapping[str, bool] | None = None
+) -> list[Kubelets]:
+    """Returns the kubelets before and after all of them are moved to a version at once."""
+    moved = {node: gates_taken_along(version, gates.overrides, by_hand) for node, gates in kubelets.items()}
+    return [kubelets, moved]
+
+
 def audit_way(
-    entries: Iterable[Entry], present: Settings, way: Sequence[Settings], kubelets: Sequence[Kubelets] = ()
+    entries: Iterable[Entry],
+    present: Settings,
+    way: Sequence[Settings],
+    kubelets: Sequence[Kubelets] = (),
+    kept: Sequence[KeptNode] = (),
 ) -> list[StepFinding]:
     """Returns what happens to the objects at each step of a way, by step and key.
 
     `kubelets` are those before the way and at each of its steps: nodes whose next one would not start are
-    told.
+    told. Of nodes in `kept` the files are read; what those of others would be is worked out from their pods.
     """
     stored = {entry.key: entry for entry in entries}
+    nodes = {node.config.name: node for node in kept}
     before, found = StorageServer(present, stored.values()), list[StepFinding]()
     told: set[tuple[Key, str, tuple[str, ...]]] = set()
     for number, settings in enumerate(way):
@@ -86,11 +100,7 @@ def audit_way(
         steps = [*_step(stored, before, server)]
         if kubelets:
             older, newer = kubelets[number : number + 2]
-            for each, pods in undrained([*stored.values()], before, older, newer):
-                at = older[each.key.name].version
-                found.append(StepFinding(server.version, each, DRAIN, at))
-                for pod in pods:
-                    stored.pop(pod, None)
+            found += _nodes(stored, nodes, before, server, older, newer)
         for step in steps:
             # What a release does not serve is told once, though each names itself.
             details = () if step.found.what == audit.UNSERVED else step.found.details
@@ -100,6 +110,31 @@ def audit_way(
             told.add(place)
         before = server
     return found
+
+
+def _nodes(
+    stored: dict[Key, Entry],
+    nodes: MutableMapping[str, KeptNode],
+    before: StorageServer,
+    server: StorageServer,
+    older: Kubelets,
+    newer: Kubelets,
+) -> Iterator[StepFinding]:
+    """Yields what one step does to nodes; `stored` and `nodes` become what is left once they are drained."""
+    for name, node in sorted(nodes.items()):
+        entry = stored.get(Key("nodes", "", name))
+        told, nodes[name] = read_by(node, entry.revision if entry else 0, older[name], newer[name])
+        drained = any(each.what == UNDRAINED for each in told)
+        for pod in pods_on(stored.values(), before, name) if drained else ():
+            stored.pop(pod, None)
+        for each in told:
+            do = DRAIN if each.what == UNDRAINED else NOTHING
+            yield StepFinding(server.version, each, do, older[name].version)
+    others = {name: gates for name, gates in older.items() if name not in nodes}
+    for each, pods in undrained([*stored.values()], before, others, newer):
+        yield StepFinding(server.version, each, DRAIN, older[each.key.name].version)
+        for pod in pods:
+            stored.pop(pod, None)
 
 
 def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer) -> Iterator[StepFinding]:

@@ -22,11 +22,12 @@ _ONE_FILE = (AllocationForm.STRUCTS, AllocationForm.TEXT)
 _DEFAULTED = ("cpu", "memory")
 
 
-class _StateFile:
+class StateFile:
     """One file, and what is in it or about to be."""
 
     def __init__(self, path: Path, form: AllocationForm, files: StateFiles) -> None:
         self.allocated: Allocated = {}
+        self.name = path.name
         self._path = path
         self.form = form
         self._files = files
@@ -62,15 +63,10 @@ class PodAllocations:
 
     def __init__(self, directory: Path, features: KubeletFeatures, files: StateFiles) -> None:
         """The files are in `directory`."""
-        form = self._form = features.allocation_form
+        self._form = features.allocation_form
         self._zeros = features.restores_missing_as_zero
-        self._allocated: _StateFile | None = None
-        self._actuated: _StateFile | None = None
-        if form is not None:
-            self._allocated, *others = (
-                _StateFile(directory / name, form, files) for name in file_names(form)
-            )
-            self._actuated = others[0] if others else None
+        kept = state_files(directory, features, files)
+        self._allocated, self._actuated = [*kept, None, None][:2]
         self._given: dict[str, Mapping[str, Resources]] = {}  # what this kubelet was last told, by pod UID
 
     def load(self) -> None:
@@ -120,6 +116,12 @@ class PodAllocations:
         files = [file for file in (self._allocated, self._actuated) if file is not None]
         for uid in [uid for file in files for uid in file.allocated if uid not in uids]:
             self.remove(uid)
+
+
+def state_files(directory: Path, features: KubeletFeatures, files: StateFiles) -> list[StateFile]:
+    """Returns the files of such a kubelet in the order in which it reads them; none without the gate."""
+    form = features.allocation_form
+    return [] if form is None else [StateFile(directory / name, form, files) for name in file_names(form)]
 
 
 def file_names(form: AllocationForm) -> tuple[str, ...]:

@@ -15,11 +15,15 @@ from google.protobuf.message import DecodeError
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.checkpoints.checksum import SpewText, checksum, items, mapping, string, struct
+from kubeskew.kubelet.checkpoints.reading import go_text
 from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
 
-FILE_NAME = "kubelet_internal_checkpoint"
+DIRECTORY, FILE_NAME = "device-plugins", "kubelet_internal_checkpoint"
+UNREADABLE = (
+    "Continue after failing to read checkpoint file. Device allocation info may NOT be up-to-date: {error}"
+)
 
 
 class CheckpointError(Exception):
@@ -69,6 +73,8 @@ def decode(content: bytes) -> tuple[Allocations, list[str]]:
             names = entry["PodUID"], entry["ContainerName"], entry["ResourceName"]
             allocations.insert(*names, _allocation(entry))
         return allocations, list(data["RegisteredDevices"] or {})
+    except orjson.JSONDecodeError as error:
+        raise CheckpointError(go_text(content, error)) from error
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, DecodeError) as error:
         raise CheckpointError(str(error)) from error
 

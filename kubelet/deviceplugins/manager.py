@@ -84,11 +84,7 @@ class DevicePluginManager:
         try:
             found = checkpoint.read(self._files, self._directory)
         except CheckpointError as error:
-            log.error(
-                "Continue after failing to read checkpoint file. "
-                "Device allocation info may NOT be up-to-date: %s",
-                error,
-            )
+            log.error(checkpoint.UNREADABLE.format(error=error))
             return
         if found is not None:
             allocations, resources = found

@@ -132,10 +132,14 @@ class NoCodec:
 class CheckpointFile:
     """The checkpoint of one node."""
 
-    def __init__(self, directory: Path, codec: Codec, files: StateFiles = UNJOURNALLED) -> None:
+    def __init__(
+        self, directory: Path, codec: Codec, files: StateFiles = UNJOURNALLED, refusal: str = "{error}"
+    ) -> None:
+        """`refusal` is what a kubelet says of an `{error}` when it does not start."""
         self._path = directory / FILE_NAME
         self._codec = codec
         self._files = files
+        self._refusal = refusal
 
     def load(self) -> list[ClaimInfo]:
         """Loads what the last kubelet stored; writes an empty file if there is none.
@@ -150,8 +154,11 @@ class CheckpointFile:
             return []
         try:
             return self._codec.decode(content)
+        except CheckpointError as error:
+            raise CheckpointError(self._refusal.format(error=error)) from error
         except (AttributeError, KeyError, TypeError) as error:
-            raise CheckpointError(f"checkpoint has another shape: {error!r}") from error
+            shape = f"checkpoint has another shape: {error!r}"
+            raise CheckpointError(self._refusal.format(error=shape)) from error
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
         if not isinstance(self._codec, NoCodec):

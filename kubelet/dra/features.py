@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra import grpc_versions, texts
-from kubeskew.kubelet.dra.checkpoint import ClassicCodec, Codec, ModernCodec, NoCodec
+from kubeskew.kubelet.dra.checkpoint import CheckpointFile, ClassicCodec, Codec, ModernCodec, NoCodec
 from kubeskew.kubelet.dra.classic_checksum import EntryForm
 from kubeskew.kubelet.dra.grpc_versions import HealthFeatures, ServiceFeatures
+from kubeskew.kubelet.files import StateFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,11 @@ def codec_for(version: Version) -> Codec:
         form = EntryForm(handles=version.minor >= 28, structured=version.minor == 30, semantic=semantic)
         return ClassicCodec(form)
     return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
+
+
+def checkpoint_for(version: Version, directory: Path, files: StateFiles) -> CheckpointFile:
+    """Returns the checkpoint of a kubelet of that release, in the kubelet's directory."""
+    return CheckpointFile(directory, codec_for(version), files, texts_for(version).checkpoint)
 
 
 def texts_for(version: Version) -> texts.ErrorTexts:

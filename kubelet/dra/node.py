@@ -10,12 +10,16 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.injecting import Injector
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
-from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
-from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, health_rules_for, rules_for, texts_for
+from kubeskew.kubelet.dra.features import (
+    ClassicFeatures,
+    checkpoint_for,
+    health_rules_for,
+    rules_for,
+    texts_for,
+)
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
@@ -63,16 +67,16 @@ class NodeDRA:
         self._config = config
         self._files = files
         self._clock = environment.clock
-        self._client = client
-        self._metrics = metrics
+        self._client, self._metrics = client, metrics
         self._health_changed = health_changed
         self._refs = dra_refs(environment.version)
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
+        self._keeps_claims = features.keeps_claims
         self._drafted = features.drafted_claims
         self._takes_plugins = features.dra_registers_plugins
         self._offers_slices = features.dra_publishes_slices
-        self._texts = texts = texts_for(environment.version)
+        texts = texts_for(environment.version)
         self._injector = injector
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
@@ -83,7 +87,7 @@ class NodeDRA:
             features.wiping_delay_seconds,
             active=self._offers_slices,
         )
-        self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(environment.version), files))
+        self._cache = ClaimCache(checkpoint_for(environment.version, layout.kubelet, files))
         self._health = health = HealthCache(layout.kubelet / FILE_NAME, environment.clock, files)
         asks = health_rules_for(environment.version) if features.dra_reports_health else None
         self._asks_health = asks is not None
@@ -173,14 +177,11 @@ class NodeDRA:
 
     def restore(self) -> None:
         """Restores what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
-        if self._manager is None:
+        if not self._keeps_claims:
             return
         if self._asks_health:
             self._health.load()
-        try:
-            self._cache.load()
-        except CheckpointError as error:
-            raise CheckpointError(self._texts.checkpoint.format(error=error)) from error
+        self._cache.load()
 
     def start(self) -> None:
         """Wipes the slices of earlier drivers, before plugins register; 1.30 begins to publish."""

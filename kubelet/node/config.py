@@ -62,6 +62,11 @@ def load_nodes(path: Path) -> list[NodeConfig]:
     return nodes
 
 
+def node_config(entry: Mapping[str, Any]) -> NodeConfig:
+    """Returns the node of an entry that is well formed."""
+    return _node(entry, Path("nodes"))
+
+
 def _node(entry: Any, path: Path) -> NodeConfig:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise NodesFileError(f"nodes file {path}: an entry of `nodes` needs a name")

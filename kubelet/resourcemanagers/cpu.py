@@ -45,6 +45,11 @@ class CPUManager:
         self._reusable: tuple[str, CPUSet] = ("", frozenset())  # of init containers of the newest pod
 
     @property
+    def state(self) -> CPUManagerState:
+        """Returns what was restored or written last."""
+        return self._state
+
+    @property
     def is_static(self) -> bool:
         return self._policy == STATIC
 
@@ -91,7 +96,7 @@ class CPUManager:
     def _restore(self) -> None:
         content = self._files.read(self._path)
         if content is None:
-            self._save()
+            self.save()
             return
         try:
             state = cpu_manager_state.decode(content, self._formats)
@@ -110,7 +115,7 @@ class CPUManager:
             if assigned:
                 raise CheckpointError("start cpu manager error: default cpuset cannot be empty")
             self._state.shared = self._all
-            self._save()
+            self.save()
             return
         if not self._reserved <= shared:
             raise CheckpointError(
@@ -146,7 +151,7 @@ class CPUManager:
             cpus = frozenset(sorted(available)[:count])
             self._state.shared -= cpus
             self._state.entries.setdefault(uid, {})[name] = cpus
-            self._save()
+            self.save()
         self._note_reusable(pod, container, cpus)
 
     def _note_reusable(self, pod: Object, container: Object, cpus: CPUSet) -> None:
@@ -164,9 +169,10 @@ class CPUManager:
         if not of_pod:
             del self._state.entries[pod]
         self._state.shared |= cpus
-        self._save()
+        self.save()
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Writes the checkpoint."""
         self._files.write(self._path, cpu_manager_state.encode(self._state, self._formats))
 
 

@@ -1,7 +1,7 @@
 """The managers that give containers resources for themselves, as one: their start, their part in admission,
 and their look for containers that are gone."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
@@ -16,15 +16,12 @@ class ResourceManagers:
 
     def __init__(
         self,
-        cpus: CPUManager,
-        memory: MemoryManager | None,
+        managers: Sequence[CPUManager | MemoryManager],
         clock: Clock,
         active: Callable[[], Mapping[str, Set[str]]],
     ) -> None:
         """`active` returns the containers of the node's active pods by UID."""
-        self._managers: list[CPUManager | MemoryManager] = [cpus]
-        if memory is not None:
-            self._managers.append(memory)
+        self._managers = managers
         self._clock = clock
         self._active = active
         self._sources_ready = False

@@ -52,6 +52,11 @@ class MemoryManager:
         self._reusable: tuple[str, dict[str, int]] = ("", {})  # of init containers of the newest pod
 
     @property
+    def state(self) -> MemoryManagerState:
+        """Returns what was restored or written last."""
+        return self._state
+
+    @property
     def is_static(self) -> bool:
         return self._policy == STATIC
 
@@ -93,7 +98,7 @@ class MemoryManager:
     def _restore(self) -> None:
         content = self._files.read(self._path)
         if content is None:
-            self._save()
+            self.save()
             return
         try:
             state = memory_manager_state.decode(content, self._formats)
@@ -116,7 +121,7 @@ class MemoryManager:
                     "memory assignments"
                 )
             state.machine = copy.deepcopy(self._empty)
-            self._save()
+            self.save()
             return
         expected = copy.deepcopy(self._empty)
         for of_pod in state.entries.values():
@@ -147,7 +152,7 @@ class MemoryManager:
             state.machine = machine
             state.entries.setdefault(uid, {})[name] = blocks
             self._shrink_init_containers(pod, container, blocks)
-            self._save()
+            self.save()
         self._note_reusable(pod, container, blocks)
 
     def _note_reusable(self, pod: Object, container: Object, blocks: list[Block]) -> None:
@@ -190,9 +195,10 @@ class MemoryManager:
             table["free"] += block["size"]
         if not of_pod:
             del self._state.entries[pod]
-        self._save()
+        self.save()
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Writes the checkpoint."""
         self._files.write(self._path, memory_manager_state.encode(self._state, self._formats))
 
 

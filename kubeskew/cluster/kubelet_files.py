@@ -6,12 +6,15 @@ the files at a revision rest on no later event, and whatever was written to the 
 that are among them. It works beside running kubelets, and over what killed ones have left.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
+from kubeskew.kubelet.files import TEMPORARY
 from kubeskew.kubelet.journal import reading
 from kubeskew.kubelet.journal.segments import Files
+from kubeskew.kubelet.node.layout import NodeLayout
 
 
 def kubelet_files_at(directory: StateDir, revision: int) -> dict[str, Files]:
@@ -24,6 +27,22 @@ def kubelet_files_at(directory: StateDir, revision: int) -> dict[str, Files]:
         return {node.name: reading.node_files_at(node, revision) for node in _nodes(directory)}
     except reading.FilesForgottenError as error:
         raise UserError(str(error)) from error
+
+
+def kubelet_files_now(directory: StateDir) -> dict[str, dict[str, bytes]]:
+    """Returns by node the content of the files that its kubelet has, by their path below the kubelet's
+    directory; nodes without any are left out."""
+    found = {}
+    for node in _nodes(directory):
+        root = NodeLayout.under(node.parent, node.name).kubelet
+        files = {}
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and path.suffix != TEMPORARY:
+                with suppress(FileNotFoundError):  # a kubelet has removed it since
+                    files[path.relative_to(root).as_posix()] = path.read_bytes()
+        if files:
+            found[node.name] = files
+    return found
 
 
 def restore_kubelet_files(directory: StateDir, revision: int, target: StateDir) -> None:

@@ -1,6 +1,7 @@
 """`kubeskew storage` over clusters of processes."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,34 @@ def test_objects_are_written_anew_once_and_told_of_before_a_downgrade(local: Loc
         ]
     text = local.run("storage", "audit", "--for", "1.33", code=1).stdout
     assert 'no kind "DeviceClass" is registered for version "resource.k8s.io/v1"' in text
+
+
+def test_a_kubelet_refuses_what_the_audit_has_said(tmp_path: Path) -> None:
+    """The audit reads the node's files, and the kubelet of that release says the same when it is started."""
+    local = Local(tmp_path / "state")
+    file = tmp_path / "cluster.json"
+    cluster = {"version": "1.31", "nodes": [{"name": "a"}], "runtimeConfig": {"api/alpha": True}}
+    file.write_text(json.dumps({**cluster, "featureGates": {"DynamicResourceAllocation": True}}))
+    local.run("up", "--config", str(file))
+    try:
+        found = json.loads(local.run("storage", "audit", "--for", "1.30", "-o", "json", code=1).stdout)
+        told = [each for each in found if each["resource"] == "nodes"]
+        assert [(each["name"], each["what"], each["storedAs"]) for each in told] == [
+            ("a", "undrained", "dra_manager_state")
+        ]
+        (refusal,) = told[0]["details"]
+        stopped = local.run("downgrade", "--to", "1.30", code=1).stderr
+        assert f"the kubelet of a does not run: {refusal}\n" in stopped
+
+        kept = local.state / "kubelet" / "a" / "kubelet"
+        (kept / "dra_manager_state").unlink()
+        local.run("restart", "kubelet/a")
+        assert local.run("storage", "audit", "--for", "1.30").stdout == ""
+        shutil.rmtree(kept)
+        unseen = local.run("storage", "audit", "--for", "1.30").stderr
+        assert unseen.splitlines()[0] == "Not looked at: the files of a, of which there are none here."
+    finally:
+        local.run("down", "--purge")
 
 
 def test_wrong_usage_is_told(local: Local) -> None:

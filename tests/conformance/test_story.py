@@ -139,6 +139,15 @@ def test_a_deletion_is_told_with_who_asked_for_it():
     ]
 
 
+def test_who_wrote_last_before_a_compaction_is_not_said_to_have_created_the_object():
+    """The first write that a compacted log has of an object may be any."""
+    log = Log().add("pods", "p", KUBELET).add("pods", "p", "kubectl 1.36", metadata={"labels": {"a": "b"}})
+    assert log.told() == [
+        f"{KUBELET} wrote Pod p; the log of what it was before is compacted.",
+        "kubectl 1.36 changed Pod p: + metadata.labels: {a: b}.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "texts", "operations"),
     [

@@ -254,7 +254,7 @@ def test_nothing_is_taken_back_before_all_pods_are_known(tmp_path):
     """A kubelet that starts admits the pods that it finds one by one, and keeps the CPUs of the others."""
     cpu_manager(tmp_path).allocate(pod("b", ("c", "2")))
     active = {"a": {"c"}}
-    managers = ResourceManagers(cpu_manager(tmp_path), None, None, lambda: active)
+    managers = ResourceManagers([cpu_manager(tmp_path)], None, lambda: active)
     managers.start()
     managers.admit(pod("a", ("c", "2")))
     assert cpus(tmp_path)[1] == {"a": {"c": "3-4"}, "b": {"c": "1-2"}}

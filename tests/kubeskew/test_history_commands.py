@@ -140,7 +140,7 @@ def test_what_is_not_there_is_told_in_a_line(directory, capsys, arguments, messa
 
 
 def test_a_compacted_revision_is_told(directory, capsys):
-    """`diff` says from which revision on there is a log."""
+    """`diff` and `events` say from which revision on there is a log; what `why` has left is no creation."""
 
     async def compact():
         log = await SQLLog.open(directory.storage_url, SystemClock())
@@ -150,6 +150,14 @@ def test_a_compacted_revision_is_told(directory, capsys):
     asyncio.run(compact())
     run(directory, "diff", "3", "6", code=2)
     assert "revision 3 is compacted: the log begins after revision 4" in capsys.readouterr().err
+    for bound in ("--since", "--until"):
+        run(directory, "events", bound, "3", code=2)
+        told = f"kubeskew: {bound}: revision 3 is compacted: the log begins after revision 4\n"
+        assert capsys.readouterr().err == told
+    run(directory, "events", "--until", "5")
+    capsys.readouterr()
+    run(directory, "why", "pod", "p")
+    assert "wrote Pod p; the log of what it was before is compacted." in capsys.readouterr().out
 
 
 def listed(directory, capsys, *arguments):

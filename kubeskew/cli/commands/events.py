@@ -119,7 +119,9 @@ async def _rows(
     follow: Clock | None,
 ) -> AsyncGenerator[Row, None]:
     """Yields the rows that are wanted; with a clock to `follow`, it does not end."""
-    async with aclosing(events_since(directory.storage_url, since, resource, follow=follow)) as found:
+    until = chosen.until if isinstance(chosen.until, int) else None
+    read = events_since(directory.storage_url, since, resource, until=until, follow=follow)
+    async with aclosing(read) as found:
         async for row in found:
             if chosen.takes(row) and (expression is None or expression.takes(row)):
                 yield row

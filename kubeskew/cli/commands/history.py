@@ -128,7 +128,8 @@ def diff(
         echo(f"{row['what']} {row['resource']} {place}")
         for change in row["changes"]:
             echo(_fitting(f"    {change}"))
-    echo(f"{len(rows)} objects differ between revision {old} and revision {new}.", err=True)
+    differ = "1 object differs" if len(rows) == 1 else f"{len(rows)} objects differ"
+    echo(f"{differ} between revision {old} and revision {new}.", err=True)
 
 
 async def _differences(

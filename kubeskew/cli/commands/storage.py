@@ -24,10 +24,20 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.kubelet_files import kubelet_files_now
 from kubeskew.cluster.state import State, StateDir
 from kubeskew.conformance.storage.migration import Migrated, migrate
+from kubeskew.conformance.storage.node_files import KeptNode
 from kubeskew.conformance.storage.servers import Settings
-from kubeskew.conformance.storage.way import Kubelets, StepFinding, audit_way, kubelets_on_way, minors
+from kubeskew.conformance.storage.way import (
+    Kubelets,
+    StepFinding,
+    audit_way,
+    kubelets_at,
+    kubelets_on_way,
+    minors,
+)
+from kubeskew.kubelet.node.config import node_config
 
 COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
@@ -46,7 +56,9 @@ def storage() -> None:
 @storage.command("audit")
 @state_dir_option
 @output_option
-@click.option("--for", "version", type=VERSION, help="The version of the API server to come.")
+@click.option(
+    "--for", "version", type=VERSION, help="The version of the API server, and of kubelets, to come."
+)
 @click.option("--to", "target", type=VERSION, help="The end of a way, minor by minor, that all follow.")
 @click.option(
     "--feature-gates",
@@ -72,11 +84,13 @@ def audit_command(
     `unreadable`: gets and lists fail. `lost`: fields that it does not know, gone with its next write.
     `changed`: values that it reads as others. `unserved`: nobody sees the object. `webhook`: the custom
     resource can be read while its definition's conversion webhook answers, which an audit does not call.
-    `undrained`: the node's kubelet cannot read what the one before it kept, and does not start.
+    `undrained`: the node's kubelet refuses a file that the one before it kept, and does not start; what it
+    would lose of the others is told, too.
 
     BEFORE is what to do while the API servers are as they are. With --to that is said for each step of the
     way, as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the
-    version has them. Exits 1 if there is anything. The cluster may run or be down; nothing is changed.
+    version has them. Nodes' files are read where the state directory has them. Exits 1 if there is anything.
+    The cluster may run or be down; nothing is changed.
 
     \b
     kubeskew storage audit --for 1.33
@@ -85,7 +99,13 @@ def audit_command(
     """
     if (version is None) == (target is None):
         raise click.UsageError("give one of --for and --to")
-    found = _audited(directory, version, target, gates, runtime_config)
+    state = directory.load()
+    nodes = _kept_nodes(directory, state)
+    found = _audited(directory, state, nodes, version, target, gates, runtime_config)
+    looked_at = {node.config.name for node in nodes}
+    unseen = ", ".join(sorted({*_kubelets(state)} - looked_at))
+    if unseen:
+        click.echo(f"Not looked at: the files of {unseen}, of which there are none here.", err=True)
     if output == "json":
         print_json([_row(each) for each in found])
         return 1 if found else 0
@@ -112,9 +132,14 @@ def audit_command(
 
 
 def _audited(
-    directory: StateDir, version: Version | None, target: Version | None, gates: str, runtime_config: str
+    directory: StateDir,
+    state: State,
+    nodes: Sequence[KeptNode],
+    version: Version | None,
+    target: Version | None,
+    gates: str,
+    runtime_config: str,
 ) -> list[StepFinding]:
-    state = directory.load()
     servers = state.of_kind("apiserver")
     oldest = min(servers, key=lambda server: Version.parse(server.version))
     present = Version.parse(oldest.version).release
@@ -125,11 +150,26 @@ def _audited(
         by_hand = parse_overrides(gates)
         served = parse_runtime_config(runtime_config) if runtime_config else state.runtime_config
         settings = [Settings.taken_along(each, oldest.gates, served, by_hand) for each in way]
-        kubelets = kubelets_on_way(_kubelets(state), present, way, by_hand) if target is not None else []
+        now_there = _kubelets(state)
+        kubelets = (
+            kubelets_on_way(now_there, present, way, by_hand)
+            if target is not None
+            else kubelets_at(now_there, way[0], by_hand)
+        )
     except ValueError as error:
         raise UserError(str(error)) from error
     now = Settings.taken_along(present, oldest.gates, state.runtime_config)
-    return audit_way(_entries(directory), now, settings, kubelets)
+    return audit_way(_entries(directory), now, settings, kubelets, nodes)
+
+
+def _kept_nodes(directory: StateDir, state: State) -> list[KeptNode]:
+    """Returns the nodes whose kubelets have left files in the state directory."""
+    files = kubelet_files_now(directory)
+    return [
+        KeptNode(node_config(state.node_spec(node).as_json()), files[node])
+        for node in _kubelets(state)
+        if node in files
+    ]
 
 
 def _kubelets(state: State) -> Kubelets:

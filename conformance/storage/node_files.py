@@ -1,0 +1,72 @@
+"""Says what the next kubelet of a node makes of the files that are there.
+
+The files are read by the kubelet's own code (`kubelet/restoring.py`): what keeps it from starting is told in
+its words, and what it would no longer know, or take for something else, field by field.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.conformance.storage.audit import CHANGED, LOST, AuditFinding, differences
+from kubeskew.conformance.storage.nodes import UNDRAINED
+from kubeskew.kubelet.features import KubeletFeatures, features_of
+from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.restoring import Contents, Kept, Restored, restored
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNode:
+    """A node as its kubelet is configured, with the files below the kubelet's directory."""
+
+    config: NodeConfig
+    files: Kept
+
+
+def read_by(
+    node: KeptNode, revision: int, before: FeatureGates, after: FeatureGates
+) -> tuple[list[AuditFinding], KeptNode]:
+    """Returns what the next kubelet makes of a node's files, and the node as that kubelet leaves it.
+
+    `revision` is the Node object's. A file that is refused is taken to have been deleted, with its pods.
+    """
+    older, newer = (features_of(gates.version, gates) for gates in (before, after))
+    known, _ = restored(node.config, older, node.files)
+    found, files = restored(node.config, newer, node.files)
+    refused = {each.file for each in found if each.refused}
+    if refused:
+        left = {file: content for file, content in node.files.items() if file not in refused}
+        _, files = restored(node.config, newer, left)
+    key = Key("nodes", "", node.config.name)
+    told = [
+        AuditFinding(key, revision, file, what, details)
+        for file, what, details in _told({each.file: each for each in known}, found, newer)
+    ]
+    return told, replace(node, files=files)
+
+
+def _told(
+    known: Mapping[str, Restored], found: list[Restored], newer: KubeletFeatures
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for each in found:
+        if each.refused:
+            yield each.file, UNDRAINED, (each.refused,)
+        elif each.given_up:
+            yield each.file, LOST, (each.given_up,)
+        elif each.file in known and not (known[each.file].refused or known[each.file].given_up):
+            yield from _differing(each.file, known[each.file].contents, each.contents)
+    read = {each.file for each in found}
+    for file, each in known.items():
+        if file not in read and each.contents.get("entries"):
+            yield file, LOST, (f"a kubelet {newer.version} with its gates does not read this file",)
+
+
+def _differing(file: str, before: Contents, after: Contents) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    differing = differences({"metadata": {}, **before}, {"metadata": {}, **after})
+    lost = tuple(str(change)[2:] for change in differing if change.op == "remove")
+    changed = tuple(str(change) for change in differing if change.op == "replace")
+    if lost:
+        yield file, LOST, lost
+    if changed:
+        yield file, CHANGED, changed

@@ -1,0 +1,148 @@
+"""Says what a kubelet that starts makes of the files that the one before it left.
+
+Each file is read by what reads it at a kubelet's start, over a copy in memory: nothing is called, nobody
+waits, and the files themselves stay as they are. So what this says is what the kubelet does.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kubeskew.kubelet.allocation.state import StateFile, state_files
+from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
+from kubeskew.kubelet.checkpoints.cpusets import format_set
+from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.deviceplugins import checkpoint as device_checkpoint
+from kubeskew.kubelet.dra import checkpoint as claim_checkpoint
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.features import checkpoint_for
+from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.files import FilesInMemory, StateFiles
+from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.resourcemanagers import cpu, memory
+from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
+from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
+from kubeskew.kubelet.resourcemanagers.memory import MemoryManager
+
+Kept = Mapping[str, bytes]  # files by their path below the kubelet's directory
+Contents = dict[str, Any]  # plain values; `entries` are those of pods or claims
+_HERE = Path()
+_DEVICES = f"{device_checkpoint.DIRECTORY}/{device_checkpoint.FILE_NAME}"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Holds what a kubelet makes of one file.
+
+    With a text in `refused` the kubelet does not start; with one in `given_up` it goes on without the file.
+    Both are the kubelet's words.
+    """
+
+    file: str
+    contents: Contents
+    refused: str = ""
+    given_up: str = ""
+
+
+def resource_managers(
+    config: NodeConfig, directory: Path, features: KubeletFeatures, files: StateFiles
+) -> list[CPUManager | MemoryManager]:
+    """Returns a node's managers of CPUs and memory in the order in which they start."""
+    amounts = NodeAmounts(config.capacity, config.kube_reserved)
+    found: list[CPUManager | MemoryManager] = [
+        CPUManager(directory, amounts, config.cpu_manager_policy, features.cpu_state, files)
+    ]
+    if features.memory_state is not None:
+        policy = config.memory_manager_policy
+        found.append(MemoryManager(directory, amounts, policy, features.memory_state, files))
+    return found
+
+
+def restored(
+    config: NodeConfig, features: KubeletFeatures, kept: Kept
+) -> tuple[list[Restored], dict[str, bytes]]:
+    """Returns what a kubelet makes of a node's files, in the order in which it reads them, and the files as
+    it writes them.
+
+    Upstream's ends at the first that it refuses; here the others are told, too. A file that is not there is
+    none that could be refused; of those that no such kubelet reads nothing is told.
+    """
+    files = FilesInMemory(kept)
+    found = [_tried(*each) for each in _readers(config, features, files)]
+    return [each for each in found if kept.get(each.file)], files.contents
+
+
+_Reader = tuple[str, Callable[[], Contents]]  # a file, and what reads it and writes it anew
+
+
+def _readers(config: NodeConfig, features: KubeletFeatures, files: StateFiles) -> Iterator[_Reader]:
+    if features.keeps_claims:
+        yield claim_checkpoint.FILE_NAME, partial(_claims, features, files)
+    for file in state_files(_HERE, features, files):
+        yield file.name, partial(_given, file)
+    for manager in resource_managers(config, _HERE, features, files):
+        yield (cpu if isinstance(manager, CPUManager) else memory).FILE_NAME, partial(_managed, manager)
+    yield _DEVICES, partial(_devices, files)
+
+
+def _tried(file: str, read: Callable[[], Contents]) -> Restored:
+    try:
+        return Restored(file, read())
+    except CheckpointError as error:
+        return Restored(file, {}, refused=str(error))
+    except device_checkpoint.CheckpointError as error:
+        return Restored(file, {}, given_up=device_checkpoint.UNREADABLE.format(error=error))
+
+
+def _claims(features: KubeletFeatures, files: StateFiles) -> Contents:
+    file = checkpoint_for(features.version, _HERE, files)
+    infos = file.load()
+    file.store(infos)
+    return {"entries": {f"{info.namespace}/{info.name}": _claim(info) for info in infos}}
+
+
+def _claim(info: ClaimInfo) -> Contents:
+    devices = {
+        driver: [{name: told for name, told in device.as_json().items() if told} for device in found]
+        for driver, found in info.devices.items()
+    }
+    skips = {driver: sorted(calls) for driver, calls in info.skips.items()}
+    told = {
+        "uid": info.uid,
+        "pods": sorted(info.pod_uids),
+        "driver": info.driver,
+        "class": info.class_name,
+        "handles": [*info.handles],
+        "devices": devices,
+        "skippedCalls": skips,
+    }
+    return {name: each for name, each in told.items() if each}
+
+
+def _given(file: StateFile) -> Contents:
+    file.load()
+    file.save()
+    return {"entries": {uid: dict(of_pod) for uid, of_pod in file.allocated.items()}}
+
+
+def _managed(manager: CPUManager | MemoryManager) -> Contents:
+    manager.start()
+    manager.save()
+    match manager.state:
+        case CPUManagerState(policy, shared, cpus):
+            entries = {
+                pod: {name: format_set(each) for name, each in of_pod.items()} for pod, of_pod in cpus.items()
+            }
+            return {"policy": policy, "shared": format_set(shared), "entries": entries}
+        case MemoryManagerState(policy, machine, blocks):
+            return {"policy": policy, "machine": machine, "entries": blocks}
+
+
+def _devices(files: StateFiles) -> Contents:
+    found = device_checkpoint.read(files, _HERE / device_checkpoint.DIRECTORY)
+    allocations, resources = found or ((), [])
+    entries = {f"{pod}/{container}/{name}": sorted(each.ids) for pod, container, name, each in allocations}
+    return {"resources": resources, "entries": entries}
