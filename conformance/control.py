@@ -11,6 +11,7 @@ from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.invariants.violation import Violation
+from kubeskew.conformance.storage.node_files import KeptNode
 
 
 class ClusterControl(Protocol):
@@ -67,6 +68,10 @@ class ClusterControl(Protocol):
 
     async def kubelet_file(self, node: str, name: str) -> str | None:
         """Returns the text of a file of a node's kubelet; None if there is none. Raises UserError."""
+        ...
+
+    async def kept_nodes(self) -> Sequence[KeptNode]:
+        """Returns the nodes whose kubelets have left files, with these."""
         ...
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 from kubeskew.conformance.evidence.reading import evidence, rows
 from kubeskew.conformance.invariants.judging import judge
 from kubeskew.conformance.invariants.violation import Violation
+from kubeskew.conformance.storage.node_files import KeptNode, kept_nodes
 
 
 class LocalControl:
@@ -131,6 +132,9 @@ class LocalControl:
     async def kubelet_file(self, node: str, name: str) -> str | None:
         path = node_changes.kubelet_file(self._directory, self._directory.load(), node, name)
         return path.read_text(errors="replace") if path.is_file() else None
+
+    async def kept_nodes(self) -> Sequence[KeptNode]:
+        return kept_nodes(self._directory)
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
         (fault,) = await self._faults.set(body)
@@ -265,6 +269,9 @@ class KubeconfigControl:
 
     async def kubelet_file(self, node: str, name: str) -> str | None:
         raise self._refusal("kubelet")
+
+    async def kept_nodes(self) -> Sequence[KeptNode]:
+        return ()
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
         raise self._refusal("fault")

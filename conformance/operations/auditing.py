@@ -13,13 +13,21 @@ from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.scenario import Operation
 from kubeskew.conformance.storage import migration
 from kubeskew.conformance.storage.servers import Settings
-from kubeskew.conformance.storage.way import Kubelets, StepFinding, audit_way, kubelets_on_way, minors
+from kubeskew.conformance.storage.way import (
+    Kubelets,
+    StepFinding,
+    audit_way,
+    kubelets_at,
+    kubelets_on_way,
+    minors,
+)
 
 
 async def audit(ctx: CellContext, operation: Operation) -> None:
     """Audit and compare: `audit: {for: "1.33", resources: [resourceclaims], answer: […]}`; `to` for a way.
 
-    The answer has a line for each finding, such as `1.33: unreadable: resourceclaims c: delete it at 1.34`.
+    The answer has a line for each finding, such as `1.33: unreadable: resourceclaims c: delete it at 1.34`,
+    or `1.34: lost: nodes n in allocated_pods_state`.
     """
     body = bind(dict(operation.body), ctx.bindings)
     try:
@@ -56,8 +64,11 @@ async def _audited(ctx: CellContext, body: Object) -> list[StepFinding]:
     way = minors(present, target) if "to" in body else [target]
     settings = [Settings.taken_along(each, gates, served, body.get("gates")) for each in way]
     now = Settings.taken_along(present, gates, served)
-    kubelets = kubelets_on_way(_kubelets(changes), present, way, body.get("gates")) if "to" in body else []
-    return audit_way(await ctx.control.entries(), now, settings, kubelets)
+    there, by_hand = _kubelets(changes), body.get("gates")
+    kubelets = (
+        kubelets_on_way(there, present, way, by_hand) if "to" in body else kubelets_at(there, target, by_hand)
+    )
+    return audit_way(await ctx.control.entries(), now, settings, kubelets, await ctx.control.kept_nodes())
 
 
 def _kubelets(changes: Iterable[ComponentChange]) -> Kubelets:
@@ -77,6 +88,7 @@ def _lines(found: Sequence[StepFinding], wanted: Sequence[str] | None) -> list[s
         key = step.found.key
         plural = key.resource.partition(".")[0]
         if wanted is None or plural in wanted or key.resource in wanted:
-            what = f"{step.to}: {step.found.what}: {plural} {key.name}"
+            file = f" in {step.found.stored}" if plural == "nodes" and not step.advice else ""
+            what = f"{step.to}: {step.found.what}: {plural} {key.name}{file}"
             lines.append(f"{what}: {step.advice}" if step.advice else what)
     return lines

@@ -9,19 +9,41 @@ from dataclasses import dataclass, replace
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apiserver.storage.records import Key
+from kubeskew.cluster.kubelet_files import kubelet_files_now
+from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.storage.audit import CHANGED, LOST, AuditFinding, differences
 from kubeskew.conformance.storage.nodes import UNDRAINED
 from kubeskew.kubelet.features import KubeletFeatures, features_of
-from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.node.config import NodeConfig, node_config
 from kubeskew.kubelet.restoring import Contents, Kept, Restored, restored
 
 
 @dataclass(frozen=True, slots=True)
 class KeptNode:
-    """A node as its kubelet is configured, with the files below the kubelet's directory."""
+    """A node as its kubelet is configured, with the files below the kubelet's directory.
+
+    `found` are the names of those that were there to begin with. A kubelet that comes later has others, too,
+    of which only the node's pods tell what is in them.
+    """
 
     config: NodeConfig
     files: Kept
+    found: frozenset[str]
+
+    @classmethod
+    def of(cls, config: NodeConfig, files: Kept) -> "KeptNode":
+        return cls(config, files, frozenset(files))
+
+
+def kept_nodes(directory: StateDir) -> list[KeptNode]:
+    """Returns the nodes whose kubelets have left files in a state directory."""
+    state, files = directory.load(), kubelet_files_now(directory)
+    return [
+        KeptNode.of(node_config(state.node_spec(node).as_json()), files[node])
+        for process in state.of_kind("kubelet")
+        for node in process.nodes
+        if node in files
+    ]
 
 
 def read_by(
@@ -42,6 +64,7 @@ def read_by(
     told = [
         AuditFinding(key, revision, file, what, details)
         for file, what, details in _told({each.file: each for each in known}, found, newer)
+        if file in node.found
     ]
     return told, replace(node, files=files)
 

@@ -92,7 +92,7 @@ def audit_way(
     told. Of nodes in `kept` the files are read; what those of others would be is worked out from their pods.
     """
     stored = {entry.key: entry for entry in entries}
-    nodes = {node.config.name: node for node in kept}
+    nodes = {node.config.name: node for node in kept if kubelets and node.config.name in kubelets[0]}
     before, found = StorageServer(present, stored.values()), list[StepFinding]()
     told: set[tuple[Key, str, tuple[str, ...]]] = set()
     for number, settings in enumerate(way):
@@ -100,7 +100,7 @@ def audit_way(
         steps = [*_step(stored, before, server)]
         if kubelets:
             older, newer = kubelets[number : number + 2]
-            found += _nodes(stored, nodes, before, server, older, newer)
+            found += _nodes(stored, nodes, before, server, older, newer, later=number > 0)
         for step in steps:
             # What a release does not serve is told once, though each names itself.
             details = () if step.found.what == audit.UNSERVED else step.found.details
@@ -119,8 +119,13 @@ def _nodes(
     server: StorageServer,
     older: Kubelets,
     newer: Kubelets,
+    *,
+    later: bool,
 ) -> Iterator[StepFinding]:
-    """Yields what one step does to nodes; `stored` and `nodes` become what is left once they are drained."""
+    """Yields what one step does to nodes; `stored` and `nodes` become what is left once they are drained.
+
+    At a `later` step kubelets have files that were not there to begin with, which their pods tell of.
+    """
     for name, node in sorted(nodes.items()):
         entry = stored.get(Key("nodes", "", name))
         told, nodes[name] = read_by(node, entry.revision if entry else 0, older[name], newer[name])
@@ -130,8 +135,10 @@ def _nodes(
         for each in told:
             do = DRAIN if each.what == UNDRAINED else NOTHING
             yield StepFinding(server.version, each, do, older[name].version)
-    others = {name: gates for name, gates in older.items() if name not in nodes}
-    for each, pods in undrained([*stored.values()], before, others, newer):
+    for each, pods in undrained([*stored.values()], before, older, newer):
+        of = nodes.get(each.key.name)
+        if of is not None and (not later or each.stored in of.found):
+            continue  # it has been read
         yield StepFinding(server.version, each, DRAIN, older[each.key.name].version)
         for pod in pods:
             stored.pop(pod, None)

@@ -136,6 +136,9 @@ class Control:
         self.judged = log
         return self.broken
 
+    async def kept_nodes(self):
+        return []
+
     async def entries(self) -> Sequence[Entry]:
         return self.stored
 

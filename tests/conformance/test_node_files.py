@@ -29,7 +29,7 @@ def features(version, **overrides):
 
 
 def node(files, **settings):
-    return KeptNode(node_config({"name": "n", **settings}), files)
+    return KeptNode.of(node_config({"name": "n", **settings}), files)
 
 
 def claims(version):

@@ -13,8 +13,12 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apiextensions.conversion import Converter
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.conformance.storage.audit import audit
+from kubeskew.conformance.storage.node_files import KeptNode
 from kubeskew.conformance.storage.servers import NoWebhooks, Settings
 from kubeskew.conformance.storage.way import audit_way, kubelets_on_way, minors
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.features import codec_for
+from kubeskew.kubelet.node.config import node_config
 
 REVISIONS = count(7)
 
@@ -106,12 +110,12 @@ def stored_at_26():
     ]
 
 
-def told(entries, present, *versions, kubelet=None, **gates):
+def told(entries, present, *versions, kubelet=None, kept=(), **gates):
     way = [settings(version, **gates) for version in versions]
     before = settings(present, **gates)
     kubelets = {"x": kubelet or before.gates}
     following = kubelets_on_way(kubelets, before.version, [each.version for each in way])
-    found = audit_way(entries, before, way, following)
+    found = audit_way(entries, before, way, following, kept)
     return [(str(each.to), each.found.key.resource, each.found.what, each.advice) for each in found]
 
 
@@ -148,6 +152,26 @@ def test_nodes_that_a_kubelet_does_not_start_on_have_to_be_drained():
     assert ("1.30", "nodes", "undrained", "drain the node at 1.29 and delete its dra_manager_state") in found
     assert "undrained" not in [what for _, _, what, _ in told(stored_at_26()[2:], "1.29", "1.30", **on)]
     assert "undrained" not in [what for _, _, what, _ in told(stored_at_26()[1:], "1.31", "1.32", **on)]
+
+
+def kept(*claims):
+    """The node, whose kubelet has left its checkpoint of claims as 1.29 writes it, if any are given."""
+    handles = ({"driverName": "driver", "data": "{}"},)
+    infos = [ClaimInfo("default", name, "u", {"p"}, handles=handles) for name in claims]
+    files = {"dra_manager_state": codec_for(Version.parse("1.29")).encode(infos)} if claims else {}
+    return [KeptNode.of(node_config({"name": "x"}), {"cpu_manager_state": b"", **files})]
+
+
+def test_the_files_that_a_node_has_count_and_not_what_its_pods_would_put_there():
+    """A checkpoint that was removed stops no kubelet; the next one writes it with the pods' claims."""
+    on = {"DynamicResourceAllocation": True}
+    way = stored_at_26()[1:], "1.29"
+    at_29 = ("1.30", "drain the node at 1.29 and delete its dra_manager_state")
+    at_30 = ("1.31", "drain the node at 1.30 and delete its dra_manager_state")
+    assert drains(*way, "1.30", kept=kept("c"), **on) == [at_29]
+    assert drains(*way, "1.30", kept=kept(), **on) == []
+    assert drains(*way, "1.30", "1.31", kept=kept(), **on) == [at_30]
+    assert drains(*way, "1.30", "1.31", kept=kept("c"), **on) == [at_29, at_30]
 
 
 def drains(entries, present, *versions, **others):

@@ -24,10 +24,9 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cluster.failures import ClusterError, UserError
-from kubeskew.cluster.kubelet_files import kubelet_files_now
 from kubeskew.cluster.state import State, StateDir
 from kubeskew.conformance.storage.migration import Migrated, migrate
-from kubeskew.conformance.storage.node_files import KeptNode
+from kubeskew.conformance.storage.node_files import KeptNode, kept_nodes
 from kubeskew.conformance.storage.servers import Settings
 from kubeskew.conformance.storage.way import (
     Kubelets,
@@ -37,7 +36,6 @@ from kubeskew.conformance.storage.way import (
     kubelets_on_way,
     minors,
 )
-from kubeskew.kubelet.node.config import node_config
 
 COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
@@ -100,7 +98,7 @@ def audit_command(
     if (version is None) == (target is None):
         raise click.UsageError("give one of --for and --to")
     state = directory.load()
-    nodes = _kept_nodes(directory, state)
+    nodes = kept_nodes(directory)
     found = _audited(directory, state, nodes, version, target, gates, runtime_config)
     looked_at = {node.config.name for node in nodes}
     unseen = ", ".join(sorted({*_kubelets(state)} - looked_at))
@@ -160,16 +158,6 @@ def _audited(
         raise UserError(str(error)) from error
     now = Settings.taken_along(present, oldest.gates, state.runtime_config)
     return audit_way(_entries(directory), now, settings, kubelets, nodes)
-
-
-def _kept_nodes(directory: StateDir, state: State) -> list[KeptNode]:
-    """Returns the nodes whose kubelets have left files in the state directory."""
-    files = kubelet_files_now(directory)
-    return [
-        KeptNode(node_config(state.node_spec(node).as_json()), files[node])
-        for node in _kubelets(state)
-        if node in files
-    ]
 
 
 def _kubelets(state: State) -> Kubelets:
