@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryReader, MemoryRecords
 from kubeskew.apiserver.storage.moments import Moment
-from kubeskew.apiserver.storage.rebuilding import Repair
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry
 from kubeskew.apiserver.storage.urls import POSTGRESQL, backend_of, without_password
+
+if TYPE_CHECKING:  # SQLAlchemy takes a third of the time in which a command is imported
+    from kubeskew.apiserver.storage.rebuilding import Repair
 
 
 class Reader(Protocol):
@@ -72,7 +74,7 @@ class Storage(Protocol):
         """Makes the log at a URL. Raises StorageError, also if there is one that has been written."""
         ...
 
-    async def repair(self, url: str, now: datetime) -> tuple[str, Repair]:
+    async def repair(self, url: str, now: datetime) -> "tuple[str, Repair]":
         """Rebuilds the log at a URL, which nobody has open, from its events; returns the URL of the new one.
 
         The damaged log is kept: beside the new one if it is a file, or at its URL. Raises StorageError.
@@ -128,7 +130,7 @@ class SQLStorage:
         finally:
             await log.close()
 
-    async def repair(self, url: str, now: datetime) -> tuple[str, Repair]:
+    async def repair(self, url: str, now: datetime) -> "tuple[str, Repair]":
         if backend_of(url) == POSTGRESQL:
             from kubeskew.apiserver.storage.postgresql.moving import repair_beside
 
@@ -182,7 +184,7 @@ class MemoryStorage:
     async def claim(self, url: str, clock: Clock) -> None:
         """Does nothing: there is a log at every URL."""
 
-    async def repair(self, url: str, now: datetime) -> tuple[str, Repair]:
+    async def repair(self, url: str, now: datetime) -> "tuple[str, Repair]":
         raise StorageError("a log in memory is not damaged")
 
     async def remove(self, url: str) -> None:
