@@ -48,15 +48,20 @@ def _service_user() -> pwd.struct_passwd | None:
 
 
 class PostgreSQLServer:
-    """A server that runs, with an empty database `kubeskew` of which USER is the owner."""
+    """A server that runs, with an empty database `kubeskew` of which USER is the owner.
+
+    At `port` it listens on loopback addresses too, once `settings` and rules say for whom."""
 
     def __init__(self, directory: Path, process: "subprocess.Popen[bytes] | None") -> None:
         self.directory = directory
         self.process = process
+        self.port = 0
+        self.settings: dict[str, str] = {}
         self._numbers = count(1)
 
     def url(self, database: str = USER, user: str = USER, **more: str) -> str:
         """Returns the URL of a database."""
+        more |= {"port": str(self.port)} if self.port else {}
         query = "".join(f"&{name}={quote(value)}" for name, value in more.items())
         return f"postgresql://{user}@/{database}?host={quote(str(self.directory))}{query}"
 
@@ -79,7 +84,7 @@ class PostgreSQLServer:
         log = (self.directory / "log").open("ab")
         self.process = subprocess.Popen(
             [str(_binary("postgres")), "-D", str(self.directory / "data"), "-k", str(self.directory),
-             "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"],
+             "-c", "fsync=off", "-c", "max_connections=200", *self._listening()],
             stdout=log, stderr=log, cwd=self.directory, **_as_service_user(),
         )  # fmt: skip
         log.close()
@@ -89,8 +94,23 @@ class PostgreSQLServer:
                 raise RuntimeError(f"PostgreSQL did not start: {(self.directory / 'log').read_text()}")
             time.sleep(0.02)
 
+    def _listening(self) -> list[str]:
+        settings = {"listen_addresses": "127.0.0.1,127.0.0.2" if self.port else "", **self.settings}
+        settings |= {"port": str(self.port)} if self.port else {}
+        return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+    def write(self, name: str, content: bytes) -> Path:
+        """Writes a file that the server alone may read, and returns its path."""
+        path = self.directory / name
+        path.write_bytes(content)
+        path.chmod(0o600)
+        if os.geteuid() == 0 and (user := _service_user()):
+            os.chown(path, user.pw_uid, user.pw_gid)
+        return path
+
     def answers(self) -> bool:
         asked = [str(_binary("pg_isready")), "-q", "-h", str(self.directory)]
+        asked += ["-p", str(self.port)] if self.port else []
         return subprocess.run(asked, check=False).returncode == 0
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:

@@ -1,4 +1,4 @@
-"""What commands import, which is a part of what a user waits for."""
+"""Commands import little, for users wait while they do."""
 
 import subprocess
 import sys

@@ -1,9 +1,12 @@
 """Connects to PostgreSQL over asyncpg, and tells in one line why that or a statement failed."""
 
 import asyncio
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine import Dialect
@@ -46,6 +49,7 @@ _LOST = (
     asyncpg.CannotConnectNowError,
     OSError,
 )
+_TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")  # parameters of libpq's
 _ABOUT_THE_CHANGE = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
@@ -84,10 +88,26 @@ class PostgreSQLServer:
             )
         except (asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             raise self.failure(error) from error
+        except ssl.SSLCertVerificationError as error:  # which is a ValueError as well
+            raise StorageError(
+                f"{self.place}: cannot connect: the server's certificate is not trusted: "
+                f"{error.verify_message.rstrip('.')}; sslrootcert=FILE in the URL names its authority"
+            ) from error
+        except (FileNotFoundError, PermissionError) as error:  # which do not say what cannot be read
+            raise self.failure(error, f"cannot connect: {self._unreadable()}") from error
         except ValueError as error:  # asyncpg's own errors about URLs are among these
-            raise StorageError(f"{self.place} is no URL of a database: {error}") from error
+            said = " ".join(str(error).split())
+            raise StorageError(f"{self.place} is no URL of a database: {said}") from error
         except FAILURES as error:
             raise self.failure(error, "cannot connect: ") from error
+
+    def _unreadable(self) -> str:
+        """Returns the first file for TLS that the URL names and that cannot be read, to begin a message."""
+        named = dict(parse_qsl(urlsplit(self.dsn).query))
+        found = (
+            f"{name}={named[name]}: " for name in _TLS_FILES if not os.access(named.get(name, "/"), os.R_OK)
+        )
+        return next(found, "")
 
     def pool(self, most: int) -> Any:
         """Returns a pool of connections, none of which is made before it is needed."""
@@ -103,7 +123,7 @@ class PostgreSQLServer:
             failure: StorageError = DamageError(f"{self.place}: {doing}{text}")
         else:
             failure = StorageError(f"{self.place}: {doing}{text}")
-        failure.refused = not isinstance(error, _ABOUT_THE_CHANGE)
+        failure.refused = isinstance(error, OSError) or not isinstance(error, _ABOUT_THE_CHANGE)
         return failure
 
 
