@@ -82,7 +82,7 @@ def taken_over(directory: Path, title: str, cells: Sequence[Cell]) -> list[CellR
                 f"{path}: it has cells that were not asked for, such as {others[0]}: give --only and --shard "
                 f"as before, or {remedy}"
             )
-        results = {cell.name: _taken(cell, found[cell.name]) for cell in cells if _holds(cell, found)}
+        results = {cell.name: restored(cell, found[cell.name]) for cell in cells if _holds(cell, found)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ScenarioError(f"{path}: this report is damaged ({_told(error)}): {remedy}") from error
     return [results[cell.name] for cell in _comparable(cells, results)]
@@ -119,8 +119,9 @@ def _comparable(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> lis
     return [cell for cell in kept if cell.baseline not in names - results.keys()]
 
 
-def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
-    """Returns a cell's result from what report.json says of it."""
+def restored(cell: Cell, value: Mapping[str, Any]) -> CellResult:
+    """Returns a cell's result from what report.json says of it, judged by the marks of the cell. Raises
+    KeyError, TypeError and the like if the report is damaged."""
     divergence = value["divergence"]
     return CellResult(
         cell.name,
@@ -128,6 +129,7 @@ def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
         cell.parameters,
         [_step(step) for step in value["steps"]],
         value["seconds"],
+        value["error"],
         expected_failures=cell.expected_failures(),
         exemptions=cell.exemptions(),
         observations=value["observations"],
@@ -147,7 +149,7 @@ def _taken(cell: Cell, value: Mapping[str, Any]) -> CellResult:
         and Divergence(
             **{**divergence, "differences": [Difference(**entry) for entry in divergence["differences"]]}
         ),
-        digest=value["digest"],
+        digest=value["digest"] or "",
     )
 
 

@@ -13,6 +13,9 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.failing_sets import Subsets
 from kubeskew.conformance.report import Head, Part, whole
 from kubeskew.conformance.reporting import junit
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.resuming import digest_of, digest_of_package, restored
+from kubeskew.conformance.scenario import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +126,29 @@ def _cells(shards: Sequence[_Shard]) -> dict[str, Mapping[str, Any]]:
             f"no report has the cell {missing[0]}, though all shards are there: one of them is damaged"
         )
     return {name: shard.cells[name] for name, shard in found.items()}
+
+
+def check_same(part: Part, cells: Sequence[Cell]) -> None:
+    """Raises ScenarioError unless kubeskew, the scenarios and the cells here are those of a part's whole."""
+    found = {cell.scenario.name: cell.scenario for cell in cells}
+    digests = {name: digest_of(scenario) for name, scenario in found.items()}
+    names = [cell.name for cell in cells]
+    here = Part(part.number, part.of, part.command, digest_of_package().hex(), names, digests)
+    for difference in _differences(part, here):
+        raise ScenarioError(f"the shards are of something else than there is here: {difference}")
+
+
+def restored_cells(cells: Sequence[Cell], values: Sequence[Mapping[str, Any]]) -> list[CellResult]:
+    """Returns the results that a report has of these cells. Raises ScenarioError if it is damaged."""
+    by_name = {value["name"]: value for value in values}
+    results = []
+    for cell in cells:
+        value = by_name[cell.name]
+        try:
+            result = restored(cell, value)
+            if result.outcome != value["result"]:
+                raise ValueError(f"it says {value['result']}, its steps say {result.outcome}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ScenarioError(f"what the reports have of {cell.name} is damaged: {error}") from error
+        results.append(result)
+    return results

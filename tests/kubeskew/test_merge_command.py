@@ -1,6 +1,7 @@
 """`kubeskew matrix merge`: the reports of shards made into one."""
 
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -116,7 +117,61 @@ def test_a_merged_report_is_gone_on_with(folder: Path, tmp_path: Path, capsys: p
     assert "4 of 8 cells taken over" in call(capsys, folder / "mine.yaml", *resume)[2]
 
 
-def refused(capsys: pytest.CaptureFixture[str], target: Path, *reports: Path) -> str:
+def test_merged_shards_are_compared_as_one_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """--compare finds of merged shards what it finds of a run of all cells, and the exit code says so."""
+    one = [folder / "mine.yaml", "--simulate", "--jobs", "1", "--compare", "-o", "json"]
+    both = ["merge", folder / "report-1-of-2", folder / "report-2-of-2", "--report", tmp_path / "both"]
+    both += ["--compare", "-o", "json"]
+    record = tmp_path / "outcomes.json"
+    differences = json.loads(call(capsys, *one, "--outcomes", record)[1])["differences"]
+    assert len(differences) == 8
+    assert json.loads(call(capsys, *both, "--outcomes", record)[1])["differences"] == differences
+
+    names = [difference.partition(": ")[0] for difference in differences]
+    steps = {"it is made": "passed", "it is of 1.36": "passed"}
+    record.write_text(json.dumps({name: {"result": "passed", "steps": steps} for name in names}))
+    code, told, _ = call(capsys, *one, "--outcomes", record)
+    differences = json.loads(told)["differences"]
+    assert {line.partition(": was ")[2].split(": ")[0] for line in differences} == {"passed, is failed"}
+    merged = call(capsys, *both, "--outcomes", record)
+    assert (merged[0], json.loads(merged[1])["differences"]) == (code, differences)
+    assert code == 1
+
+
+def test_a_review_of_merged_shards_is_that_of_one_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """--prr writes the same document, but for the time at which the run began."""
+    one, both = tmp_path / "one.md", tmp_path / "both.md"
+    call(capsys, folder / "mine.yaml", "--simulate", "--jobs", "1", "--prr", one)
+    reports = [folder / "report-2-of-2", folder / "report-1-of-2"]
+    call(capsys, "merge", *reports, "--report", tmp_path / "both", "--prr", both)
+
+    def document(path: Path) -> str:
+        return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", path.read_text(), count=1)
+
+    assert document(both) == document(one)
+    assert "FAILED" in document(one)
+
+
+def test_other_scenarios_than_the_shards_are_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """--compare reads scenarios again, which must be what the shards ran; without it nothing is read."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text((folder / "mine.yaml").read_text())
+    reports = [shard(tmp_path, number, 2) for number in (1, 2)]
+    mine.write_text(mine.read_text().replace("it is made", "it was made"))
+    capsys.readouterr()
+
+    told = refused(capsys, tmp_path / "new", *reports, "--compare")
+    assert "the shards are of something else than there is here: its scenario mine has other files" in told
+    assert call(capsys, "merge", *reports, "--report", tmp_path / "new")[0] == 1
+
+
+def refused(capsys: pytest.CaptureFixture[str], target: Path, *reports: Path | str) -> str:
     """Merges what cannot be merged; returns the one line that says so."""
     code, told, error = call(capsys, "merge", *reports, "--report", target)
     assert (code, told, error.count("\n"), target.exists()) == (2, "", 1, False)

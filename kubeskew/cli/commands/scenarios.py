@@ -12,7 +12,15 @@ from kubeskew.cli import completion
 from kubeskew.cli.commands.cell_running import Assignment, checked, part_of, processes_for, run_cells
 from kubeskew.cli.commands.options import print_json, print_table
 from kubeskew.cli.commands.replaying import faults_option, replay
-from kubeskew.cli.commands.review_options import ReviewFlags, review_options
+from kubeskew.cli.commands.result_options import (
+    ReviewFlags,
+    all_cells,
+    check_record,
+    compare_options,
+    compared,
+    read_outcomes,
+    review_options,
+)
 from kubeskew.cli.commands.run_flags import RunFlags, asked_for, run_options
 from kubeskew.cli.commands.scenario_results import repeating, show
 from kubeskew.cli.subcommands import CommandWithSubcommands
@@ -69,7 +77,7 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
                     raise UserError(
                         f"{scenario.name} changes its cluster's components: leave out --kubeconfig"
                     )
-        cells = _cells(selection, asked)
+        cells = cells_of(selection, asked)
         if asked.listing:
             return _list(_shard(cells, asked), asked)
         at = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
@@ -91,16 +99,8 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
     metavar="NAME|FILE",
     help=f"Which cells: {', '.join(matrices.PROFILES)}; or a file that says so [default: first].",
 )
-@click.option("--compare", is_flag=True, help="Fail if a step's outcome is another than the recorded one.")
+@compare_options
 @click.option("--record", is_flag=True, help="Record the outcomes of the cells that did not fail.")
-@click.option(
-    "--outcomes",
-    "recorded",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=outcomes.RECORD,
-    show_default="conformance/outcomes.json",
-    help="The file of recorded outcomes.",
-)
 @review_options
 @run_options
 def matrix(
@@ -136,26 +136,21 @@ def matrix(
     if compare and record:
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
     asked = asked_for(flags)
-    if asked.bugs and (compare or record):
-        raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
+    check_record(asked, compare or record)
     review = ReviewFlags(prr, prr_gates)
     review.check()
     if asked.simulate and record:
         raise UserError("--record: the record is of processes; leave out --simulate")
     with processes_for(asked, None) as processes:
-        selection = checked(
-            lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
-        )
-        cells = _cells(selection, asked)
+        selection = selected(scenarios, profile)
+        cells = cells_of(selection, asked)
         if asked.listing:
             return _list(_shard(cells, asked), asked)
-        before = checked(lambda: outcomes.read(recorded)) if compare or record else {}
-        words = ["matrix", *scenarios, *(["--profile", profile] if profile else [])]
-        assignment = _assignment(selection, cells, asked, words)
+        before = read_outcomes(recorded) if compare or record else {}
+        assignment = assigned(selection, cells, asked, scenarios, profile)
         finished = run_cells(assignment, asked, None, processes)
     review.write(finished, selection)
-    whole = profile == "full" and not asked.only and not asked.shard
-    known = [cell.name for cell in selection.cells()] if whole else None  # simulated, too, or not
+    known = all_cells(selection, profile, asked)
     if record:
         left_out = outcomes.record(recorded, finished.cells, known)
         for name in left_out:
@@ -164,8 +159,27 @@ def matrix(
         as_json(finished),
         asked.output,
         asked.report,
-        list(outcomes.differences(before, finished.cells, known)) if compare else None,
+        compared(before, finished, known) if compare else None,
     )
+
+
+def selected(scenarios: Sequence[str], profile: str | None) -> Selection:
+    """Returns what `matrix` is asked for. Raises UserError for what is not there."""
+    return checked(
+        lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
+    )
+
+
+def assigned(
+    selection: Selection,
+    cells: Sequence[Cell],
+    asked: RunFlags,
+    scenarios: Sequence[str],
+    profile: str | None,
+) -> Assignment:
+    """Returns what `matrix` is to run, and the command that does it again."""
+    words = ["matrix", *scenarios, *(["--profile", profile] if profile else [])]
+    return _assignment(selection, cells, asked, words)
 
 
 def _assignment(
@@ -193,7 +207,8 @@ def _check_kubeconfig(kubeconfig: Path, asked: RunFlags) -> None:
         raise UserError(f"--kubeconfig {kubeconfig} cannot be used: {error}") from error
 
 
-def _cells(selection: Selection, asked: RunFlags) -> list[Cell]:
+def cells_of(selection: Selection, asked: RunFlags) -> list[Cell]:
+    """Returns the cells that are asked for. Raises UserError if there are none."""
     cells = checked(lambda: selection.cells(asked.only))
     if not cells:
         raise UserError(

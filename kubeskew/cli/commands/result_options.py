@@ -1,6 +1,6 @@
-"""`kubeskew matrix --prr`: the evidence for a production-readiness review."""
+"""Flags that say what is made of results: `--compare` with a record, `--prr` for a review."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -10,8 +10,12 @@ import click
 
 from kubeskew.apimachinery.gates import all_gates, known_gate
 from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.cli.commands.cell_running import checked
+from kubeskew.cli.commands.run_flags import RunFlags
 from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.conformance import outcomes
 from kubeskew.conformance.matrix import Selection
+from kubeskew.conformance.outcomes import Outcome
 from kubeskew.conformance.report import Run
 from kubeskew.conformance.review import as_markdown
 
@@ -72,3 +76,44 @@ def review_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def compare_options(command: F) -> F:
+    """Adds the flag, and the file of recorded outcomes."""
+    for option in (
+        click.option(
+            "--outcomes",
+            "recorded",
+            type=click.Path(path_type=Path, dir_okay=False),
+            default=outcomes.RECORD,
+            show_default="conformance/outcomes.json",
+            help="The file of recorded outcomes.",
+        ),
+        click.option(
+            "--compare", is_flag=True, help="Fail if a step's outcome is another than the recorded one."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_record(asked: RunFlags, used: bool) -> None:
+    """Raises UserError where the record is `used` for clusters that it says nothing of."""
+    if asked.bugs and used:
+        raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
+
+
+def read_outcomes(path: Path) -> Mapping[str, Outcome]:
+    """Returns the recorded outcomes. Raises UserError if they cannot be read."""
+    return checked(lambda: outcomes.read(path))
+
+
+def all_cells(selection: Selection, profile: str | None, asked: RunFlags) -> Sequence[str] | None:
+    """Returns the names of all cells there are, simulated or not, where all were asked for; else None."""
+    whole = profile == "full" and not asked.only and not asked.shard
+    return [cell.name for cell in selection.cells()] if whole else None
+
+
+def compared(before: Mapping[str, Outcome], run: Run, known: Sequence[str] | None) -> list[str]:
+    """Returns a line for each outcome that is another than the recorded one."""
+    return list(outcomes.differences(before, run.cells, known))
