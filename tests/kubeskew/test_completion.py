@@ -1,4 +1,6 @@
-"""Completion of the command line in a shell."""
+"""Completion of the command line in a shell, and the schemas by which editors complete files."""
+
+from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -48,6 +50,16 @@ def test_the_script_of_each_shell_asks_the_program(shell, capsys):
         main(["completion", shell])
     assert ended.value.code == 0
     assert f"{VARIABLE}={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["cluster", "scenario"])
+def test_the_schemas_are_printed(kind, capsys):
+    """Whoever has only the wheel gets the schema of the documents, which is made of the readers' own keys."""
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", kind])
+    assert ended.value.code == 0
+    committed = Path(__file__).parents[2] / "docs" / "schemas" / f"{kind}.schema.json"
+    assert capsys.readouterr().out == committed.read_text()
 
 
 def test_a_misspelt_command_is_told_the_right_one(capsys):

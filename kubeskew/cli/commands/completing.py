@@ -1,4 +1,4 @@
-"""Prints what makes a shell complete the command line."""
+"""Prints what helps to write: what completes the command line in a shell, schemas of files for editors."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -25,3 +25,22 @@ def completion(ctx: click.Context, shell: str) -> None:
         raise UserError(f"there is no completion for {shell}")
     root = ctx.find_root()
     click.echo(made(root.command, {}, "kubeskew", VARIABLE).source())
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(("cluster", "scenario")))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of cluster files, or of scenarios.
+
+    An editor completes and checks a file whose first line names it, by a path relative to the file:
+
+    \b
+    # yaml-language-server: $schema=cluster.schema.json
+
+    \b
+    kubeskew schema cluster > cluster.schema.json
+    kubeskew schema scenario > scenario.schema.json
+    """
+    from kubeskew.cli.schemas import as_text  # which imports all operations of scenarios
+
+    click.echo(as_text(kind), nl=False)
