@@ -1,6 +1,6 @@
 """Reads the log of a cluster that may be running: no lock, no migration, no write."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Self
 
 from kubeskew.apimachinery.clock import Clock
@@ -103,15 +103,20 @@ class LogReader:
             yield moment
 
     async def follow(
-        self, clock: Clock, since: int = 0, resource: str | None = None
+        self,
+        clock: Clock,
+        since: int = 0,
+        resource: str | None = None,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[Moment]:
         """Yields what `events` yields, and then whatever happens next; does not end.
 
-        Raises StorageError when the file is not the one any more that was opened: the cluster was rewound.
+        Raises StorageError when the file is not the one any more that was opened, or the log is not
+        `is_current`, which of a database somebody else has to say: the cluster was rewound.
         """
         seen = _Seen(since)
         while True:
-            if not self._database.there:
+            if not self._database.there or not is_current():
                 raise StorageError(f"{self._database.place} was removed or replaced, as by a rewind")
             async for moment in self._moments(seen.revision, resource, seen.seq, seen):
                 yield moment

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +55,16 @@ def test_what_one_server_has_acknowledged_the_other_serves_after_a_kill(
 
     at = json.loads(local.run("events", "-o", "json").stdout)[-1]["revision"]
     local.create(CONFIG_MAPS, config_map("later"), "apiserver-2")
-    local.run("rewind", "--to", str(at))
+    follow = [sys.executable, "-m", "kubeskew", "--state-dir", str(local.state), "events", "--follow"]
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout
+        while "configmaps" not in (line := follower.stdout.readline()) or "/later" not in line:
+            assert line, "it ended before it had read the log"
+        local.run("rewind", "--to", str(at))
+        said = follower.communicate(timeout=30)[1]
+    assert said.startswith("kubeskew: cannot read the log: ")
+    assert said.endswith(" was removed or replaced, as by a rewind\n")
+    assert follower.returncode == 1
     local.run("up")
     eventually(lambda: local.ask("GET", f"{CONFIG_MAPS}/later", server="apiserver-1")[0] == 404)
     assert names(local, "apiserver-2") == written

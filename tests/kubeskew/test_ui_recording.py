@@ -1,16 +1,19 @@
 """The recording behind `kubeskew ui` follows the log, also when another takes its place; and the picture."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from postgresql_server import PostgreSQLServer
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
+from kubeskew.apiserver.storage.opening import SQLStorage
+from kubeskew.apiserver.storage.records import REWOUND, STORE, Author, Change, ComponentEvent, Key, Verb
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.cli.ui import recording as recordings
 from kubeskew.cli.ui.picture import picture
@@ -26,15 +29,25 @@ async def append(log: SQLLog, name: str) -> None:
     await log.append(Change(Verb.CREATE, key, name, orjson.dumps(value), 0, AUTHOR, datetime.now(UTC)))
 
 
-@pytest.fixture
-async def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recording]:
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recordings, "_CHECK_SECONDS", 0.05)
     monkeypatch.setattr(recordings, "_AGAIN_SECONDS", 0.05)
-    recording = Recording(f"sqlite:///{tmp_path}/log.db", SystemClock())
+
+
+@asynccontextmanager
+async def following(url: Callable[[], str]) -> AsyncIterator[Recording]:
+    recording = Recording(url, SystemClock())
     task = asyncio.ensure_future(recording.follow())
     yield recording
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def followed(tmp_path: Path) -> AsyncIterator[Recording]:
+    async with following(lambda: f"sqlite:///{tmp_path}/log.db") as recording:
+        yield recording
 
 
 async def until(recording: Recording, *names: str) -> None:
@@ -66,6 +79,27 @@ async def test_another_log_is_read_from_its_beginning(followed: Recording, tmp_p
     await other.close()
     exchange(tmp_path)
     await until(followed, "z")
+
+
+@pytest.mark.postgresql
+async def test_the_log_is_followed_to_another_schema(postgresql: PostgreSQLServer):
+    """After a rewind in PostgreSQL, which names another schema, the branch is read, and what it gets."""
+    url = [postgresql.fresh()]
+    log = await SQLLog.open(url[0], SystemClock())
+    await append(log, "a")
+    await append(log, "b")
+    async with following(lambda: url[0]) as recording:
+        await until(recording, "a", "b")
+        note = ComponentEvent(2, STORE, REWOUND, "", "", datetime.now(UTC))
+        url[0] = await SQLStorage().succeed(url[0], "sqlite:///unused", note)
+        await until(recording, "a")
+        branch = await SQLLog.open(url[0], SystemClock())
+        await append(branch, "c")
+        await until(recording, "a", "c")
+        assert recording.problem == ""
+        await branch.close()
+    await log.close()
+    await SQLStorage().remove(url[0])
 
 
 def exchange(folder: Path) -> None:

@@ -118,10 +118,13 @@ async def _rows(
     expression: RowFilter | None,
     follow: Clock | None,
 ) -> AsyncGenerator[Row, None]:
-    """Yields the rows that are wanted; with a clock to `follow`, it does not end."""
+    """Yields the rows that are wanted; with a clock to `follow`, until the cluster has another log."""
     until = chosen.until if isinstance(chosen.until, int) else None
-    read = events_since(directory.storage_url, since, resource, until=until, follow=follow)
-    async with aclosing(read) as found:
+    url = directory.storage_url
+    rows = events_since(
+        *(url, since, resource), until=until, follow=follow, is_current=lambda: directory.storage_url == url
+    )
+    async with aclosing(rows) as found:
         async for row in found:
             if chosen.takes(row) and (expression is None or expression.takes(row)):
                 yield row

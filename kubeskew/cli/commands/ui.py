@@ -108,7 +108,7 @@ def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
         ]
 
     return Site(
-        Recording(directory.storage_url, clock),
+        Recording(lambda: directory.storage_url, clock),
         lambda: node_records(directory),
         components,
         [str(version) for version in SUPPORTED],

@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 
 from kubeskew.apimachinery.clock import Clock
@@ -18,9 +18,11 @@ _AGAIN_SECONDS = 0.5
 
 
 class Recording:
-    """Everything that the log has told so far. `problem` says why it cannot be read now."""
+    """Everything that the log has told so far. `problem` says why it cannot be read now.
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    `url` returns where the log is: a rewind may put it elsewhere."""
+
+    def __init__(self, url: Callable[[], str], clock: Clock) -> None:
         self._url = url
         self._clock = clock
         self._store = ""
@@ -35,8 +37,8 @@ class Recording:
         self._grown.set()
 
     async def follow(self) -> None:
-        """Reads the log and goes on as it grows; does not end. Another store at the URL is read from its
-        beginning."""
+        """Reads the log and goes on as it grows; does not end. Another store, at the URL or because that is
+        another, is read from its beginning."""
         while True:
             try:
                 await self._follow_store()
@@ -45,8 +47,8 @@ class Recording:
             await self._clock.sleep(_AGAIN_SECONDS)
 
     async def _follow_store(self) -> None:
-        """Returns when there is another store at the URL."""
-        async with await LogReader.open(self._url) as reader:
+        """Returns when there is another store."""
+        async with await LogReader.open(self._url()) as reader:
             self._store, self.problem = await reader.store_id(), ""
             self._forget()
             reading = asyncio.ensure_future(self._read(reader))
@@ -62,7 +64,7 @@ class Recording:
                     await reading
 
     async def _store_id(self) -> str:
-        async with await LogReader.open(self._url) as reader:
+        async with await LogReader.open(self._url()) as reader:
             return await reader.store_id()
 
     async def _read(self, reader: LogReader) -> None:
