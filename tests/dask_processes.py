@@ -8,7 +8,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kubeskew.cluster.pki import Authority
 
 START_SECONDS = 60.0
 
@@ -16,8 +24,9 @@ START_SECONDS = 60.0
 class DaskProcesses:
     """A scheduler, and as many workers as a test starts. What they say is in files of the directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, tls: "Certificates | None" = None) -> None:
         self.directory = directory
+        self._tls = tls
         self._about = directory / "scheduler.json"
         self.workers: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._start("dask_scheduler", "--port", "0", "--scheduler-file", str(self._about))
@@ -45,8 +54,9 @@ class DaskProcesses:
                     "-m",
                     f"distributed.cli.{command}",
                     "--host",
-                    "127.0.0.1",
+                    "tls://127.0.0.1" if self._tls and command == "dask_scheduler" else "127.0.0.1",
                     "--no-dashboard",
+                    *(self._tls.flags("--tls") if self._tls else ()),
                     *arguments,
                 ],
                 stdout=log,
@@ -86,6 +96,41 @@ class DaskProcesses:
         return found
 
 
+class Certificates:
+    """An authority, and a certificate of it by which both sides of a connection identify, as Dask has it."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.ca, self.certificate, self.key = (
+            directory / f"{name}{ending}" for ending in ("-ca.crt", ".crt", ".key")
+        )
+        authority = Authority.create(datetime.now(UTC), name)
+        issuer = x509.load_pem_x509_certificate(authority.pair.certificate)
+        signing = serialization.load_pem_private_key(authority.pair.key, None)
+        assert isinstance(signing, ec.EllipticCurvePrivateKey)
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            x509.CertificateBuilder(
+                issuer.subject, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dask")]),
+                key.public_key(), x509.random_serial_number(), issuer.not_valid_before_utc,
+                issuer.not_valid_after_utc,
+            )
+            .sign(signing, hashes.SHA256())
+        )  # fmt: skip
+        self.ca.write_bytes(authority.pair.certificate)
+        self.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self.key.write_bytes(
+            key.private_bytes(
+                *(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8),
+                serialization.NoEncryption(),
+            )
+        )
+
+    def flags(self, prefix: str) -> list[str]:
+        """Returns the flags of Dask's own commands, or of ours, by what they begin with."""
+        files = {"ca-file": self.ca, "cert": self.certificate, "key": self.key}
+        return [word for name, file in files.items() for word in (f"{prefix}-{name}", str(file))]
+
+
 def is_running(pid: int) -> bool:
     """Says whether a process is there and has not ended; nobody may have asked how."""
     try:
@@ -95,10 +140,10 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def running_dask(directory: Path) -> Iterator[DaskProcesses]:
+def running_dask(directory: Path, tls: Certificates | None = None) -> Iterator[DaskProcesses]:
     """Gives a scheduler without workers, and ends all in the end."""
     directory.mkdir(parents=True, exist_ok=True)
-    processes = DaskProcesses(directory)
+    processes = DaskProcesses(directory, tls)
     try:
         yield processes
     finally:

@@ -7,13 +7,14 @@ that it is known what a worker took along that went away: those jobs are given t
 import asyncio
 import logging
 import pickle
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from distributed import CancelledError, Client, Future, wait
+from distributed import CancelledError, Client, Future, Security, wait
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.cluster.failures import EndedEarlyError, UserError
@@ -74,21 +75,37 @@ class _Given(Generic[J]):
 
 
 class DaskPool:
-    """A context that is connected to a Dask scheduler. `files` are those that work reads, with digests."""
+    """A context that is connected to a Dask scheduler. `files` are those that work reads, with digests.
 
-    def __init__(self, address: str, files: Mapping[str, str]) -> None:
+    `tls` are arguments of Dask's Security, for what Dask is not configured to use.
+    """
+
+    def __init__(self, address: str, files: Mapping[str, str], tls: Mapping[str, str] | None = None) -> None:
         self.address = address
         self._files = files
+        self._tls = tls or {}
         self._client: Client | None = None
         self._runs = 0
 
     def __enter__(self) -> Self:
-        """Connects. Raises UserError if there is no scheduler."""
+        """Connects. Raises UserError if there is no scheduler, or if TLS with it cannot be."""
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it logs, we say in a line
         remedy = "start one with `dask scheduler`, or name its address as `tcp://HOST:8786`"
+        if self._tls or self.address.startswith("tls:"):
+            remedy = (
+                "certificates are those of --dask-tls-ca-file, --dask-tls-cert and --dask-tls-key, "
+                "or of Dask's configuration, and addresses are `tls://HOST:8786`"
+            )
+        security = Security(**self._tls) if self._tls else None  # without one Dask takes what is configured
         try:
-            self._client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, ImportError) as error:
+            if security is not None:
+                security.get_connection_args("client")  # reads the files
+            self._client = Client(
+                self.address, timeout=CONNECT_SECONDS, set_as_default=False, security=security
+            )
+        except ssl.SSLError as error:
+            raise UserError(f"--dask {self.address}: TLS cannot be set up ({error}): {remedy}") from error
+        except (OSError, ValueError, ImportError, TypeError, RuntimeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UserError(f"--dask {self.address}: no scheduler answers there ({why}): {remedy}") from error
         return self

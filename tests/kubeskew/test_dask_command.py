@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dask_processes import DaskProcesses, is_running, running_dask
+from dask_processes import Certificates, DaskProcesses, is_running, running_dask
 from until import until
 
 from kubeskew.cli.main import main
@@ -54,6 +54,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     [
         (["matrix", "--dask", "a", "--jobs", "2"], "--jobs is of this machine: leave it out"),
         (["explore", CELL, "--dask", "a", "--jobs", "2"], "--jobs is of this machine: leave it out"),
+        (["matrix", "--dask-tls-ca-file", __file__], "--dask-tls-… is of a Dask cluster: name its scheduler"),
         (["matrix", "--dask", "a", "--keep"], "--keep: the directories would be on the machines of --dask"),
         (["explore", "none.json", "--dask", "a"], "--dask: a finding's file says what is run; leave it out"),
     ],
@@ -109,6 +110,41 @@ def test_a_simulated_matrix_is_the_same(
     for name in names:
         assert re.search(rf"{re.escape(name)}: (passed|fails as upstream) in ", told)
         assert f"· {name}: starting the cluster" in told or "/version-paths/" in name
+
+
+@group
+@pytest.mark.people
+def test_workers_are_reached_over_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Cells are run over TLS, with certificates from flags or from Dask's configuration; who has none, or
+    those of somebody else, is told in one line."""
+    ours, others = (Certificates(tmp_path, name) for name in ("ours", "others"))
+    with running_dask(tmp_path / "dask", ours) as dask:
+        dask.start_worker()
+        assert dask.address.startswith("tls://")
+        command = ["matrix", "--profile", "first", "--simulate", "--dask", dask.address]
+        code, out, _ = call(capsys, *command, *ours.flags("--dask-tls"))
+        assert (code, "2 passed, 0 failed" in out) == (0, True)
+
+        mixed = [*ours.flags("--dask-tls")[:4], "--dask-tls-key", str(others.key)]
+        for flags, said in (
+            ([], "(TLS expects a `ssl_context` argument of type ssl.SSLContext "),
+            (others.flags("--dask-tls"), "(TLS certificate does not match."),
+            (mixed, "TLS cannot be set up ([X509: KEY_VALUES_MISMATCH] key values mismatch "),
+        ):
+            code, out, err = call(capsys, *command, *flags)
+            assert (code, out, err.count("\n")) == (2, "", 1)
+            assert said in err
+            assert "certificates are those of --dask-tls-ca-file, --dask-tls-cert and --dask-tls-key" in err
+
+        files = {"ca-file": str(ours.ca), "client": {"cert": str(ours.certificate), "key": str(ours.key)}}
+        configured = {"distributed": {"comm": {"tls": files}}}
+        (tmp_path / "dask.yaml").write_text(json.dumps(configured))
+        found = subprocess.run(
+            [*COMMAND, *command],
+            env={**os.environ, "DASK_CONFIG": str(tmp_path / "dask.yaml")},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert (found.returncode, "2 passed, 0 failed" in found.stdout) == (0, True), found.stderr
 
 
 @group

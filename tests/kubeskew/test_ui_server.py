@@ -68,7 +68,7 @@ def cluster() -> FakeCluster:
 @pytest.fixture
 async def client(tmp_path: Path, cluster: FakeCluster) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of a server whose log has three writes of an object, and a start."""
-    recording = Recording(f"sqlite:///{tmp_path}/none.db", SystemClock())
+    recording = Recording(lambda: f"sqlite:///{tmp_path}/none.db", SystemClock())
     recording.add(ComponentChange(1, at(1), "scheduler", "started", "1.35", "A=true"))
     for entry in (write(2, "create", "red"), write(3, "update", "blue"), write(5, "delete", "blue")):
         recording.add(entry)

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli import completion
-from kubeskew.cli.commands.dask import check_alone, dask_option, dask_pool
+from kubeskew.cli.commands.dask import check_alone, dask_options, dask_pool
 from kubeskew.cli.commands.options import output_option, print_json, show_progress
 from kubeskew.cli.commands.pace import pace_shown
 from kubeskew.cli.terminal import echo
@@ -77,7 +77,7 @@ _KINDS = tuple(kind.value for kind in Kind)
     show_default="one per core",
     help="Runs side by side.",
 )
-@dask_option
+@dask_options
 @output_option
 def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) -> int:
     """Run cells many times in simulations, each time with other faults, and look for what is wrong.

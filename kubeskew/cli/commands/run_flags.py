@@ -10,7 +10,7 @@ import click
 
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli import completion
-from kubeskew.cli.commands.dask import check_alone, dask_option
+from kubeskew.cli.commands.dask import DaskCluster, check_alone, dask_options
 from kubeskew.cli.commands.options import report_output_option
 from kubeskew.cli.shards import ShardType
 from kubeskew.cluster.failures import UserError
@@ -30,7 +30,7 @@ class RunFlags:
     report: Path | None
     resume: bool
     jobs: int
-    dask: str | None
+    dask: DaskCluster | None
     keep: bool
     simulate: bool
     seed: int | None
@@ -70,7 +70,7 @@ def run_options(command: F) -> F:
             show_default="one per core",
             help="Cells to run side by side.",
         ),
-        dask_option,
+        dask_options,
         click.option("--keep", is_flag=True, help="Keep the state directories, to look at."),
         click.option(
             "--simulate",
