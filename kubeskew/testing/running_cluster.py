@@ -23,8 +23,6 @@ from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.errors import UnservedKindError
 from kubeskew.conformance.evidence.reading import Row, evidence
-from kubeskew.conformance.invariants.checking import is_at_rest
-from kubeskew.conformance.invariants.judging import judge
 from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.testing import kubectl
 from kubeskew.testing.client import Client
@@ -243,6 +241,9 @@ class RunningCluster:
             raise InvariantError("; ".join(found))
 
     async def _judged(self, quiet_for: float) -> list[str]:
+        from kubeskew.conformance.invariants.checking import is_at_rest  # they import the scheduler, too
+        from kubeskew.conformance.invariants.judging import judge
+
         platform = self._around.platform
         reader = await platform.storage.reader(self._directory.storage_url)
         try:

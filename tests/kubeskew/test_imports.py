@@ -1,17 +1,25 @@
-"""Commands import little, for users wait while they do."""
+"""Commands and fixtures import little, for users wait while they do."""
 
 import subprocess
 import sys
 
+import pytest
 
-def test_starting_a_cluster_imports_no_sql():
-    """SQLAlchemy would be a third of what `up` imports, which reads and writes no log itself."""
-    imports = (
-        "import sys, kubeskew.cluster.cluster, kubeskew.cli.commands.lifecycle, kubeskew.cluster.platform"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{imports}; print('sqlalchemy' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+
+@pytest.mark.parametrize(
+    ("modules", "spared"),
+    [
+        (
+            "kubeskew.cluster.cluster, kubeskew.cluster.platform, kubeskew.cli.commands.lifecycle",
+            "sqlalchemy",
+        ),
+        ("kubeskew.testing.pool, kubeskew.cluster.platform", "kubeskew.scheduler"),
+    ],
+)
+def test_a_start_imports_nothing_that_others_need(modules: str, spared: str):
+    """SQLAlchemy, by which the API server writes the log, would be a third of what `up` imports; the
+    scheduler, which judging needs, nearly as much of what the fixture does."""
+    program = f"import sys, {modules}; print({spared!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"
