@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import errno
 import hashlib
 import re
@@ -96,6 +97,7 @@ class Exchange:
     def __init__(self, listener: "APIListener") -> None:
         self._listener = listener
         self.client = CURRENT.get()
+        self.context = contextvars.copy_context()  # the client's, in which what was sent to it arrives
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.pieces: asyncio.Queue[bytes | BaseException | None] | None = None  # of a stream
         self._task: asyncio.Task[None] | None = None
@@ -281,7 +283,10 @@ class APIListener:
     async def _stream(
         self, exchange: Exchange, answer: Answer, body: AsyncIterator[bytes], what: str
     ) -> None:
-        """Sends pieces as they come; none arrives before the one in front of it."""
+        """Sends pieces as they come; none arrives before the one in front of it.
+
+        What is under way arrives though the server has ended: it is the client that waits for it.
+        """
         loop, due = asyncio.get_running_loop(), 0.0
         pieces = exchange.pieces = asyncio.Queue()
         _settle(exchange, answer)
@@ -290,7 +295,7 @@ class APIListener:
             nonlocal due
             due = max(due, loop.time() + self._network.seconds(exchange.client, what))
             if due > loop.time():
-                loop.call_at(due, pieces.put_nowait, piece)
+                loop.call_at(due, pieces.put_nowait, piece, context=exchange.context)
             else:
                 pieces.put_nowait(piece)
 

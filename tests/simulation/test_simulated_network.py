@@ -3,7 +3,7 @@ it is upgraded to."""
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,35 @@ async def upgraded() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 101 ")
     return reader, writer
+
+
+def test_what_is_under_way_arrives_though_its_sender_has_ended(loop: SimulatedLoop):
+    """A server that stops ends its streams; the end comes to clients behind all else, after it has gone."""
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"one\n"
+
+    async def stream(_request: Request) -> Response:
+        return Response(200, body())
+
+    async def read() -> list[bytes]:
+        network, server = Network(), Process(1, "apiserver", Path("/dev/null"))
+        network.latency = lambda _who, what: 2.0 if what.startswith("WATCH") else 0.0
+        listener = server.context.run(APIListener, network, stream, LoopClock())
+        await server.spawn(listener.listen(ServerOptions(bind_address="127.0.0.1", secure_port=PORT)))
+        CURRENT.set(Process(2, "scheduler", Path("/dev/null")))
+        answer = await NetworkTransport(network, PORT, None, 1)(transport.Request("GET", "/", {}))
+        lines = asyncio.create_task(_all(answer.lines()))
+        await asyncio.sleep(0.5)
+        server.end()
+        async with asyncio.timeout(60):
+            return await lines
+
+    assert loop.run_until_complete(read()) == [b"one"]
+
+
+async def _all(lines: AsyncIterator[bytes]) -> list[bytes]:
+    return [line async for line in lines]
 
 
 def test_a_connection_is_upgraded(loop: SimulatedLoop):
