@@ -1,14 +1,16 @@
 """Plugins' sockets in memory: calls as messages between tasks, with a file for each socket.
 
 The file is a socket's without a socket behind it: whoever looks at directories finds what he expects, and a
-server that was killed leaves its file behind.
+server that was killed leaves its file behind. A stream ends with its client, as with the connection; what a
+client that dies has asked for once is done, as a driver does it that does not look at its context meanwhile.
 """
 
 import asyncio
 import errno
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from grpc import StatusCode
 
 from kubeskew.kubelet.protocols.errors import RpcError, closing
 from kubeskew.kubelet.protocols.message_sockets import Answer, Answers
-from kubeskew.simulation.processes import CURRENT
+from kubeskew.simulation.processes import CURRENT, Process
 
 _PATH_BYTES_MAX = 107  # of a Unix socket's
 
@@ -100,11 +102,28 @@ class MemoryService:
                 call.set_exception(RpcError(StatusCode.UNAVAILABLE, "error reading from server: EOF"))
         self._sockets.tell()
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Runs a call in the server's process."""
-        if self._process is not None:
-            return self._process.spawn(work)
-        return asyncio.get_running_loop().create_task(work)
+    @contextmanager
+    def calling(
+        self, end: "asyncio.Future[Any]", work: Coroutine[Any, Any, None], client: Process | None = None
+    ) -> Iterator[None]:
+        """Runs a call in the server's process. It is cancelled when the caller leaves; of a `client`, also
+        when its process ends."""
+        spawn = asyncio.get_running_loop().create_task if self._process is None else self._process.spawn
+        task = spawn(work)
+
+        def leave() -> None:
+            self.calls.pop(end, None)
+            task.cancel()
+
+        self.calls[end] = None
+        if client is not None:
+            client.ended[leave] = None
+        try:
+            yield
+        finally:
+            if client is not None:
+                client.ended.pop(leave, None)
+            leave()
 
 
 class MemoryChannel:
@@ -138,16 +157,12 @@ class MemoryChannel:
         if answer is None:
             raise _unknown(path)
         found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        server.calls[found] = None
-        task = server.spawn(_answer(answer, request, found))
-        try:
-            async with asyncio.timeout(timeout):
-                return await found
-        except TimeoutError:
-            raise RpcError(StatusCode.DEADLINE_EXCEEDED, "context deadline exceeded") from None
-        finally:
-            server.calls.pop(found, None)
-            task.cancel()
+        with server.calling(found, _answer(answer, request, found)):
+            try:
+                async with asyncio.timeout(timeout):
+                    return await found
+            except TimeoutError:
+                raise RpcError(StatusCode.DEADLINE_EXCEEDED, "context deadline exceeded") from None
 
     async def stream(self, path: str, request: bytes) -> AsyncGenerator[bytes, None]:
         server = self._dialled()
@@ -157,15 +172,10 @@ class MemoryChannel:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         end.add_done_callback(lambda _: queue.put_nowait(None))
-        server.calls[end] = None
-        task = server.spawn(_answer_all(answers, request, queue, end))
-        try:
+        with server.calling(end, _answer_all(answers, request, queue, end), CURRENT.get()):
             while (piece := await queue.get()) is not None:
                 yield piece
             end.result()
-        finally:
-            server.calls.pop(end, None)
-            task.cancel()
 
     async def channel_ready(self) -> None:
         while self._connected() is None:

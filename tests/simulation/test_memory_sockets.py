@@ -164,3 +164,39 @@ def test_a_server_that_is_killed_leaves_its_file(tmp_path: Path):
 
     loop.run_until_complete(test())
     loop.finish()
+
+
+def test_a_stream_ends_with_its_client(tmp_path: Path):
+    """A server that awaits something for a client that is killed is cancelled."""
+    left: list[str] = []
+
+    async def wait(_request: bytes) -> AsyncIterator[bytes]:
+        try:
+            yield b"first"
+            await asyncio.Event().wait()
+        finally:
+            left.append("server")
+
+    async def test() -> None:
+        server = Process(1, "driver", Path("/dev/null")).context.run(calling.new_server)
+        server.add_stream("test.Service", "Wait", wait)
+        server.listen(tmp_path / "s.sock")
+        await server.start()
+        client, heard = Process(2, "kubelet", Path("/dev/null")), asyncio.Event()
+
+        async def follow() -> None:
+            async for _ in calling.channel_to(tmp_path / "s.sock").stream("/test.Service/Wait", b""):
+                heard.set()
+
+        client.spawn(follow())
+        await heard.wait()
+        client.end()
+        await asyncio.sleep(1)
+        assert left == ["server"]
+
+    loop = SimulatedLoop()
+    try:
+        loop.run_until_complete(test())
+    finally:
+        loop.finish()
+    assert loop.failures == []
