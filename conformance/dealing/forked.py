@@ -36,7 +36,8 @@ class _Worker(Generic[J, R]):
         self._left, self._patience = jobs, patience
         self.job: J | None = None
         self._late: Callable[[], bool] = lambda: False
-        self.process: ForkProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
+        given = theirs, self.connection, work
+        self.process: ForkProcess = context.Process(target=_serve, args=given, daemon=True)
         self.process.start()
         theirs.close()
 
@@ -76,7 +77,10 @@ class _Worker(Generic[J, R]):
         self.process.close()
 
 
-def _serve(connection: Connection, work: Callable[[J], R]) -> None:
+def _serve(connection: Connection, others: Connection, work: Callable[[J], R]) -> None:
+    """Does jobs until the parent ends. Its end of the pipe, `others`, was forked, too: left open, it would
+    let a process whose parent was killed wait for ever."""
+    others.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     signal.signal(signal.SIGTERM, _leave)
     gc.disable()  # each simulation collects its own garbage

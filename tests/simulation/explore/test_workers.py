@@ -1,6 +1,8 @@
 """Workers: jobs are done side by side, and a job that goes wrong takes none of the others with it."""
 
 import os
+import select
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +56,23 @@ def test_what_goes_wrong_is_told():
     assert str(found[2]) == "its process ended by itself with status 7"
     assert str(found[3]) == "it did not end within 3 s"
     assert (found[4], found[5]) == (4, 5)
+
+
+def test_workers_end_with_whoever_gave_them_jobs():
+    """A worker whose parent is killed, while it waits for a job, ends: a pipe that it holds is closed."""
+    here, theirs = os.pipe()
+    if not (parent := os.fork()):
+        os.close(here)
+        with ForkedWorkers(1, lambda job: job, patience=60, jobs=3) as workers:
+            workers.give(1)
+            list(workers.ended(60))
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.close(theirs)
+    os.waitpid(parent, 0)
+
+    assert select.select([here], [], [], 60)[0], "the worker still holds the pipe"
+    assert os.read(here, 1) == b""
+    os.close(here)
 
 
 def test_a_job_that_is_ended_tidies_up(tmp_path: Path):
