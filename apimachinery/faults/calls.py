@@ -5,6 +5,8 @@ from urllib.parse import unquote
 
 import orjson
 
+from kubeskew.apimachinery.faults.names import plurals
+
 COMMITS = ("create", "update", "delete")  # as the log names them
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 VERBS = ("get", "list", "watch", *WRITES)
@@ -31,8 +33,13 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Returns verb and resource: `update resourceclaims/status`."""
-        resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        """Returns verb and resource, by which a fault can be put there: `update resourceclaims/status`, and
+        `update widgets.example.com` of one that needs its group, because no release has it."""
+        resource = self.resource
+        if self.group and resource not in plurals():
+            resource = f"{resource}.{self.group}"
+        if self.subresource:
+            resource = f"{resource}/{self.subresource}"
         if self.commit:
             return f"commit: {self.verb} {resource}"
         return f"{self.event} event of {resource}" if self.event else f"{self.verb} {resource}"

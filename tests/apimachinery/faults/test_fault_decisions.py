@@ -235,3 +235,18 @@ def test_events_as_calls():
     )
     assert event_of(watch, b"{").event == "ERROR"
     assert str(watch._replace(event="ADDED", namespace="a", name="b")) == "ADDED event of pods a/b"
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_a_fault_can_be_put_at_any_call_that_was_counted(subresource: str):
+    """The kind of a call names a custom resource with its group, as a fault has to that is meant for it."""
+    path = f"/apis/boards.example.com/v1/namespaces/a/boardparameters/b{subresource}"
+    call = call_of("PUT", path)
+    assert call is not None
+    verb, _, resource = call.kind.partition(" ")
+
+    fault = read({"component": "scheduler", "verb": verb, "resource": resource, "answer": 500})
+
+    assert call.kind == f"update boardparameters.boards.example.com{subresource}"
+    assert fault.where.selects(call)
+    assert not fault.where.selects(call._replace(group="others.example.com"))
