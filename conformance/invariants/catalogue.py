@@ -1,10 +1,12 @@
 """Lists the invariants, and makes them for a run."""
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.registry import Evaluators
+from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.conformance.invariants.addresses import UniqueAddress
 from kubeskew.conformance.invariants.components import AuthorisedAsMeant, ComponentStarts, NoCrash, OneLeader
 from kubeskew.conformance.invariants.deletion import DeletionCompletes, RightOwner, UidNotName
@@ -25,7 +27,9 @@ from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.conformance.invariants.workloads import CountedOnce, ReplicaBounds
 from kubeskew.controllers.resourcequota.measuring import Listing, measure
 
-_DEVICE_CLASSES = "deviceclass.resource.k8s.io/"
+_PODS = GroupResource("", "pods")
+_CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
+_DEVICE_CLASSES = GroupResource("resource.k8s.io", "deviceclasses")
 
 
 def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) -> list[Invariant]:
@@ -59,12 +63,18 @@ def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) ->
 
 
 def measuring(gates: FeatureGates, clock: Clock) -> Measure:
-    """Returns how a quota controller with these gates measures. Devices by class are left out: they need
-    what its informers know of classes."""
-    evaluators = Evaluators(gates, clock)
+    """Returns how a quota controller with these gates measures, which has seen all that there is."""
 
     def measured(quota: Object, listing: Listing) -> dict[str, Quantity]:
-        found = measure(quota, evaluators, listing)
-        return {name: quantity for name, quantity in found.items() if _DEVICE_CLASSES not in name}
+        def pod(namespace: str, name: str) -> Object | None:
+            found = listing(_PODS, namespace) or ()
+            return next((each for each in found if each["metadata"]["name"] == name), None)
+
+        facts = ClaimFacts(
+            lambda: DeviceClasses.of(listing(_DEVICE_CLASSES, "") or ()),
+            pod,
+            lambda namespace: listing(_CLAIMS, namespace) or (),
+        )
+        return measure(quota, Evaluators(gates, clock, facts), listing)
 
     return measured

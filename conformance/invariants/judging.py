@@ -6,6 +6,7 @@ from dataclasses import replace
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.cluster.autoscaling.run import feasible, source_of_cluster
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.platform import Platform
@@ -76,11 +77,12 @@ def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> l
 
 
 async def _feasible(directory: StateDir, platform: Platform, note: Callable[[str], None]) -> dict[str, str]:
-    """Returns the nodes that pending pods fit, as the plugins see it; none if nobody can be asked."""
+    """Returns the nodes that pending pods fit, as the plugins see it; none if nobody can be asked, or if the
+    plugins panic, as the scheduler does (which I14 tells of)."""
     source = source_of_cluster(directory, platform.dial)
     try:
         return await feasible(replace(source, clock=platform.clock, entropy=SeededEntropy(0)))
-    except (*CONNECTION_ERRORS, ClusterError, SimulationError) as error:
+    except (*CONNECTION_ERRORS, ClusterError, SimulationError, Panic) as error:
         note(f"Whether pending pods fit a node (I04) is not judged: {error}")
         return {}
 

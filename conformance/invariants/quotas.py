@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object, ObjectView
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.conformance.invariants.cluster import Change, Cluster, named
+from kubeskew.conformance.invariants.cluster import Change, Cluster, named, place_of
 from kubeskew.conformance.invariants.invariant import Evidence
 
 QUOTAS = "resourcequotas"
 
-# Measures what a quota limits, from the objects of a resource in a namespace.
+# Measures what a quota limits, from the objects of a resource in a namespace, or in none.
 Measure = Callable[[Object, Callable[[GroupResource, str], Iterable[Object] | None]], dict[str, Quantity]]
 
 
@@ -45,7 +45,7 @@ class QuotaExact:
 
         def listing(resource: GroupResource, namespace: str) -> Iterable[Object]:
             key = f"{resource.resource}.{resource.group}" if resource.group else resource.resource
-            return [dict(obj) for obj in cluster.all(key) if obj["metadata"].get("namespace") == namespace]
+            return [dict(obj) for obj in cluster.all(key) if place_of(obj)[0] == namespace]
 
         for quota in cluster.all(QUOTAS):
             used = _used(quota)

@@ -29,10 +29,17 @@ KINDS = {
     "configmaps": ("v1", "ConfigMap"),
     "leases.coordination.k8s.io": ("coordination.k8s.io/v1", "Lease"),
     "resourceclaims.resource.k8s.io": ("resource.k8s.io/v1", "ResourceClaim"),
+    "deviceclasses.resource.k8s.io": ("resource.k8s.io/v1", "DeviceClass"),
     "resourceslices.resource.k8s.io": ("resource.k8s.io/v1", "ResourceSlice"),
     "noderesourceslices.resource.k8s.io": ("resource.k8s.io/v1alpha2", "NodeResourceSlice"),
 }
-CLUSTER_WIDE = {"nodes", "persistentvolumes", "namespaces", "resourceslices.resource.k8s.io"}
+CLUSTER_WIDE = {
+    "nodes",
+    "persistentvolumes",
+    "namespaces",
+    "resourceslices.resource.k8s.io",
+    "deviceclasses.resource.k8s.io",
+}
 CLAIMS = "resourceclaims.resource.k8s.io"
 SCHEDULER, MANAGER = "kube-scheduler 1.36", "kube-controller-manager 1.36"
 ALL = ("apiserver", "controller-manager", "scheduler", "kubelet/n1")

@@ -252,6 +252,36 @@ def test_a_quota_says_what_is_used():
     assert log.broken() == ["I09: ResourceQuota default/q says that 2 of pods is used; it is 1"]
 
 
+def test_a_quota_counts_devices_by_class_and_by_extended_resource():
+    """I09 measures claims by what classes and pods are there, as the quota controller does."""
+    names = {"requests.example.com/gpu": "5", "gpu.deviceclass.resource.k8s.io/devices": "5"}
+    claim = {
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": "r",
+                        "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
+                    }
+                ]
+            }
+        }
+    }
+
+    def quota(used):
+        log = History(*ALL).write(
+            "deviceclasses.resource.k8s.io", "gpu", spec={"extendedResourceName": "example.com/gpu"}
+        )
+        log.write("resourcequotas", "q", spec={"hard": names}, status={"hard": names, "used": used})
+        return log.write(CLAIMS, "c", **claim)
+
+    right = dict.fromkeys(names, "2")
+    assert quota(right).broken() == []
+    assert quota({**right, "requests.example.com/gpu": "1"}).broken() == [
+        "I09: ResourceQuota default/q says that 1 of requests.example.com/gpu is used; it is 2"
+    ]
+
+
 def test_admission_charges_no_more_than_a_quota_allows():
     """I09 tells of a charge of the API server beyond the quota's limit."""
     log = History().write("resourcequotas", "q", spec={"hard": {"pods": "1"}}, status={"used": {"pods": "1"}})
