@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -18,6 +18,9 @@ from kubeskew.apimachinery.process.component import (
 )
 from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
 from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -98,18 +101,22 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     from kubeskew.scheduler.framework.profile import ProfileError
     from kubeskew.scheduler.metrics.resources import PATH, resource_registry
     from kubeskew.scheduler.scheduler import SchedulerService
+    from kubeskew.scheduler.terms import Terms
 
     host = ctx.identity.partition("_")[0]
+
+    def scheduler_in(registry: "CollectorRegistry") -> SchedulerService:
+        return SchedulerService(ctx.environment, ctx.client, registry, host, settings, panic=ctx.panic)
+
     try:
-        service = SchedulerService(
-            ctx.environment, ctx.client, ctx.health.registry, host, settings, panic=ctx.panic
-        )
+        terms = Terms(scheduler_in, ctx.stop)
     except ProfileError as error:
         raise click.UsageError(f"--config: {error}") from error
-    ctx.health.more_metrics[PATH] = resource_registry(service.pods)
-    ctx.health.add_check("informers", service.synced_informers)
-    ctx.health.add_check("leading", lambda: service.leading or "not leading")
-    service.start()
+    ctx.health.registry.register(terms)
+    ctx.health.more_metrics[PATH] = resource_registry(lambda: terms.service.pods())
+    ctx.health.add_check("informers", lambda: terms.service.synced_informers())
+    ctx.health.add_check("leading", lambda: terms.service.leading or "not leading")
+    terms.service.start()
     try:
         if ctx.options.leader_elect:
             election = settings.leader_election
@@ -121,8 +128,8 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
                 ctx.identity,
                 timing=election.timing,
             )
-            await elector.run_again(ctx.stop, service.lead)
+            await elector.run_again(ctx.stop, terms.lead)
         else:
-            await service.lead(ctx.stop)
+            await terms.service.lead(ctx.stop)
     finally:
-        await service.stop()
+        await terms.service.stop()

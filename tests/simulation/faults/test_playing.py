@@ -225,6 +225,29 @@ def test_a_lost_lease():
     assert len(transitions) > 2
 
 
+def test_a_scheduler_that_lost_its_lease_begins_with_nothing(tmp_path: Path):
+    """A pod that fits nowhere is tried again by the next term, as by upstream's next process, though nothing
+    happened that its queue would move the pod for."""
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: stuck}, "
+        "spec: {nodeSelector: {a: b}, containers: [{name: c, image: busybox}]}}"
+    )
+    path = tmp_path / "stuck.yaml"
+    path.write_text(
+        f"{SCENARIO.read_text()}  - name: a pod fits nowhere\n    try:\n"
+        f"    - create: {{resource: {pod}}}\n    - sleep: {{duration: 40s}}\n"
+    )
+    (stuck,) = matrix.of_scenarios((str(path),)).cells()
+
+    def tries(*faults: dict[str, Any]) -> int:
+        ran = simulate(stuck, 0, lambda _: None, plan=plan_of({"seed": 0, "faults": [*faults]}))
+        events = [each for each in played(ran).log if isinstance(each, Write) and each.resource == "events"]
+        return sum("FailedScheduling" in str(each) and "stuck" in str(each) for each in events)
+
+    lost = {"id": "lost", "component": SCHEDULER, "lostLease": True, "at": "10s", "for": "20s"}
+    assert (tries(), tries(lost)) == (1, 2)
+
+
 def test_a_fault_that_never_fires_is_told():
     """A fault that waits for a call that never comes is named: it has shown nothing."""
     found = played(run({"component": SCHEDULER, "verb": "create", "resource": "secrets", "answer": 500}))
