@@ -9,6 +9,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -113,10 +114,20 @@ class SeededEntropy:
         return self._random.random()
 
 
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """A moment of this machine's monotonic clock, which all its processes share."""
+
+    end: float
+
+    def __call__(self) -> bool:
+        return time.monotonic() >= self.end
+
+
 def deadline(seconds: float) -> Callable[[], bool]:
-    """Starts a period; returns a function that says whether it is over. For code outside of event loops."""
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end
+    """Starts a period; returns a function that says whether it is over, in other processes, too. For code
+    outside of event loops."""
+    return _Deadline(time.monotonic() + seconds)
 
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)

@@ -42,6 +42,10 @@ class DeadlockError(Exception):
     """Nothing is left to do, and nothing will ever be."""
 
 
+class BrokenOffError(Exception):
+    """Whoever runs the simulation has no more time for it."""
+
+
 class SerialTask(asyncio.Task[T]):
     """A task with a number of its own, by which it hashes."""
 
@@ -87,6 +91,7 @@ class SimulatedLoop(Connections):
         self.reorder: Callable[[list[Any]], list[Any]] | None = None  # what is ready, in another order
         self._left = _COLLECT_CALLBACKS
         self.observe: Callable[[Any], None] | None = None  # hears of each callback before it runs
+        self.over: Callable[[], bool] | None = None  # says when what is run is to be broken off
         self.failures: list[str] = []  # what no task has heard of
         self.set_task_factory(self._task)
         self.set_exception_handler(self._note)
@@ -171,7 +176,12 @@ class SimulatedLoop(Connections):
         """Does nothing: there is no selector."""
 
     def _run_once(self) -> None:
-        """Moves time, and runs what is ready. (asyncio's own loop calls this method by its name.)"""
+        """Moves time, and runs what is ready. (asyncio's own loop calls this method by its name.)
+
+        Raises DeadlockError, BrokenOffError.
+        """
+        if self.over is not None and not self._finishing and self.over():
+            raise BrokenOffError("it was broken off before its end")
         scheduled, ready = self._scheduled, self._ready
         while scheduled and scheduled[0]._cancelled:
             self._timer_cancelled_count -= 1

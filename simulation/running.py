@@ -68,11 +68,13 @@ class Course(Protocol):
 @dataclass(slots=True)
 class FaultyRun:
     """A run with faults: its plan, the seed of all that is drawn when the cluster has started, and how many
-    of the scenario's first steps are run, if not all."""
+    of the scenario's first steps are run, if not all. It is broken off, with BrokenOffError, when `over` says
+    so."""
 
     plan: Plan
     seed: int
     steps: int | None = None
+    over: Callable[[], bool] | None = None
 
 
 class FaultyCourse(Course, Protocol):
@@ -169,7 +171,9 @@ def _simulate(
     with process_logs(), running_site(loop, seed, servers) as (site, platform):
         control, run, faulty = LocalControl(STATE, platform, noting(tell)), RUN, None
         if choose is not None:
-            control = faulty = FaultyControl(STATE, platform, noting(tell), _seeded(choose, site), site, loop)
+            control = faulty = FaultyControl(
+                STATE, platform, noting(tell), _chosen(choose, site, loop), site, loop
+            )
             run = under_faults(RUN, faulty)
         is_recorded = _is_compared if faulty is None else _never
         work = run_cell(cell, control, site.clock, tell, run, course.part, is_recorded)
@@ -184,11 +188,12 @@ def _simulate(
         return simulated
 
 
-def _seeded(choose: Callable[[], FaultyRun], site: Site) -> Callable[[], Plan]:
-    """Returns what gives the plan of the run that is chosen, and has all go on with its seed."""
+def _chosen(choose: Callable[[], FaultyRun], site: Site, loop: SimulatedLoop) -> Callable[[], Plan]:
+    """Returns what gives the plan of the run that is chosen, and has all go on as that says."""
 
     def plan() -> Plan:
         run = choose()
+        loop.over = run.over
         site.streams.go_on_with(run.seed)
         return run.plan
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.forking import BranchError, Forks
+from kubeskew.simulation.loop import BrokenOffError
 from kubeskew.simulation.running import (
     FaultyRun,
     Simulated,
@@ -54,7 +55,7 @@ class Beginnings:
     def run(self, cell: Cell, run: FaultyRun, tell: Callable[[Simulated], R]) -> R:
         """Returns what `tell`, a function that can be pickled, says of the run.
 
-        Raises BranchError if it has not come to its end.
+        Raises BrokenOffError when the time for it is over, and BranchError if its process has ended before.
         """
         before, self._last = self._last, cell.name
         if cell.name not in self._started:
@@ -65,7 +66,7 @@ class Beginnings:
             self._started[cell.name] = _Started(cell, [each.connection for each in self._started.values()])
         self._started.move_to_end(cell.name)
         answer = self._started[cell.name].ask(_Request(run, tell))
-        if isinstance(answer, BranchError):
+        if isinstance(answer, BranchError | BrokenOffError):
             raise answer
         told: R = answer
         return told
@@ -140,6 +141,8 @@ def _serve(cell: Cell, connection: Connection) -> NoReturn:
     try:
         simulated = simulate_faulty_course(cell, requests)
         requests.answer_all(simulated)  # its cluster does not start, whatever the plan
+    except BrokenOffError as error:
+        requests.forks.leave(error)
     except BaseException:
         requests.forks.fail()
         with suppress(OSError):  # that nobody is left is how it usually ends

@@ -14,12 +14,13 @@ from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.explore.beginnings import Beginnings
 from kubeskew.simulation.explore.finding import Failure, Finding
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
-from kubeskew.simulation.explore.minimizing import Budget, fewest, shortest
+from kubeskew.simulation.explore.minimizing import Budget, OutOfTimeError, fewest, shortest
 from kubeskew.simulation.explore.systematic import plans
 from kubeskew.simulation.explore.timelines import side_by_side
 from kubeskew.simulation.faults.drawing import Calls, describe, draw
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan, plan_of
 from kubeskew.simulation.faults.played import Played
+from kubeskew.simulation.loop import BrokenOffError
 from kubeskew.simulation.running import FaultyRun, Simulated
 
 R = TypeVar("R")
@@ -82,7 +83,11 @@ class Simulations:
         plan = plan_of(finding.plan)
 
         def fails(faults: Sequence[Fault], steps: int | None = None) -> bool:
-            failures = self._run(cell, plan.with_faults(faults), steps, _failures)
+            run = FaultyRun(plan.with_faults(faults), plan.seed, steps, budget.over)
+            try:
+                failures = self._beginnings.run(cell, run, _failures)
+            except BrokenOffError as error:
+                raise OutOfTimeError from error
             return _same(finding, failures) is not None
 
         smallest = fewest(plan.faults, fails, budget)

@@ -1,6 +1,8 @@
 """Makes a finding smaller: fewer faults, then fewer steps of the scenario.
 
-Each trial is a whole run, and what is kept was seen to fail: nothing is concluded.
+Each trial is a whole run, and what is kept was seen to fail: nothing is concluded. A trial may take for
+ever: with fewer faults (a watch that stands still, and no latency) components may do the same again and
+again in hardly any virtual time. It raises OutOfTimeError when the time for all has passed.
 """
 
 import itertools

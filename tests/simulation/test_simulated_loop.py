@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.simulation.loop import DeadlockError, SimulatedLoop
+from kubeskew.simulation.loop import BrokenOffError, DeadlockError, SimulatedLoop
 from kubeskew.simulation.processes import Process
 
 
@@ -50,6 +50,19 @@ def test_timers_fire_in_order_of_time_and_then_of_being_set(loop: SimulatedLoop)
 def test_a_wait_that_nothing_can_end_is_an_error(loop: SimulatedLoop):
     """The loop raises in the place of hanging if nothing is left to do and no timer runs."""
     with pytest.raises(DeadlockError):
+        loop.run_until_complete(loop.create_future())
+
+
+def test_what_never_ends_is_broken_off(loop: SimulatedLoop):
+    """A callback that calls itself again and again ends when whoever runs it has no more time."""
+    rounds = iter(range(100))
+    loop.over = lambda: next(rounds, None) is None
+
+    def again() -> None:
+        loop.call_soon(again)
+
+    loop.call_soon(again)
+    with pytest.raises(BrokenOffError):
         loop.run_until_complete(loop.create_future())
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from kubeskew.apimachinery.clock import deadline
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.explore.beginnings import Beginnings
 from kubeskew.simulation.explore.selecting import cells_named
 from kubeskew.simulation.faults.plan import plan_of
 from kubeskew.simulation.forking import BranchError
+from kubeskew.simulation.loop import BrokenOffError
 from kubeskew.simulation.running import FaultyRun, Simulated, simulate_with_faults
 
 DATA = Path(__file__).parents[2] / "data"
@@ -74,6 +77,16 @@ def test_a_run_that_ends_its_process_takes_no_other_with_it(cell: Cell):
     with pytest.raises(BranchError, match="its process ended by itself with status 7"):
         beginnings.run(cell, faulty(1), end_process)
     assert beginnings.run(cell, faulty(1), told) == first
+    beginnings.end()
+
+
+def test_a_run_is_broken_off_when_its_time_is_over(cell: Cell):
+    """Here and in a process of its own, whoever asked for it hears the same."""
+    beginnings = Beginnings()
+    over = replace(faulty(1), over=deadline(0))
+    for _ in range(2):
+        with pytest.raises(BrokenOffError):
+            beginnings.run(cell, over, told)
     beginnings.end()
 
 

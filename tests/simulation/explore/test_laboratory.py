@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from kubeskew.simulation.explore.jobs import RunJob
 from kubeskew.simulation.explore.laboratory import Simulations
 from kubeskew.simulation.explore.selecting import cells_named
 from kubeskew.simulation.explore.systematic import sites
-from kubeskew.simulation.faults.plan import Kind
+from kubeskew.simulation.faults.plan import Kind, Plan
+from kubeskew.simulation.loop import BrokenOffError
+from kubeskew.simulation.running import FaultyRun, simulate_with_faults
 
 SCENARIO = Path(__file__).parents[2] / "data" / "simulated-pod.yaml"
 
@@ -24,3 +28,17 @@ def test_a_run_without_faults_counts_writes_and_deliveries():
         ("kubelet/node", "ADDED", "pods"),
     } <= found
     assert (ran.failures, dict(ran.drawn)) == ([], {})
+
+
+def test_a_run_is_broken_off_when_its_time_is_over():
+    """A simulation ends where it is, in the middle of a cell, and whoever ran it is where it was."""
+    (cell,) = cells_named([str(SCENARIO)], {})
+    turns = iter(range(500))
+    before = Path.cwd()
+
+    with pytest.raises(BrokenOffError):
+        simulate_with_faults(
+            cell, FaultyRun(Plan(), 0, over=lambda: next(turns, None) is None), lambda _: None
+        )
+
+    assert Path.cwd() == before

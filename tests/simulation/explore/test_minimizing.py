@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kubeskew.simulation.explore.minimizing import Budget, fewest, shortest
+from kubeskew.simulation.explore.minimizing import Budget, OutOfTimeError, fewest, shortest
 
 
 def never() -> bool:
@@ -46,6 +46,19 @@ def test_the_smallest_seen_is_kept_when_time_runs_out():
     assert {3, 60} < set(found.items) < set(range(64))
     assert not found.complete
     assert found.items == next(tuple(part) for part in reversed(trials) if {3, 60} <= set(part))
+
+
+def test_a_trial_that_is_broken_off_shows_nothing():
+    """The answer is what failed before the trial that had no time to end."""
+
+    def fails(part: Sequence[int]) -> bool:
+        if len(part) == 2:
+            raise OutOfTimeError
+        return {1, 2} <= set(part)
+
+    found = fewest([1, 2, 3, 4], fails, Budget(never))
+
+    assert (found.items, found.complete) == ((1, 2, 3, 4), False)
 
 
 def test_steps_are_bisected():
