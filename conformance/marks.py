@@ -14,7 +14,7 @@ from kubeskew.conformance.chainsaw.expressions import expression
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
 from kubeskew.conformance.invariants.findings import DEFECT, KnownFinding, known_findings
-from kubeskew.conformance.scenario import INVARIANTS, Exemption, ExpectedFailure, Scenario
+from kubeskew.conformance.scenario import JUDGED, Exemption, ExpectedFailure, Scenario
 
 # Rows of texts that have nothing in common: an expression that matches all of a row is refused.
 _UNRELATED = (
@@ -127,9 +127,9 @@ def check_marks(scenario: Scenario, source: str) -> None:
     A failure may also be of the invariants, which are judged behind all steps: no step has their name.
     """
     names = [step.name for step in scenario.steps]
-    if INVARIANTS in names:
+    if alike := [name for name in JUDGED if name in names]:
         raise ScenarioError(
-            f"{source}: a step named {INVARIANTS} could not be told from what is judged at the end"
+            f"{source}: a step named {alike[0]} could not be told from what is judged at the end"
         )
     marks = [("expectedFailures", [mark.steps for mark in scenario.expected_failures])]
     marks += [("notRun", [exemption.steps for exemption in scenario.exemptions])]
@@ -137,7 +137,7 @@ def check_marks(scenario: Scenario, source: str) -> None:
         for index, steps in enumerate(named):
             for name in steps:
                 where = f"{source}: {key}[{index}].steps"
-                if name == INVARIANTS and key == "expectedFailures":
+                if name in JUDGED and key == "expectedFailures":
                     continue
                 if name not in names and not _is_repetition(name, names):
                     raise ScenarioError(f"{where}: there is no step {name}{did_you_mean(name, names)}")

@@ -102,22 +102,27 @@ async def _perform(ctx: CellContext, operation: Operation, outcome: OperationRes
             ctx.bindings.update(
                 {name: own.bindings[name] for name in operation.outputs if name in own.bindings}
             )
-    except StepError as error:
-        outcome.expected, outcome.found = error.expected, error.found
-    except StatusError as error:
-        outcome.expected, outcome.found = "no error of the API", f"{error.code} {error.message}"
-    except CONNECTION_ERRORS as error:
-        outcome.expected, outcome.found = "an answer of the API server", str(error) or type(error).__name__
-    except (ClusterError, UserError) as error:
-        outcome.expected, outcome.found = f"{operation.kind} to be done", str(error)
-    except ScenarioError as error:
-        unbound = isinstance(error, UnboundError)
-        outcome.expected = "an earlier step to bind the name" if unbound else "a scenario that can be run"
-        outcome.found, outcome.broken = str(error), True
     except Exception as error:  # a defect of ours is the step's failure, and no reason to leave things behind
-        outcome.expected, outcome.broken = f"{operation.kind} to be done", True
-        outcome.found = "".join(traceback.format_exception(error)).strip()
+        outcome.expected, outcome.found, outcome.broken = failure_of(error, operation)
     outcome.seconds = ctx.clock.monotonic() - started
+
+
+def failure_of(error: Exception, operation: Operation) -> tuple[str, str, bool]:
+    """Returns what an operation that raised it was expected to do, what was found instead, and whether the
+    scenario or kubeskew is broken: then it is no failure that upstream could have."""
+    if isinstance(error, StepError):
+        return error.expected, error.found, False
+    if isinstance(error, StatusError):
+        return "no error of the API", f"{error.code} {error.message}", False
+    if isinstance(error, CONNECTION_ERRORS):
+        return "an answer of the API server", str(error) or type(error).__name__, False
+    if isinstance(error, ClusterError | UserError):
+        return f"{operation.kind} to be done", str(error), False
+    if isinstance(error, UnboundError):
+        return "an earlier step to bind the name", str(error), True
+    if isinstance(error, ScenarioError):
+        return "a scenario that can be run", str(error), True
+    return f"{operation.kind} to be done", "".join(traceback.format_exception(error)).strip(), True
 
 
 def _is_evidence(event: Mapping[str, Any]) -> bool:

@@ -84,6 +84,7 @@ class StepVerdict:
     """Says of a step whether it did what its file says: `red` if not, and why.
 
     `reason` is, of a step that failed as upstream or was rightly left out, what the file says of that.
+    `missed`: nothing failed but as the file says, and something of that did not come.
     """
 
     outcome: str
@@ -91,6 +92,7 @@ class StepVerdict:
     why: str = ""
     reason: str = ""
     source: str = ""
+    missed: bool = False
 
 
 def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequence[Exemption]) -> StepVerdict:
@@ -113,10 +115,10 @@ def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequen
         if not any(mark.matched(operation.found) for operation in step.failures):
             failures = "; ".join(operation.failure for operation in step.failures)
             why = failures or f"passed, though it was expected to fail: {mark.reason}"
-            return StepVerdict(FAILED, red=True, why=why, reason=marked)
+            return StepVerdict(FAILED, red=True, why=why, reason=marked, missed=True)
     if exemptions:
         why = f"was run, though notRun lists it: {exemptions[0].reason}"
-        return StepVerdict(FAILED, red=True, why=why)
+        return StepVerdict(FAILED, red=True, why=why, missed=True)
     if not marks:
         return StepVerdict(PASSED)
     why = "; ".join(operation.failure for operation in step.failures)

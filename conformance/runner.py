@@ -228,7 +228,7 @@ async def _judged(
     found = [await each.violations(written) for each, written in logs]
     if any(each is None for each in found):
         return None
-    texts = (f"{broken.code} {broken.name}: {broken.message}" for each in found for broken in each or ())
+    texts = (broken.title for each in found for broken in each or ())
     result = StepResult(INVARIANTS)
     if log:
         result.revisions, result.since = (log[-1].revision,) * 2, log[-1].time

@@ -18,6 +18,8 @@ RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
 BRANCH = "branch"  # bound in every branch of a fork to its name
 INVARIANTS = "invariants"  # how marks name what is judged behind all steps
+AT_REST = "invariants at rest"  # the same of what explored runs alone are judged by
+JUDGED = (INVARIANTS, AT_REST)
 NAMESPACE = "namespace"  # bound in every cell to the namespace of the scenario's objects
 
 
@@ -381,12 +383,14 @@ class Cell:
         return any(each.kind == operation for step in steps for each in step.all_operations())
 
     def expected_failures(self) -> Mapping[str, Sequence[ExpectedFailure]]:
-        """By step that is to fail in this cell, how upstream fails there; by INVARIANTS what it breaks."""
+        """By step that is to fail in this cell, how upstream fails there; by INVARIANTS what it breaks, by
+        AT_REST what it leaves undone."""
         found = self._of_steps(self.scenario.expected_failures)
-        marks = [mark for mark in self.scenario.expected_failures if INVARIANTS in mark.steps]
-        bugs = (self.cluster().get("bugs") or {}) if marks else {}
-        if broken := [mark for mark in marks if mark.applies(self.parameters, bugs)]:
-            found[INVARIANTS] = broken
+        for name in JUDGED:
+            marks = [mark for mark in self.scenario.expected_failures if name in mark.steps]
+            bugs = (self.cluster().get("bugs") or {}) if marks else {}
+            if broken := [mark for mark in marks if mark.applies(self.parameters, bugs)]:
+                found[name] = broken
         return found
 
     def exemptions(self) -> Mapping[str, Sequence[Exemption]]:

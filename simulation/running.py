@@ -174,7 +174,7 @@ def _simulate(
             control = faulty = FaultyControl(
                 STATE, platform, noting(tell), _chosen(choose, site, loop), site, loop
             )
-            run = under_faults(RUN, faulty)
+            run = under_faults(RUN, faulty, cell.expected_failures())
         is_recorded = _is_compared if faulty is None else _never
         work = run_cell(cell, control, site.clock, tell, run, course.part, is_recorded)
         result = loop.run_until_complete(work)

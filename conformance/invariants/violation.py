@@ -13,5 +13,10 @@ class Violation:
     revision: int
     time: str = ""  # RFC 3339 with microseconds
 
+    @property
+    def title(self) -> str:
+        """Returns what marks of scenarios are searched in: code, name and message."""
+        return f"{self.code} {self.name}: {self.message}"
+
     def __str__(self) -> str:
         return f"{self.code} {self.name} at revision {self.revision}: {self.message}"

@@ -12,10 +12,19 @@ from kubeskew.apimachinery.known_bugs import KnownBug, KnownBugs, known_bugs
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.invariants.findings import DEFECT, FINDINGS, KNOWN, KnownFinding, read_findings
+from kubeskew.conformance.invariants.findings import (
+    DEFECT,
+    FINDINGS,
+    KNOWN,
+    UPSTREAM,
+    KnownFinding,
+    read_findings,
+)
+from kubeskew.conformance.scenario import ExpectedFailure
 from kubeskew.simulation.faults.plan import Kind
 
 UNKNOWN = "unknown"
+_BUG = "k8s-"  # begins the ids of known bugs
 
 
 def _fits(
@@ -27,7 +36,7 @@ def _fits(
     bugs: Mapping[str, bool],
 ) -> bool:
     """Returns whether a finding is of this kind, which came about under faults of these kinds."""
-    bug = known_bugs().get(f"k8s-{entry.class_.removeprefix(KNOWN)}")
+    bug = known_bugs().get(f"{_BUG}{entry.class_.removeprefix(KNOWN)}")
     if bug is not None and bug.switch and not _is_there(bug, versions, bugs):
         return False
     if invariant != entry.invariant or not entry.message.search(message):
@@ -73,6 +82,15 @@ def classify(
         if _fits(entry, invariant, message, faults, versions, bugs):
             return Verdict(entry.class_, entry.id, entry.reason, entry.source)
     return Verdict(UNKNOWN)
+
+
+def expected(mark: ExpectedFailure) -> Verdict:
+    """Returns the class of what a scenario's mark tells of."""
+    if mark.finding is not None:
+        return Verdict(mark.finding.class_, mark.finding.id, mark.reason, mark.source)
+    if mark.bug:
+        return Verdict(f"{KNOWN}{mark.bug.removeprefix(_BUG)}", "", mark.reason, mark.source)
+    return Verdict(UPSTREAM, "", mark.reason, mark.source)
 
 
 def read_entries(path: Path = FINDINGS) -> list[KnownFinding]:

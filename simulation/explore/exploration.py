@@ -228,16 +228,17 @@ class Exploration:
     def _finding(self, origin: Origin, job: RunJob, ran: Ran, failure: Failure) -> Finding:
         fired = [kind for kind, count in ran.fired.items() if count]
         known = self._entries, failure.invariant, failure.message
-        verdict = classify(*known, fired, ran.versions, origin.bugs)
+        verdict = failure.mark or classify(*known, fired, ran.versions, origin.bugs)
         return Finding(
             *(origin, ran.seed, failure, verdict, ran.plan, ran.faults, ran.log_hash), steps=job.steps
         )
 
     def _add(self, finding: Finding) -> None:
         known = self.findings.get(finding.id)
-        if known is None:
+        combined = finding if known is None else known.again(finding)
+        if known is None or combined.verdict != known.verdict:
             self._watcher.say(f"{finding.origin.cell} seed {finding.seed}: {finding.title}")
-        self.findings[finding.id] = finding = finding if known is None else known.again()
+        self.findings[finding.id] = finding = combined
         if self._kept is not None:
             self._kept.keep(finding)
 

@@ -22,6 +22,7 @@ class Failure:
     message: str
     revision: int = 0  # of the log, where it came about
     step: str = ""  # of the scenario, where it is one
+    mark: Verdict | None = None  # what the scenario itself says of it, if it expects it
 
     @property
     def signature(self) -> Signature:
@@ -91,9 +92,11 @@ class Finding:
         steps = "" if self.steps is None else f", the first {self.steps} steps"
         return f"{faults}{steps}, after {self.trials} trials"
 
-    def again(self) -> "Finding":
-        """Returns the finding after one more run that had it."""
-        return replace(self, seen=self.seen + 1)
+    def again(self, other: "Finding") -> "Finding":
+        """Returns the finding after one more run that had it: that run's if somebody has to look at it, and
+        did not have to so far. The same failure may be known in one cell, and not in another."""
+        chosen = other if other.verdict.fails and not self.verdict.fails else self
+        return replace(chosen, seen=self.seen + 1)
 
     def as_json(self) -> dict[str, Any]:
         """Returns what a report says of the finding; a finding's file has it, too."""

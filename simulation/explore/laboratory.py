@@ -10,8 +10,9 @@ from kubeskew.apimachinery.clock import deadline
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.invariants.findings import ASSERTION, EXCEPTION
-from kubeskew.conformance.scenario import Cell
+from kubeskew.conformance.scenario import JUDGED, Cell
 from kubeskew.simulation.explore.beginnings import Beginnings
+from kubeskew.simulation.explore.classes import expected
 from kubeskew.simulation.explore.finding import Failure, Finding
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
 from kubeskew.simulation.explore.minimizing import Budget, OutOfTimeError, fewest, shortest
@@ -148,17 +149,24 @@ def _played(ran: Simulated) -> Played:
 
 
 def _failures(ran: Simulated) -> list[Failure]:
-    """Returns what was wrong in a run: invariants, then steps of the scenario, then exceptions."""
+    """Returns what was wrong in a run: invariants, then steps of the scenario, then exceptions.
+
+    A mark tells of the run without faults: a failure that it expects need not come where some have fired.
+    """
     return [*_found(ran)]
 
 
 def _found(ran: Simulated) -> Iterator[Failure]:
+    undisturbed = not any(_played(ran).fired.values())
+    marks = [mark for name in JUDGED for mark in ran.result.expected_failures.get(name, ())]
     for violation in _played(ran).violations:
-        yield Failure(violation.code, violation.message, violation.revision)
+        told = next((mark for mark in marks if mark.matched(violation.title)), None)
+        known = expected(told) if told is not None else None
+        yield Failure(violation.code, violation.message, violation.revision, mark=known)
     if ran.result.error:
         yield Failure(ASSERTION, ran.result.error)
     for step, verdict in ran.result.verdicts():
-        if verdict.red and not step.not_run:
+        if verdict.red and not step.not_run and (undisturbed or not verdict.missed):
             yield Failure(ASSERTION, verdict.why, step.revisions[1], step.name)
     for message in ran.failures:
         yield Failure(EXCEPTION, message)

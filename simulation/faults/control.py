@@ -209,6 +209,11 @@ class FaultyControl(LocalControl):
             async with self._turn:
                 await super().driver(fault.target.partition("/")[2], [node], before)
 
+    @property
+    def disturbed(self) -> bool:
+        """Returns whether a fault has fired; of components' own it is known when all is healed."""
+        return any(self.played.fired.values()) or any(self._world.fired.values())
+
     # -- the quiet phase
 
     async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:

@@ -4,9 +4,13 @@ What a scenario expects has to hold when faults are over. While they last, an op
 that they are felt: it ends them, and is done once more after the quiet phase. That answer counts, and what
 comes after it has no faults any more. Only a watch that stands still for minutes is waited for first: what
 that does shows when it goes on.
+
+A failure that a mark of the step tells of is what the scenario expects. What processes count and log, which
+of the scenario's own faults fire and which events are recorded depends on the way there, which is another one
+with faults: it is not judged where some have fired.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -15,26 +19,35 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import ScenarioError, StepError
-from kubeskew.conformance.performing import Perform
-from kubeskew.conformance.scenario import Operation
+from kubeskew.conformance.performing import Perform, failure_of
+from kubeskew.conformance.scenario import ExpectedFailure, Operation
 from kubeskew.simulation.faults.control import FaultyControl
 
 _FAILURES = (StepError, ScenarioError, StatusError, ClusterError, UserError, *CONNECTION_ERRORS)
+_WAYS = frozenset({"metric", "logs", "fault"})  # operations that tell of the way
 _SUCCESS = "success"  # begins what is found of a write that was to be refused
 
 
-def under_faults(run: Mapping[str, Perform], control: FaultyControl) -> Mapping[str, Perform]:
-    """Returns the operations as they are performed while faults of `control` last."""
-    return {kind: partial(_perform, control, perform) for kind, perform in run.items()}
+Marks = Mapping[str, Sequence[ExpectedFailure]]
 
 
-async def _perform(control: FaultyControl, perform: Perform, ctx: CellContext, operation: Operation) -> None:
+def under_faults(run: Mapping[str, Perform], control: FaultyControl, marks: Marks) -> Mapping[str, Perform]:
+    """Returns the operations as they are performed while faults of `control` last; `marks` are a cell's, by
+    step."""
+    return {kind: partial(_perform, control, marks, perform) for kind, perform in run.items()}
+
+
+async def _perform(
+    control: FaultyControl, marks: Marks, perform: Perform, ctx: CellContext, operation: Operation
+) -> None:
     if control.healed:
-        await perform(ctx, operation)
+        await _perform_healed(control, perform, ctx, operation)
         return
     try:
         await perform(ctx, operation)
     except _FAILURES as error:
+        if _is_expected(error, operation, marks.get(ctx.step.name, ())):
+            raise
         if await control.outlast():
             with suppress(*_FAILURES):
                 await perform(ctx, operation)
@@ -42,4 +55,28 @@ async def _perform(control: FaultyControl, perform: Perform, ctx: CellContext, o
         await control.heal(f"{operation.title} failed")
         if isinstance(error, StepError) and error.found.startswith(_SUCCESS):
             raise  # what was made is there, and cannot be refused any more
+        await _perform_healed(control, perform, ctx, operation)
+
+
+async def _perform_healed(
+    control: FaultyControl, perform: Perform, ctx: CellContext, operation: Operation
+) -> None:
+    try:
         await perform(ctx, operation)
+    except _FAILURES as error:
+        if not (_tells_of_the_way(operation) and control.disturbed):
+            raise
+        expected, found, _ = failure_of(error, operation)
+        control.played.notes.append(f"not judged under faults: expected {expected}; found {found}")
+
+
+def _tells_of_the_way(operation: Operation) -> bool:
+    """Returns whether an operation looks at how things came about, and not at what they came to."""
+    resource = operation.body.get("resource")
+    return operation.kind in _WAYS or (isinstance(resource, Mapping) and resource.get("kind") == "Event")
+
+
+def _is_expected(error: Exception, operation: Operation, marks: Sequence[ExpectedFailure]) -> bool:
+    """Returns whether the scenario expects this failure; done again, the operation may well succeed."""
+    _, found, broken = failure_of(error, operation)
+    return not broken and any(mark.matched(found) for mark in marks)

@@ -30,6 +30,35 @@ def test_a_run_without_faults_counts_writes_and_deliveries():
     assert (ran.failures, dict(ran.drawn)) == ([], {})
 
 
+@pytest.mark.parametrize(
+    ("cell", "broken"),
+    [("classic/gate-off/1.26", {"I23"}), ("known-bugs/k8s-139772/1.36", {"I02", "I03"})],
+)
+def test_what_a_scenario_expects_is_told_as_its_mark_says(cell: str, broken: set[str]):
+    """Invariants that a cell is marked to break, at once or at rest, are known by the mark's reason."""
+    cells = cells_named([cell], {})
+    failures = Simulations(cells, tuple(Kind)).run(RunJob(0, 0)).failures
+    marks = [mark for marks in cells[0].expected_failures().values() for mark in marks]
+
+    assert {failure.invariant for failure in failures} == broken
+    assert {failure.mark.reason for failure in failures if failure.mark} <= {mark.reason for mark in marks}
+    assert all(failure.mark is not None and not failure.mark.fails for failure in failures)
+
+
+@pytest.mark.parametrize("fires", [True, False])
+def test_an_expected_failure_need_not_come_where_a_fault_fired(fires: bool):
+    """A pod that is bound late finds that its kubelet has heard of the label: a known bug shows nothing."""
+    cells = cells_named(["known-bugs/k8s-134445/1.34"], {})
+    fault = {"id": "slow", "component": "scheduler", "verb": "create", "resource": "pods/binding"}
+    fault |= {"nth": 1 if fires else 99, "delay": "4s"}
+    plan = {"seed": 0, "faults": [fault]}
+
+    ran = Simulations(cells, tuple(Kind)).run(RunJob(0, 2, plan=plan))
+
+    assert dict(ran.fired) == ({"slow": 1} if fires else {})
+    assert [failure.message for failure in ran.failures if failure.mark is None] == []
+
+
 def test_a_run_is_broken_off_when_its_time_is_over():
     """A simulation ends where it is, in the middle of a cell, and whoever ran it is where it was."""
     (cell,) = cells_named([str(SCENARIO)], {})

@@ -10,6 +10,7 @@ import pytest
 from kubeskew.conformance import matrix
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.explore.selecting import cells_named
 from kubeskew.simulation.faults.plan import Plan, plan_of
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.running import FaultyRun, Simulated, simulate, simulate_with_faults
@@ -246,6 +247,32 @@ def test_a_scheduler_that_lost_its_lease_begins_with_nothing(tmp_path: Path):
 
     lost = {"id": "lost", "component": SCHEDULER, "lostLease": True, "at": "10s", "for": "20s"}
     assert (tries(), tries(lost)) == (1, 2)
+
+
+def test_a_failure_that_a_mark_tells_of_ends_no_faults():
+    """An operation that is expected to fail is not done again: the node would follow then."""
+    (found,) = cells_named(["classic/checkpoint/1.30-1.31"], {})
+    ran = simulate(found, 0, lambda _: None, plan=Plan())
+    assert played(ran).healed_because == "the scenario ended"
+    assert [step.failed for step in ran.result.steps] == [True, False, False]
+
+
+@pytest.mark.parametrize("fires", [True, False])
+def test_what_a_process_counted_is_not_judged_where_faults_fired(tmp_path: Path, fires: bool):
+    """A counter, which begins anew with a process, tells of the way there, that faults change."""
+    path = tmp_path / "counting.yaml"
+    counter = "metric: {component: scheduler, name: scheduler_schedule_attempts_total, atLeast: 99}"
+    path.write_text(f"{SCENARIO.read_text()}  - name: counts\n    try: [{counter}]\n")
+    (counting,) = matrix.of_scenarios((str(path),)).cells()
+    fault = {"id": "f", "component": SCHEDULER, "verb": "create", "resource": "pods/binding"}
+    plan = {"seed": 0, "faults": [{**fault, "nth": 1 if fires else 99, "crash": "after", "back": "1s"}]}
+
+    ran = simulate(counting, 0, lambda _: None, plan=plan_of(plan))
+
+    assert ran.result.passed == fires
+    assert ran.played is not None
+    noted = [note for note in ran.played.notes if "scheduler_schedule_attempts_total" in note]
+    assert (len(noted), len(ran.played.notes)) == (fires, fires)
 
 
 def test_a_fault_that_never_fires_is_told():
