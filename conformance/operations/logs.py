@@ -12,7 +12,7 @@ from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
-from kubeskew.conformance.evidence.authors import running
+from kubeskew.conformance.evidence.authors import background, running
 from kubeskew.conformance.operations import showing
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.operations.waiting import POLL_SECONDS
@@ -52,17 +52,19 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
             bind_outputs(ctx, operation, text)
             return
         if ctx.clock.monotonic() > deadline:
-            found = failure or text or "an empty log"
-            raise StepError(
-                f"{body['name']}'s log with {body.get('matches', 'anything')}", await _told(ctx, body, found)
-            )
+            found = await _told(ctx, body, failure or text or "an empty log", is_silent=not text)
+            raise StepError(f"{body['name']}'s log with {body.get('matches', 'anything')}", found)
         await ctx.clock.sleep(POLL_SECONDS)
 
 
-async def _told(ctx: CellContext, body: Mapping[str, Any], found: str) -> str:
-    """Returns what was found, and on a line of its own who placed the pod and who runs it."""
+async def _told(ctx: CellContext, body: Mapping[str, Any], found: str, *, is_silent: bool = False) -> str:
+    """Returns what was found, and on a line of its own who placed the pod and who runs it; of a pod that said
+    nothing, what warnings there are."""
     log, records = await ctx.control.log(), await ctx.control.node_records()
-    who = running(log, records, body.get("namespace", ctx.namespace), body["name"])
+    namespace = body.get("namespace", ctx.namespace)
+    who = running(log, records, namespace, body["name"])
+    if is_silent:
+        found += background(log, "Pod", namespace, body["name"], ctx.step_began, ())
     return "\n".join(filter(None, [found.rstrip("\n"), who]))
 
 

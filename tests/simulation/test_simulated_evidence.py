@@ -79,3 +79,22 @@ def test_a_failed_cell_tells_what_went_on(tmp_path: Path):
     assert {"apiserver", "scheduler", "controller-manager"} <= result.logs.keys()
     assert any(result.logs.values())
     assert told["command"] == "kubeskew matrix fails.yaml --only fails --simulate --seed 7"
+
+
+def test_a_pod_without_a_log_is_told_with_its_warnings(tmp_path: Path):
+    """Of a pod that never ran the failure of `podLogs` says why it waits, as that of an assertion does."""
+    header = "spec: {cluster: {nodes: [{name: node-1}]}}"
+    spec = "{nodeSelector: {a: b}, containers: [{name: a, image: a}]}"
+    pod = f"{{apiVersion: v1, kind: Pod, metadata: {{name: web}}, spec: {spec}}}"
+    path = tmp_path / "waits.yaml"
+    path.write_text(
+        f"apiVersion: kubeskew.io/v1alpha1\nkind: Scenario\n{header}\n---\n"
+        "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: waits}\nspec:\n  steps:\n"
+        f"  - name: a pod waits\n    try:\n    - create: {{resource: {pod}}}\n"
+        "    - podLogs: {name: web, matches: x, timeout: 2s}\n"
+    )
+    (cell,) = load(path).cells()
+
+    failure = simulate(cell, 0, lambda _: None).result.failure
+
+    assert "found an empty log; FailedScheduling of Pod web: 0/1 nodes are available: 1 node(s)" in failure
