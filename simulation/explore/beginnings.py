@@ -34,7 +34,7 @@ _STARTED_MAX = 2  # clusters at a time; each takes what has changed of this proc
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What goes on from a started cluster, and what is made of it there. Both go through a pipe."""
+    """A run that is asked for, and what is told of it there. Both go through a pipe."""
 
     run: FaultyRun
     tell: Callable[[Simulated], Any]

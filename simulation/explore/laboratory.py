@@ -107,7 +107,7 @@ class Simulations:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What is told of a run of a finding."""
+    """Holds the log and the failures of a run of a finding."""
 
     log: Sequence[Logged]
     log_hash: str

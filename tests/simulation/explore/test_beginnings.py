@@ -113,7 +113,7 @@ def _wait_for_ever(path: str, _ran: Simulated) -> None:
 
 
 def test_started_clusters_end_with_whoever_started_them(cell: Cell, tmp_path: Path):
-    """When that process is killed, the one with the cluster and the one of the run end, too."""
+    """A process that is killed takes the one with the cluster with it, and the one of the run."""
     begun = tmp_path / "begun"
     os.mkfifo(begun)
     reading, writing = Pipe(duplex=False)  # ends when the last process ends that has it

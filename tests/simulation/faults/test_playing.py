@@ -30,8 +30,11 @@ def cell() -> Cell:
 def run(*faults: dict[str, Any], seed: int = 1) -> Simulated:
     """Plays faults, which get a name each."""
     named = [{"id": f"f{number}", **fault} for number, fault in enumerate(faults, 1)]
-    plan = plan_of({"seed": seed, "faults": named})
-    return simulate_with_faults(cell(), FaultyRun(plan, 0), lambda _: None)
+    return play(cell(), plan_of({"seed": seed, "faults": named}))
+
+
+def play(played_in: Cell, plan: Plan) -> Simulated:
+    return simulate_with_faults(played_in, FaultyRun(plan, 0), lambda _: None)
 
 
 def played(ran: Simulated) -> Played:
@@ -241,7 +244,7 @@ def test_a_scheduler_that_lost_its_lease_begins_with_nothing(tmp_path: Path):
     (stuck,) = matrix.of_scenarios((str(path),)).cells()
 
     def tries(*faults: dict[str, Any]) -> int:
-        ran = simulate(stuck, 0, lambda _: None, plan=plan_of({"seed": 0, "faults": [*faults]}))
+        ran = play(stuck, plan_of({"seed": 0, "faults": [*faults]}))
         events = [each for each in played(ran).log if isinstance(each, Write) and each.resource == "events"]
         return sum("FailedScheduling" in str(each) and "stuck" in str(each) for each in events)
 
@@ -252,9 +255,9 @@ def test_a_scheduler_that_lost_its_lease_begins_with_nothing(tmp_path: Path):
 def test_a_failure_that_a_mark_tells_of_ends_no_faults():
     """An operation that is expected to fail is not done again: the node would follow then."""
     (found,) = cells_named(["classic/checkpoint/1.30-1.31"], {})
-    ran = simulate(found, 0, lambda _: None, plan=Plan())
+    ran = play(found, Plan())
     assert played(ran).healed_because == "the scenario ended"
-    assert [step.failed for step in ran.result.steps] == [True, False, False]
+    assert [step.failed for step in ran.result.steps] == [False, True, False, False]
 
 
 @pytest.mark.parametrize("fires", [True, False])
@@ -267,7 +270,7 @@ def test_what_a_process_counted_is_not_judged_where_faults_fired(tmp_path: Path,
     fault = {"id": "f", "component": SCHEDULER, "verb": "create", "resource": "pods/binding"}
     plan = {"seed": 0, "faults": [{**fault, "nth": 1 if fires else 99, "crash": "after", "back": "1s"}]}
 
-    ran = simulate(counting, 0, lambda _: None, plan=plan_of(plan))
+    ran = play(counting, plan_of(plan))
 
     assert ran.result.passed == fires
     assert ran.played is not None
