@@ -63,7 +63,16 @@ def cut(text: str, most: int | None) -> str:
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
+def _in_column(text: str, most: int) -> str:
+    """Returns a cell that fits its column. What a name is told by stands at its end, too: it is cut in the
+    middle, other texts at their end."""
+    if len(text) <= most or " " in text:
+        return cut(text, most)
+    end = most // 2
+    return f"{text[: most - end - 1]}…{text[len(text) - end :]}"
+
+
 def row(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Returns a line of a table: each cell as wide as its column, escaped."""
-    texts = [cut(escaped(cell), each).ljust(each) for cell, each in zip(cells, widths, strict=True)]
+    texts = [_in_column(escaped(cell), each).ljust(each) for cell, each in zip(cells, widths, strict=True)]
     return GAP.join(texts).rstrip()

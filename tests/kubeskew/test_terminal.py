@@ -9,7 +9,7 @@ from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.cli.main import main
-from kubeskew.cli.terminal import escaped
+from kubeskew.cli.terminal import escaped, row
 from kubeskew.cluster.pki import Authority
 from kubeskew.cluster.state import Process, State, StateDir
 
@@ -63,3 +63,17 @@ def test_what_is_kept():
     """Letters of any script stay as they are, and what the caller keeps."""
     assert escaped("Größe 東京 ✓") == "Größe 東京 ✓"
     assert escaped("a\nb\tc", "\n") == "a\nb\\tc"
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "shown"),
+    [
+        ("pods/default/web-5d8c7bf6d-x2v5k", 15, "pods/de…d-x2v5k"),
+        ("pods/default/web", 16, "pods/default/web"),
+        ("was bound to node-a", 10, "was bound…"),
+        ("abcdef", 5, "ab…ef"),
+    ],
+)
+def test_a_name_keeps_its_end(cell: str, width: int, shown: str):
+    """A name that is wider than its column is cut in the middle, a sentence at its end."""
+    assert row([cell], [width]) == shown
