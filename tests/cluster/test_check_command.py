@@ -42,6 +42,7 @@ def test_a_component_that_ended_by_itself_is_told(local: Local) -> None:
     assert found == [("I14", "no-crash", "scheduler ended by itself: its process has ended")]
 
 
+@pytest.mark.slow
 def test_a_log_that_cannot_be_read_is_wrong_usage(local: Local) -> None:
     """`check` exits with 2 and says which event of the log is damaged."""
     local.run("down")
@@ -51,6 +52,7 @@ def test_a_log_that_cannot_be_read_is_wrong_usage(local: Local) -> None:
     assert f"the log's event {revision}," in local.run("check", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_log_that_ends_early_is_wrong_usage(local: Local) -> None:
     """`check` exits with 2 and says which events are gone, in one line; it does not judge the rest."""
     local.run("down")
@@ -62,6 +64,7 @@ def test_a_log_that_ends_early_is_wrong_usage(local: Local) -> None:
     assert told.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_pod_that_nobody_schedules_is_told(tmp_path: Path) -> None:
     """`check` asks the scheduler's plugins about pending pods: one that fits a node is told of."""
     local = Local(tmp_path / "state")

@@ -142,6 +142,7 @@ def test_the_api_server_dies_after_a_commit(local: Local):
     )
 
 
+@pytest.mark.slow
 def test_a_node_crashes_in_a_process_with_others(local: Local):
     """The node's agent ends at its write, the other node of the process goes on; a restart brings it back."""
     before = local.components()
