@@ -22,7 +22,9 @@ from kubeskew.apimachinery.objects import Object
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 1.0
-_UNDECODABLE = "is registered for version"  # part of the error for objects of a version unknown to the server
+# Parts of the errors for objects of a version unknown to the server: the store's (500), and that of a watch
+# cache that cannot be filled (429, since 1.31); only later releases say why.
+_UNDECODABLE = ("is registered for version", "storage is (re)initializing")
 _SHORT_WATCH_SECONDS = 1.0  # a watch without events that ends sooner is treated as a failure
 
 # Answers after which only a fresh list helps: a position the server cannot serve (410 compacted, 504 in the
@@ -213,7 +215,8 @@ class Informer:
     async def _recover(self, error: Exception) -> None:
         listing = not self._resource_version
         self._unserved = isinstance(error, StatusError) and (
-            error.code == 404 or (error.code == 500 and _UNDECODABLE in error.message)
+            error.code == 404
+            or (error.code in (429, 500) and any(text in error.message for text in _UNDECODABLE))
         )
         self._forbidden = isinstance(error, StatusError) and error.code == 403
         if self._unserved:

@@ -164,6 +164,8 @@ async def test_the_backoff_grows_to_one_second(server, informer):
     [
         (errors.StatusError(404, "NotFound", "the server could not find the requested resource"), True),
         (errors.StatusError(500, "", 'no kind "A" is registered for version "b/v1" in scheme "s"'), True),
+        (errors.StatusError(429, "TooManyRequests", "storage is (re)initializing"), True),
+        (errors.StatusError(429, "TooManyRequests", "too many requests"), False),
         (errors.StatusError(500, "InternalError", "trouble"), False),
     ],
 )
