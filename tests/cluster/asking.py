@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Local:
     """A cluster in a state directory."""
 
     state: Path
+    ups: list[str] = field(default_factory=list)  # when `up` returned, as logs write times
 
     def run(self, *arguments: str, code: int = 0, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """`kubeskew ARGUMENTS`, which must end with `code` and never with a traceback."""
@@ -48,6 +50,8 @@ class Local:
         assert (result.returncode, "Traceback" in result.stderr) == (code, False), (
             f"{arguments}: {result.returncode}\n{result.stderr}{result.stdout}"
         )
+        if arguments[0] == "up":
+            self.ups.append(datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"))
         return result
 
     def refused(self, *arguments: str, code: int = 2) -> str:

@@ -172,12 +172,10 @@ def binding(api_version: str, kind: str) -> dict[str, Any]:
 def trouble(local: Local) -> list[str]:
     """Returns the errors that components have logged, but for what was forbidden while the cluster started.
 
-    Components start beside the API server, as kubeadm's do. What they may do is there when it says that it
-    has started; before, upstream's components log the same.
+    Components start beside the API server, as kubeadm's do. What they may do is there when it has started;
+    before, upstream's components log the same. `up` returns when all have done what they begin with.
     """
-    started = min(
-        event["time"] for event in local.events() if event["object"].startswith("component apiserver")
-    )
+    started = min(local.ups)
     logs = sorted((local.state / "logs").iterdir())
     lines = [line for log in logs for line in log.read_text().splitlines() if _TROUBLE.search(line)]
     return [line for line in lines if line > started or "is forbidden: " not in line]
