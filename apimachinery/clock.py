@@ -92,12 +92,17 @@ class _SystemRandom(random.SystemRandom):
             return int.from_bytes(pool[:16])
 
 
+def repeatable(seed: int | str) -> random.Random:
+    """Returns numbers that are the same for the same seed: for what can be run again, never for secrets."""
+    return random.Random(seed)  # noqa: S311 - they decide what is run, and protect nothing
+
+
 class SeededEntropy:
     """Draws identifiers and numbers: from a seed, so that they can be had again, or without one from the
     operating system, as components do outside of tests."""
 
     def __init__(self, seed: int | None = None) -> None:
-        self._random: random.Random = _SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - reproducible on purpose
+        self._random: random.Random = _SystemRandom() if seed is None else repeatable(seed)
 
     def restart(self, seed: int) -> None:
         """Draws from another seed from now on."""

@@ -1,7 +1,6 @@
 """The machine that processes of a simulation run on."""
 
 import asyncio
-import random
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,7 +14,7 @@ import click
 from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.transport import Transport
-from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy
+from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, repeatable
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.verbosity import level_of
@@ -72,7 +71,7 @@ class Streams:
             source.restart(self._seed_of(name))
 
     def _seed_of(self, name: str) -> int:
-        return random.Random(f"{self.seed} {name}").getrandbits(64)  # noqa: S311 - repeatable on purpose
+        return repeatable(f"{self.seed} {name}").getrandbits(64)
 
 
 class Site:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.apimachinery.clock import repeatable
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.faults.calls import PLUGIN_CALLS, PLUGINS
 from kubeskew.apimachinery.faults.fault import PERIODIC
@@ -65,7 +66,7 @@ def draw(seed: int, cluster: ClusterDescription, kinds: Sequence[Kind] = tuple(K
 
 
 def _stream(seed: int, kind: str, purpose: str) -> random.Random:
-    return random.Random(f"{seed} {kind} {purpose}")  # noqa: S311 - repeatable on purpose
+    return repeatable(f"{seed} {kind} {purpose}")
 
 
 def _targets(kind: Kind, cluster: ClusterDescription) -> Sequence[str]:

@@ -1,10 +1,10 @@
 """Plays what can go wrong in a simulation alone: with messages, order, clocks and processes."""
 
-import random
 from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
+from kubeskew.apimachinery.clock import repeatable
 from kubeskew.apimachinery.component_names import kind_of, meant
 from kubeskew.apimachinery.faults.deciding import draw
 from kubeskew.apimachinery.faults.injecting import CRASHED
@@ -110,7 +110,7 @@ class _Order:
     """
 
     def __init__(self, seed: int, name: str, fired: Counter[str]) -> None:
-        self._random = random.Random(f"{seed} {name}")  # noqa: S311 - repeatable on purpose
+        self._random = repeatable(f"{seed} {name}")
         self._name = name
         self._fired = fired
 

@@ -1,10 +1,10 @@
 """The state of one run of an awk program: variables, the record and its fields."""
 
-import random
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kubeskew.apimachinery.clock import repeatable
 from kubeskew.kubelet.containers.tools.awk.reading import Program
 from kubeskew.kubelet.containers.tools.awk.symbols import AwkError
 from kubeskew.kubelet.containers.tools.awk.values import Input, Value, number_of, text_of
@@ -29,7 +29,7 @@ class AwkState:
         self._program = program
         self._write = write
         self._now = now
-        self._random = random.Random(0)  # noqa: S311 - awk's numbers are the same in every run
+        self._random = repeatable(0)  # as awk's own numbers are the same in every run
         self._turns = 0
         self._ranges: set[int] = set()
         self._locals: list[Variables] = []
