@@ -12,15 +12,7 @@ from kubeskew.conformance.evidence.log import FAULT, KUBELET, ComponentChange
 from kubeskew.conformance.operations.outputs import bind_outputs
 from kubeskew.conformance.scenario import Operation
 from kubeskew.conformance.storage import migration
-from kubeskew.conformance.storage.servers import Settings
-from kubeskew.conformance.storage.way import (
-    Kubelets,
-    StepFinding,
-    audit_way,
-    kubelets_at,
-    kubelets_on_way,
-    minors,
-)
+from kubeskew.conformance.storage.way import Kubelets, Move, Present, StepFinding, audit_way, steps_of
 
 
 async def audit(ctx: CellContext, operation: Operation) -> None:
@@ -59,16 +51,11 @@ async def _audited(ctx: CellContext, body: Object) -> list[StepFinding]:
     servers = {change.component: change for change in changes if change.component.startswith("apiserver")}
     oldest = min(servers.values(), key=lambda server: Version.parse(server.version))
     gates, served = parse_overrides(oldest.gates), ctx.control.runtime_config
-    present = Version.parse(oldest.version).release
+    there = Present(Version.parse(oldest.version).release, gates, served, _kubelets(changes))
     target = Version.parse(str(body.get("to") or body["for"]))
-    way = minors(present, target) if "to" in body else [target]
-    settings = [Settings.taken_along(each, gates, served, body.get("gates")) for each in way]
-    now = Settings.taken_along(present, gates, served)
-    there, by_hand = _kubelets(changes), body.get("gates")
-    kubelets = (
-        kubelets_on_way(there, present, way, by_hand) if "to" in body else kubelets_at(there, target, by_hand)
-    )
-    return audit_way(await ctx.control.entries(), now, settings, kubelets, await ctx.control.kept_nodes())
+    move = Move(target, by_minor="to" in body, gates=body.get("gates"))
+    steps = steps_of(there, move)
+    return audit_way(await ctx.control.entries(), *steps, await ctx.control.kept_nodes())
 
 
 def _kubelets(changes: Iterable[ComponentChange]) -> Kubelets:

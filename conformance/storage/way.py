@@ -71,12 +71,46 @@ def kubelets_on_way(
     ]
 
 
-def kubelets_at(
-    kubelets: Kubelets, version: Version, by_hand: Mapping[str, bool] | None = None
-) -> list[Kubelets]:
-    """Returns the kubelets before and after all of them are moved to a version at once."""
-    moved = {node: gates_taken_along(version, gates.overrides, by_hand) for node, gates in kubelets.items()}
-    return [kubelets, moved]
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A cluster as it is: its oldest API server, with the gates that are set there, and its kubelets."""
+
+    version: Version
+    gates: Mapping[str, bool]
+    runtime_config: Mapping[str, bool]
+    kubelets: Kubelets
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move of all servers and kubelets to a version, at once or `by_minor`, where kubelets that are ahead
+    stay until the servers have come there. `gates` and `runtime_config` are set by hand."""
+
+    target: Version
+    by_minor: bool
+    gates: Mapping[str, bool] | None = None
+    runtime_config: Mapping[str, bool] | None = None
+
+
+def steps_of(there: Present, move: Move) -> tuple[Settings, list[Settings], list[Kubelets]]:
+    """Returns the servers before a move and at each of its steps, and the kubelets before and at each.
+
+    Raises ValueError for gates that cannot be set there, and where the servers are at the version already.
+    """
+    way = minors(there.version, move.target) if move.by_minor else [move.target]
+    if not way:
+        raise ValueError(f"the API servers are at {move.target} already")
+    served = there.runtime_config if move.runtime_config is None else move.runtime_config
+    settings = [Settings.taken_along(each, there.gates, served, move.gates) for each in way]
+    if move.by_minor:
+        kubelets = kubelets_on_way(there.kubelets, there.version, way, move.gates)
+    else:
+        moved = {
+            node: gates_taken_along(move.target, gates.overrides, move.gates)
+            for node, gates in there.kubelets.items()
+        }
+        kubelets = [there.kubelets, moved]
+    return Settings.taken_along(there.version, there.gates, there.runtime_config), settings, kubelets
 
 
 def audit_way(

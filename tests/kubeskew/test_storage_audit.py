@@ -15,7 +15,7 @@ from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.conformance.storage.audit import audit
 from kubeskew.conformance.storage.node_files import KeptNode
 from kubeskew.conformance.storage.servers import NoWebhooks, Settings
-from kubeskew.conformance.storage.way import audit_way, kubelets_on_way, minors
+from kubeskew.conformance.storage.way import Move, Present, audit_way, kubelets_on_way, minors, steps_of
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.features import codec_for
 from kubeskew.kubelet.node.config import node_config
@@ -292,3 +292,12 @@ def test_gates_are_taken_along_as_far_as_a_version_has_them():
     assert dict(taken.gates.overrides) == {}
     with pytest.raises(ValueError, match="Nonsense"):
         Settings.taken_along(Version.parse("1.26"), {}, {}, {"Nonsense": True})
+
+
+def test_a_move_to_where_the_servers_are_has_no_steps():
+    """A way that leads nowhere is refused; at once, as what is set by hand may differ, it is audited."""
+    there = Present(Version.parse("1.33"), {}, {}, {"node": FeatureGates(Version.parse("1.32"))})
+    with pytest.raises(ValueError, match=r"the API servers are at 1\.33 already"):
+        steps_of(there, Move(there.version, by_minor=True))
+    _, (settings,), (before, after) = steps_of(there, Move(there.version, by_minor=False))
+    assert (settings.version, before, after["node"].version) == (there.version, there.kubelets, there.version)

@@ -27,15 +27,7 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import State, StateDir
 from kubeskew.conformance.storage.migration import Migrated, migrate
 from kubeskew.conformance.storage.node_files import KeptNode, kept_nodes
-from kubeskew.conformance.storage.servers import Settings
-from kubeskew.conformance.storage.way import (
-    Kubelets,
-    StepFinding,
-    audit_way,
-    kubelets_at,
-    kubelets_on_way,
-    minors,
-)
+from kubeskew.conformance.storage.way import Kubelets, Move, Present, StepFinding, audit_way, steps_of
 
 COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
@@ -95,11 +87,12 @@ def audit_command(
     kubeskew storage audit --to 1.37 -o json
     kubeskew storage audit --for 1.25+kep3063 --feature-gates DynamicResourceAllocation=true -o json
     """
-    if (version is None) == (target is None):
+    wanted = version or target
+    if wanted is None or (version and target):
         raise click.UsageError("give one of --for and --to")
     state = directory.load()
     nodes = kept_nodes(directory)
-    found = _audited(directory, state, nodes, version, target, gates, runtime_config)
+    found = _audited(directory, state, nodes, wanted, gates, runtime_config, by_minor=target is not None)
     looked_at = {node.config.name for node in nodes}
     unseen = ", ".join(sorted({*_kubelets(state)} - looked_at))
     if unseen:
@@ -133,31 +126,23 @@ def _audited(
     directory: StateDir,
     state: State,
     nodes: Sequence[KeptNode],
-    version: Version | None,
-    target: Version | None,
+    target: Version,
     gates: str,
     runtime_config: str,
+    *,
+    by_minor: bool,
 ) -> list[StepFinding]:
     servers = state.of_kind("apiserver")
     oldest = min(servers, key=lambda server: Version.parse(server.version))
-    present = Version.parse(oldest.version).release
-    way = minors(present, target) if target is not None else [version] if version is not None else []
-    if not way:
-        raise UserError(f"the API servers are at {target} already")
+    there = Present(
+        *(Version.parse(oldest.version).release, oldest.gates, state.runtime_config, _kubelets(state))
+    )
     try:
-        by_hand = parse_overrides(gates)
-        served = parse_runtime_config(runtime_config) if runtime_config else state.runtime_config
-        settings = [Settings.taken_along(each, oldest.gates, served, by_hand) for each in way]
-        now_there = _kubelets(state)
-        kubelets = (
-            kubelets_on_way(now_there, present, way, by_hand)
-            if target is not None
-            else kubelets_at(now_there, way[0], by_hand)
-        )
+        served = parse_runtime_config(runtime_config) if runtime_config else None
+        steps = steps_of(there, Move(target, by_minor, parse_overrides(gates), served))
     except ValueError as error:
         raise UserError(str(error)) from error
-    now = Settings.taken_along(present, oldest.gates, state.runtime_config)
-    return audit_way(_entries(directory), now, settings, kubelets, nodes)
+    return audit_way(_entries(directory), *steps, nodes)
 
 
 def _kubelets(state: State) -> Kubelets:
