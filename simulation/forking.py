@@ -84,10 +84,10 @@ class Forks(Generic[R]):
 
 
 def _received(reading: Connection) -> R | BranchError | None:
-    """Returns what a branch has left; None if it has ended without a word."""
+    """Returns what a branch has left; None if it has ended without a word, or in the middle of one."""
     try:
         answer: R | BranchError = reading.recv()
-    except EOFError:
+    except (EOFError, OSError):
         return None
     return answer
 

@@ -1,14 +1,16 @@
 """Simulations that are forked when their cluster has started."""
 
 import os
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kubeskew.conformance import matrix
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation import running
-from kubeskew.simulation.forking import BranchError
+from kubeskew.simulation.forking import BranchError, Forks
 from kubeskew.simulation.running import simulate, simulate_alike
 
 
@@ -72,6 +74,26 @@ def test_a_branch_that_does_not_end_is_named(
     monkeypatch.setattr(running, "digest", ends)
     with pytest.raises(BranchError, match=why):
         simulate_alike(cells, 0, lambda _cell, _text: None)
+
+
+def half_an_answer(forks: Forks[bytes]) -> bytes | BranchError:
+    """What is left by a branch that writes a file, and dies while it answers."""
+    answer = forks.fork()
+    if answer is None:
+        Path("file").write_text("after")
+        os.write(forks._answers.fileno(), (1000).to_bytes(4) + b"the beginning")
+        os._exit(7)
+    return answer
+
+
+async def test_a_branch_that_dies_while_it_answers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Half an answer is none: the branch is told by how it ended, and the files are as before."""
+    written = tmp_path / "file"
+    written.write_text("before")
+    monkeypatch.chdir(tmp_path)
+    answer = half_an_answer(Forks(lambda: tempfile.mkdtemp(dir=tmp_path.parent)))
+    assert str(answer) == "its process ended by itself with status 7"
+    assert written.read_text() == "before"
 
 
 def test_shards_keep_cells_of_one_cluster_together():
