@@ -1,5 +1,7 @@
 """Lists the invariants, and makes them for a run."""
 
+import functools
+
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
@@ -66,13 +68,13 @@ def measuring(gates: FeatureGates, clock: Clock) -> Measure:
     """Returns how a quota controller with these gates measures, which has seen all that there is."""
 
     def measured(quota: Object, listing: Listing) -> dict[str, Quantity]:
-        def pod(namespace: str, name: str) -> Object | None:
-            found = listing(_PODS, namespace) or ()
-            return next((each for each in found if each["metadata"]["name"] == name), None)
+        @functools.cache
+        def pods(namespace: str) -> dict[str, Object]:
+            return {pod["metadata"]["name"]: pod for pod in listing(_PODS, namespace) or ()}
 
         facts = ClaimFacts(
             lambda: DeviceClasses.of(listing(_DEVICE_CLASSES, "") or ()),
-            pod,
+            lambda namespace, name: pods(namespace).get(name),
             lambda namespace: listing(_CLAIMS, namespace) or (),
         )
         return measure(quota, Evaluators(gates, clock, facts), listing)
