@@ -89,9 +89,14 @@ async def client(server: FakeServer) -> AsyncIterator[APIClient]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQLServer]:
-    """A PostgreSQL server that all tests of this process share."""
+def needs_postgresql() -> None:
+    """PostgreSQL can be started here; tests are skipped, and say why, where its server is not installed."""
     if reason := missing():
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgresql(needs_postgresql: None) -> Iterator[PostgreSQLServer]:
+    """A PostgreSQL server that all tests of this process share."""
     with running_server() as server:
         yield server

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from postgresql_server import PostgreSQLServer, missing, running_server
+from postgresql_server import PostgreSQLServer, running_server
 from storage_cases import CLOCK, START, create, pod
 
 from kubeskew.apiserver.storage.failures import StorageError
@@ -40,9 +40,7 @@ class Network:
 
 
 @pytest.fixture(scope="module")
-def network() -> Iterator[Network]:
-    if why := missing():
-        pytest.skip(why)
+def network(needs_postgresql: None) -> Iterator[Network]:
     with running_server() as server:
         server.sql("ALTER USER kubeskew PASSWORD 'right'")
         server.stop()
