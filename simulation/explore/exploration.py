@@ -157,7 +157,7 @@ class Exploration:
             yield from budget.only
             return
         first, last = 0, 1
-        while any(self._seeds_of(index, budget) > first for index in range(len(self._origins))):
+        while self._seeds_of(0, budget) > first:  # no cell gets more than the first
             for index, origin in enumerate(self._origins):
                 for seed in range(first, min(last, self._seeds_of(index, budget))):
                     if (origin.cell, seed) not in self._done:
