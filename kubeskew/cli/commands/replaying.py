@@ -16,7 +16,8 @@ faults_option = click.option(
     "--faults",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="PLAN.json",
-    help="Play these faults in a simulated cell, and judge it by the invariants (docs/simulation.md).",
+    help="Play these faults in a simulated cell, and judge it by the invariants (docs/simulation.md). "
+    "Without --seed the cell has the plan's.",
 )
 _ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask")
 
