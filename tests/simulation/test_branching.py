@@ -77,7 +77,7 @@ def test_a_branch_that_does_not_end_is_named(
 
 
 def half_an_answer(forks: Forks[bytes]) -> bytes | BranchError:
-    """What is left by a branch that writes a file, and dies while it answers."""
+    """Tells what a branch leaves that writes a file and dies while it answers."""
     answer = forks.fork()
     if answer is None:
         Path("file").write_text("after")
