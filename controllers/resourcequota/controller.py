@@ -5,8 +5,8 @@ is watched.
 
 A limit is in effect once the quota's status names it: until then admission charges nothing for it. What is
 created after the use was measured, and before that is written, would never be counted, as upstream; nor what
-is charged, and not stored or not seen yet, while something else is given back. So after both the objects are
-listed and counted once more, when the quota has rested for a moment.
+is charged, and not stored or not seen yet, while something else is given back. So when the status has been
+written, the objects are listed and counted once more as soon as the quota has rested for a moment.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourcequota (resource_quota_controller.go and
 resource_quota_monitor.go), 1.36.
@@ -172,10 +172,8 @@ class ResourceQuotaController(Controller):
         quota = self._quotas.get(key.namespace, key.name)
         if quota is None or quota["spec"].get("hard", {}) != hard:
             return  # it has been queued again
-        before = amounts((quota.get("status") or {}).get("used"))
         stored = await self._write(quota, self._listing)
-        after = amounts(stored["status"]["used"])
-        if any(name not in before or after[name] < before[name] for name in after):
+        if stored is not quota:
             self._recount_after_rest(QuotaRecount(*key), stored)
 
     async def _write(self, quota: Object, listing: Listing) -> Object:

@@ -135,6 +135,34 @@ async def test_what_is_charged_and_not_stored_yet_is_not_given_back_for_good():
         await becomes(cluster, pods="1")
 
 
+async def test_use_that_was_measured_too_high_is_put_right():
+    """A use that the controller has raised, by an old view of the pods, is counted once more."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        update, list_objects, wrong, listed = client.update, client.list, [], []
+
+        async def listing(ref, *rest, **options):
+            found = await list_objects(ref, *rest, **options)
+            listed.extend([ref] if ref == PODS and rest == ("default",) else [])
+            return found
+
+        client.list = listing
+        await client.create(RESOURCE_QUOTAS, quota({"pods": "8"}))
+        await cluster.until(lambda: listed)  # the count that follows the first one
+
+        async def update_wrongly(ref, obj, *rest):
+            if ref == RESOURCE_QUOTAS and rest and obj["status"]["hard"] == {"pods": "9"} and not wrong:
+                wrong.append("2")
+                obj = {**obj, "status": {**obj["status"], "used": {"pods": "2"}}}
+            return await update(ref, obj, *rest)
+
+        client.update = update_wrongly
+        await client.patch(RESOURCE_QUOTAS, "q", "default", {"spec": {"hard": {"pods": "9"}}})
+
+        await cluster.until(lambda: wrong)
+        await becomes(cluster, pods="0")
+
+
 async def test_limits_may_change():
     """Another spec is taken over, with what is used of it; objects of any resource are counted."""
     async with real_cluster() as cluster:
