@@ -47,6 +47,7 @@ async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform])
     ctx.begin_step(result)
     ctx.step_timeouts = step.timeouts
     since = await ctx.control.revision()
+    result.revisions = (since, since)
     ctx.bindings.update(step.loop)
     for name, value in step.bindings.items():
         ctx.bindings[name] = bind(value, ctx.bindings)

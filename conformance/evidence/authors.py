@@ -142,11 +142,13 @@ def value_at(obj: Any, path: str) -> Any:
 
 
 def background(
-    log: Sequence[Logged], kind: str, namespace: str, name: str, since: str, shown: Sequence[ObjectView]
+    log: Sequence[Logged], kind: str, namespace: str, name: str, since: int, shown: Sequence[ObjectView]
 ) -> str:
     """Returns what led to a failed check: deletions of the kind, warnings of components, who placed the pods.
 
-    `shown` are the objects that were found; without any, the deletion of the object of the `name` counts.
+    What was written up to the revision `since` counts only for placing pods: clocks may have been set back
+    since then. `shown` are the objects that were found; without any, the deletion of the object of the `name`
+    counts.
     """
     warned = warnings(log, namespace, since)
     uids = [str(obj["metadata"].get("uid")) for obj in shown if obj.get("kind") == "Pod"]
@@ -156,8 +158,8 @@ def background(
     return "".join(f"; {text}" for text in happened)
 
 
-def warnings(log: Sequence[Logged], namespace: str, since: str) -> list[tuple[str, str]]:
-    """Returns the last warnings of components in a namespace after a time, but for what is gone.
+def warnings(log: Sequence[Logged], namespace: str, since: int) -> list[tuple[str, str]]:
+    """Returns the last warnings of components in a namespace after a revision, but for what is gone.
 
     Each with the UID of the object that it is about.
     """
@@ -167,7 +169,7 @@ def warnings(log: Sequence[Logged], namespace: str, since: str) -> list[tuple[st
         if not isinstance(entry, Write):
             continue
         alive[str(entry.value["metadata"].get("uid"))] = entry.verb != "delete"
-        if entry.resource in _EVENTS and entry.namespace == namespace and entry.time >= since:
+        if entry.resource in _EVENTS and entry.namespace == namespace and entry.revision > since:
             for key, text in _warning(entry, log):
                 found.pop(key, None)
                 found[key] = text
@@ -258,8 +260,8 @@ def _wrong_inside(log: Sequence[Logged], records: NodeRecords, pod_uid: str) -> 
             yield found.told(version_at(changes, found.component, found.time))
 
 
-def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: str) -> list[str]:
-    """Returns who had objects of a kind deleted: the one of a name, or the last ones after a time."""
+def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: int) -> list[str]:
+    """Returns who had objects of a kind deleted: the one of a name, or the last ones after a revision."""
     marked: dict[str, Write] = {}
     found = []
     for entry in log:
@@ -272,7 +274,7 @@ def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since
             asked = marked.get(uid)
             why = f", to be deleted as {asked.by} wrote at revision {asked.revision}" if asked else ""
             text = f"{kind} {entry.name} deleted by {entry.by} at revision {entry.revision}{why}"
-            found += [text] if name or entry.time >= since else []
+            found += [text] if name or entry.revision > since else []
         elif entry.value["metadata"].get("deletionTimestamp"):
             marked.setdefault(uid, entry)
     return found[-1:] if name else found[-_WARNINGS_SHOWN:]

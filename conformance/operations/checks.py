@@ -76,7 +76,7 @@ async def _until_found(
             left = _found(kind_name, matching, closest, log, count)
         shown = matching or ([closest[0]] if closest else [])
         name = bind((expected.get("metadata") or {}).get("name", ""), ctx.bindings)
-        left += background(log, kind_name, ctx.namespace, "" if shown else name, ctx.step_began, shown)
+        left += background(log, kind_name, ctx.namespace, "" if shown else name, ctx.step.revisions[0], shown)
         raise StepError(what if count is None else f"{count} {kind_name} as asserted", left)
     if matching:
         bind_outputs(ctx, operation, matching[0])
@@ -144,7 +144,7 @@ async def wait(ctx: CellContext, operation: Operation) -> None:
 
     if left := await until(ctx, selection, lacking, _seconds(ctx, operation, "assert")):
         log, name = await ctx.control.log(), "" if shown else body.get("name", "")
-        left += background(log, body["kind"], ctx.namespace, name, ctx.step_began, shown)
+        left += background(log, body["kind"], ctx.namespace, name, ctx.step.revisions[0], shown)
         raise StepError(_wanted(condition, body), left)
 
 

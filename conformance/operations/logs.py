@@ -64,7 +64,7 @@ async def _told(ctx: CellContext, body: Mapping[str, Any], found: str, *, is_sil
     namespace = body.get("namespace", ctx.namespace)
     who = running(log, records, namespace, body["name"])
     if is_silent:
-        found += background(log, "Pod", namespace, body["name"], ctx.step_began, ())
+        found += background(log, "Pod", namespace, body["name"], ctx.step.revisions[0], ())
     return "\n".join(filter(None, [found.rstrip("\n"), who]))
 
 

@@ -224,7 +224,7 @@ def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") ->
 
 
 def test_warnings_of_components_are_told():
-    """The last warning of each reason since a time; not of objects that are gone, and no normal events."""
+    """The last warning of each reason since a revision; not of objects that are gone, and no normal events."""
     gone = {**POD, "metadata": {**POD["metadata"], "uid": "2"}}
     log = [
         event(1, "1", "FailedScheduling", "kube-scheduler 1.35"),
@@ -236,11 +236,11 @@ def test_warnings_of_components_are_told():
         event(8, "1", "FailedPrepare", "kubelet/n 1.36"),
     ]
 
-    assert warnings(log, "t", time(2)) == [
+    assert warnings(log, "t", 2) == [
         ("1", "FailedScheduling of Pod a: m (written by kube-scheduler 1.36 at revision 4)"),
         ("1", "FailedPrepare of Pod a: m (written by kubelet/n 1.36 at revision 8)"),
     ]
-    assert warnings(log, "other", time(2)) == []
+    assert warnings(log, "other", 2) == []
 
 
 def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():
@@ -259,7 +259,7 @@ def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():
         replace(failed, value={**failed.value, "message": text}),
     ]
 
-    assert warnings(log, "t", time(0)) == [
+    assert warnings(log, "t", 0) == [
         (
             "1",
             f"Failed of Pod a: {text} (CDI devices of d.example.com, {told})",
@@ -295,7 +295,7 @@ def test_who_placed_a_pod_is_told():
 
 
 def test_deletions_are_told():
-    """The authors of a deletion's request and of the deletion are named, since a time or for one name."""
+    """The authors of a deletion's request and of the deletion are named, since a revision or for one name."""
     marked = {**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "x"}}
     log = [
         write(1, "kube-scheduler 1.36", POD, "create"),
@@ -307,11 +307,11 @@ def test_deletions_are_told():
         "to be deleted as kube-controller-manager 1.36 wrote at revision 2"
     )
 
-    assert deletions(log, "Pod", "t", "", time(2)) == [told]
-    assert deletions(log, "Pod", "t", "", time(4)) == []
-    assert deletions(log, "Pod", "t", "a", time(4)) == [told]
-    assert deletions(log, "Pod", "other", "", time(2)) == []
-    assert deletions(log, "Node", "t", "", time(2)) == []
+    assert deletions(log, "Pod", "t", "", 2) == [told]
+    assert deletions(log, "Pod", "t", "", 4) == []
+    assert deletions(log, "Pod", "t", "a", 4) == [told]
+    assert deletions(log, "Pod", "other", "", 2) == []
+    assert deletions(log, "Node", "t", "", 2) == []
 
 
 @pytest.mark.looptime
