@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from kubeskew.conformance.invariants.findings import KNOWN
-from kubeskew.simulation.explore.classes import classify, read_entries
+from kubeskew.simulation.explore.classes import read_entries
 from kubeskew.simulation.explore.jobs import Ran, RunJob
 from kubeskew.simulation.explore.laboratory import Simulations
 from kubeskew.simulation.explore.selecting import cells_named
@@ -34,14 +34,12 @@ def run(cell: str, seed: int, plan: Mapping[str, Any] | None = None) -> Ran:
 
 def shown(ran: Ran, bug: str) -> list[str]:
     """Returns the findings of a run that are of the class of a bug."""
-    entries, fired = read_entries(), [kind for kind, count in ran.fired.items() if count]
-    wanted = KNOWN + bug.removeprefix("k8s-")
+    entries, wanted = read_entries(), KNOWN + bug.removeprefix("k8s-")
     return [
         f"{failure.invariant}: {failure.message}"
-        for failure in ran.failures
         for on in (False, True)
-        if classify(entries, failure.invariant, failure.message, fired, ran.versions, {bug: on}).class_
-        == wanted
+        for failure, verdict in ran.classed(entries, {bug: on})
+        if verdict.class_ == wanted
     ]
 
 

@@ -9,7 +9,7 @@ The JSON is `{runs, findings: [{id, seed, title}]}`, as that of `kubeskew explor
 import json
 import sys
 
-from kubeskew.simulation.explore.classes import classify, read_entries
+from kubeskew.simulation.explore.classes import read_entries
 from kubeskew.simulation.explore.finding import Finding
 from kubeskew.simulation.explore.jobs import RunJob
 from kubeskew.simulation.explore.laboratory import Simulations
@@ -21,15 +21,10 @@ def main() -> None:
     """Run the seed that the command line names."""
     cells, seed = cells_named([sys.argv[1]], {}), int(sys.argv[2])
     ran = Simulations(cells, tuple(Kind)).run(RunJob(0, seed))
-    entries, fired = read_entries(), [kind for kind, count in ran.fired.items() if count]
     origin = origin_of(cells[0])
     findings = [
-        Finding(
-            *(origin, seed, failure),
-            classify(entries, failure.invariant, failure.message, fired, ran.versions, {}),
-            *(ran.plan, ran.faults, ran.log_hash),
-        )
-        for failure in ran.failures
+        Finding(*(origin, seed, failure, verdict, ran.plan, ran.faults, ran.log_hash))
+        for failure, verdict in ran.classed(read_entries(), {})
     ]
     told = [{"id": each.id, "seed": seed, "title": each.title} for each in findings]
     print(json.dumps({"runs": 1, "findings": told}))

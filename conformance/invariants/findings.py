@@ -10,8 +10,10 @@
       source: https://...              where that can be read of
       faults: [lost-answer]              only if faults of these kinds were among those that fired; optional
       versions: "1.34..1.36"           only if a component of the cell runs at one of these minors; optional
+      with: [claim-was-taken-back]     only if a finding of one of these entries is in the same run: this one
+                                     follows from it; optional
 
-Explored runs are classed by it (simulation/explore/classes.py), where the last two keys count. A mark of a
+Explored runs are classed by it (simulation/explore/classes.py), where the last three keys count. A mark of a
 scenario names an entry instead of a reason and a source: it then tells of failures that the entry tells of.
 """
 
@@ -34,7 +36,7 @@ ASSERTION, EXCEPTION = "assertion", "exception"
 
 _INVARIANTS = (*(f"I{number:02}" for number in range(1, 24)), ASSERTION, EXCEPTION)
 _REQUIRED = ("id", "invariant", "message", "class", "reason", "source")
-_KEYS = (*_REQUIRED, "faults", "versions")
+_KEYS = (*_REQUIRED, "faults", "versions", "with")
 _KNOWN = re.compile(r"known:\S+")
 _RANGE = re.compile(r"(1\.\d+)(?:\.\.(1\.\d+))?")
 
@@ -51,6 +53,7 @@ class KnownFinding:
     source: str
     faults: tuple[str, ...] = ()
     minors: tuple[int, int] | None = None
+    beside: tuple[str, ...] = ()  # ids of entries
 
     def tells_of(self, failure: str) -> bool:
         """Returns whether what a step found is of this kind: `I05 bound-is-admitted: …` of an invariant."""
@@ -78,6 +81,12 @@ def read_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     ids = [entry.id for entry in entries]
     if twice := sorted({name for name in ids if ids.count(name) > 1}):
         raise ScenarioError(f"{path}: two findings have the id {twice[0]}")
+    for entry in entries:
+        for name in entry.beside:
+            if name not in ids:
+                raise ScenarioError(
+                    f"{path}: {entry.id}: with: no finding has the id {name}{did_you_mean(name, ids)}"
+                )
     return entries
 
 
@@ -94,7 +103,8 @@ def _finding(item: Any, where: str) -> KnownFinding:
         raise ScenarioError(f"{where}: class: expected defect, upstream or known:ID, found {found!r}")
     return KnownFinding(
         *(value["id"], value["invariant"], _pattern(value["message"], where), found),
-        *(value["reason"], value["source"], _kinds(value, where), _minors(value, where)),
+        *(value["reason"], value["source"], _texts(value, "faults", where), _minors(value, where)),
+        _texts(value, "with", where),
     )
 
 
@@ -108,11 +118,12 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
     return pattern
 
 
-def _kinds(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    kinds = value.get("faults") or []
-    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
-        raise ScenarioError(f"{where}: faults: expected a list of kinds, found {kinds!r}")
-    return tuple(kinds)
+def _texts(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    texts = value.get(key) or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        what = "kinds" if key == "faults" else "ids"
+        raise ScenarioError(f"{where}: {key}: expected a list of {what}, found {texts!r}")
+    return tuple(texts)
 
 
 def _minors(value: Mapping[str, Any], where: str) -> tuple[int, int] | None:

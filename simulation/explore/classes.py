@@ -27,28 +27,34 @@ UNKNOWN = "unknown"
 _BUG = "k8s-"  # begins the ids of known bugs
 
 
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Holds what entries ask of a run: the kinds of the faults that fired, at which versions components ran,
+    and the known bugs that are switched."""
+
+    faults: Collection[str]
+    versions: Sequence[Version]
+    bugs: Mapping[str, bool]
+
+    def has(self, bug: KnownBug) -> bool:
+        return any(KnownBugs(version, self.bugs).present(bug.id) for version in self.versions)
+
+
 def _fits(
-    entry: KnownFinding,
-    invariant: str,
-    message: str,
-    faults: Collection[str],
-    versions: Sequence[Version],
-    bugs: Mapping[str, bool],
+    entry: KnownFinding, invariant: str, message: str, run: Circumstances, others: Collection[str]
 ) -> bool:
-    """Returns whether a finding is of this kind, which came about under faults of these kinds."""
+    """Returns whether a finding is of this kind; `others` are the entries of what the run found besides."""
     bug = known_bugs().get(f"{_BUG}{entry.class_.removeprefix(KNOWN)}")
-    if bug is not None and bug.switch and not _is_there(bug, versions, bugs):
+    if bug is not None and bug.switch and not run.has(bug):
         return False
     if invariant != entry.invariant or not entry.message.search(message):
         return False
-    if any(kind not in faults for kind in entry.faults):
+    if any(kind not in run.faults for kind in entry.faults):
+        return False
+    if entry.beside and not any(name in others for name in entry.beside):
         return False
     low, high = entry.minors or (0, 0)
-    return entry.minors is None or any(low <= version.minor <= high for version in versions)
-
-
-def _is_there(bug: KnownBug, versions: Sequence[Version], bugs: Mapping[str, bool]) -> bool:
-    return any(KnownBugs(version, bugs).present(bug.id) for version in versions)
+    return entry.minors is None or any(low <= version.minor <= high for version in run.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +73,23 @@ class Verdict:
 
 
 def classify(
-    entries: Sequence[KnownFinding],
-    invariant: str,
-    message: str,
-    faults: Collection[str],
-    versions: Sequence[Version],
-    bugs: Mapping[str, bool],
-) -> Verdict:
-    """Returns the class that the first entry gives which fits; `unknown` if none does.
+    entries: Sequence[KnownFinding], found: Sequence[tuple[str, str]], run: Circumstances
+) -> list[Verdict]:
+    """Returns for each invariant and message of a run the class that the first entry gives which fits;
+    `unknown` if none does."""
+    alone = [_classified(entries, each, run, ()) for each in found]
+    ids = [verdict.entry for verdict in alone]
+    return [
+        verdict if verdict.entry else _classified(entries, each, run, ids)
+        for each, verdict in zip(found, alone, strict=True)
+    ]
 
-    `bugs` are the known ones that are switched.
-    """
+
+def _classified(
+    entries: Sequence[KnownFinding], found: tuple[str, str], run: Circumstances, others: Collection[str]
+) -> Verdict:
     for entry in entries:
-        if _fits(entry, invariant, message, faults, versions, bugs):
+        if _fits(entry, *found, run, others):
             return Verdict(entry.class_, entry.id, entry.reason, entry.source)
     return Verdict(UNKNOWN)
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from kubeskew.apimachinery.clock import Clock, deadline
 from kubeskew.conformance.dealing.workers import LostError, Pool, Silent, Terms, Workers, unheard
 from kubeskew.conformance.invariants.findings import EXCEPTION, KnownFinding
-from kubeskew.simulation.explore.classes import classify
 from kubeskew.simulation.explore.coverage import Coverage
 from kubeskew.simulation.explore.finding import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Laboratory, Ran, RunJob
@@ -205,7 +204,7 @@ class Exploration:
         if ran.calls is not None:
             self._calls[job.cell] = ran.calls
         self.coverage.add(ran.points, ran.drawn, ran.fired)
-        found = [self._finding(origin, job, ran, failure) for failure in ran.failures]
+        found = self._found(origin, job, ran)
         different = {each.id: each for each in reversed(found)}  # of several alike the first
         for finding in different.values():
             self._add(finding)
@@ -225,13 +224,13 @@ class Exploration:
             "findings": findings,
         }
 
-    def _finding(self, origin: Origin, job: RunJob, ran: Ran, failure: Failure) -> Finding:
-        fired = [kind for kind, count in ran.fired.items() if count]
-        known = self._entries, failure.invariant, failure.message
-        verdict = failure.mark or classify(*known, fired, ran.versions, origin.bugs)
-        return Finding(
-            *(origin, ran.seed, failure, verdict, ran.plan, ran.faults, ran.log_hash), steps=job.steps
-        )
+    def _found(self, origin: Origin, job: RunJob, ran: Ran) -> list[Finding]:
+        return [
+            Finding(
+                *(origin, ran.seed, failure, verdict, ran.plan, ran.faults, ran.log_hash), steps=job.steps
+            )
+            for failure, verdict in ran.classed(self._entries, origin.bugs)
+        ]
 
     def _add(self, finding: Finding) -> None:
         known = self.findings.get(finding.id)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.invariants.findings import KnownFinding
+from kubeskew.simulation.explore.classes import Circumstances, Verdict, classify
 from kubeskew.simulation.explore.finding import Failure, Finding
 from kubeskew.simulation.faults.drawing import Calls
 
@@ -48,6 +50,18 @@ class Ran:
     points: Sequence[str] = ()  # of coverage
     versions: Sequence[Version] = ()  # at which components ran
     failures: Sequence[Failure] = ()
+
+    def classed(
+        self, entries: Sequence[KnownFinding], bugs: Mapping[str, bool]
+    ) -> list[tuple[Failure, Verdict]]:
+        """Returns each failure with what the scenario, or else an entry, says of it."""
+        fired = [kind for kind, count in self.fired.items() if count]
+        found = [(failure.invariant, failure.message) for failure in self.failures]
+        verdicts = classify(entries, found, Circumstances(fired, self.versions, bugs))
+        return [
+            (failure, failure.mark or verdict)
+            for failure, verdict in zip(self.failures, verdicts, strict=True)
+        ]
 
 
 class Laboratory(Protocol):

@@ -8,7 +8,7 @@ import yaml
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.invariants.findings import FINDINGS
-from kubeskew.simulation.explore.classes import Verdict, classify, read_entries
+from kubeskew.simulation.explore.classes import Circumstances, Verdict, classify, read_entries
 
 ENTRY = {
     "id": "stale-cache",
@@ -40,7 +40,7 @@ def test_the_first_that_fits_decides(tmp_path: Path):
     text = "ResourceQuota a/b says that 3 of pods is used; it is 2"
 
     def classed(invariant: str, message: str, faults: tuple[str, ...], minor: int) -> Verdict:
-        return classify(known, invariant, message, faults, [Version(minor)], {})
+        return classify(known, [(invariant, message)], Circumstances(faults, [Version(minor)], {}))[0]
 
     assert classed("I09", text, ("crash", "lost-answer"), 31).class_ == "known:123"
     assert classed("I09", text, ("crash",), 31).class_ == "defect"
@@ -58,12 +58,29 @@ def test_a_bug_that_a_release_does_not_have_is_not_what_was_found(tmp_path: Path
 
     def classed(version: str, **bugs: bool) -> str:
         settings = {name.replace("_", "-"): on for name, on in bugs.items()}
-        return classify(known, "I09", text, (), [Version.parse(version)], settings).class_
+        run = Circumstances((), [Version.parse(version)], settings)
+        return classify(known, [("I09", text)], run)[0].class_
 
     assert classed("1.29.8") == "known:126343"
     assert classed("1.29.8", k8s_126343=False) == "unknown"
     assert classed("1.29.9") == "unknown"
     assert classed("1.29.9", k8s_126343=True) == "known:126343"
+
+
+def test_what_follows_from_another_finding_needs_that_in_its_run(tmp_path: Path):
+    """An entry with `with` tells only of a finding in whose run another entry has told of something."""
+    known = read_entries(
+        entries(tmp_path, {"id": "cause", "message": "cause"}, {"id": "effect", "with": ["cause"]})
+    )
+    run = Circumstances((), [Version(35)], {})
+
+    def ids(*messages: str) -> list[str]:
+        return [each.entry for each in classify(known, [("I09", text) for text in messages], run)]
+
+    effect = "says that 3 is used"
+    assert ids(effect) == [""]
+    assert ids(effect, "the cause") == ["effect", "cause"]
+    assert ids(effect, effect) == ["", ""]
 
 
 def test_who_has_to_look():
@@ -82,6 +99,8 @@ def test_who_has_to_look():
         ({"message": ".*"}, r"message: '\.\*' fits every message"),
         ({"faults": ["crush"]}, r"there is no kind of fault crush.*did you mean crash"),
         ({"versions": "1.99"}, r"versions: version 1\.99 is not supported"),
+        ({"with": ["stale-cash"]}, r"with: no finding has the id stale-cash; did you mean stale-cache"),
+        ({"with": "all"}, r"with: expected a list of ids, found 'all'"),
         ({"versions": "new"}, r"versions: expected such as 1\.34"),
         ({"source": ""}, r"source: expected a text, found ''"),
         ({"sauce": "x"}, r"unknown key sauce"),
