@@ -224,7 +224,7 @@ def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") ->
 
 
 def test_warnings_of_components_are_told():
-    """The last warning of each reason since a revision; not of objects that are gone, and no normal events."""
+    """The last warning of each reason since a revision; not of what is gone, and no normal events."""
     gone = {**POD, "metadata": {**POD["metadata"], "uid": "2"}}
     log = [
         event(1, "1", "FailedScheduling", "kube-scheduler 1.35"),

@@ -252,6 +252,26 @@ def test_a_quota_says_what_is_used():
     assert log.broken() == ["I09: ResourceQuota default/q says that 2 of pods is used; it is 1"]
 
 
+def test_the_last_charge_of_a_wrong_quota_is_told():
+    """I09 names the last charge, and what was created behind it, until the controller counts again."""
+    limits = {"spec": {"hard": {"pods": "5"}}}
+
+    def used(log, by, count):
+        return log.write("resourcequotas", "q", **limits, status={"used": {"pods": count}}, by=by)
+
+    log = used(used(History(*ALL), MANAGER, "0"), "kube-apiserver 1.36", "2")
+    gated = {"spec": {"containers": [{"name": "c"}], "schedulingGates": [{"name": "g"}]}}
+    log.write("pods", "p", **gated)
+    log.write("configmaps", "later")
+
+    wrong = "I09: ResourceQuota default/q says that 2 of pods is used; it is 1"
+    charged = "kube-apiserver 1.36 charged it last, at revision 6, before Pod default/p was created"
+    assert log.broken() == [f"{wrong}: {charged}"]
+    assert used(log, MANAGER, "3").broken() == [
+        "I09: ResourceQuota default/q says that 3 of pods is used; it is 1"
+    ]
+
+
 def test_a_quota_counts_devices_by_class_and_by_extended_resource():
     """I09 measures claims by what classes and pods are there, as the quota controller does."""
     names = {"requests.example.com/gpu": "5", "gpu.deviceclass.resource.k8s.io/devices": "5"}
