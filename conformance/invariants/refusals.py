@@ -1,12 +1,13 @@
 """Finds in a component's log what the authorizer refused it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 from kubeskew.conformance.invariants.cluster import STARTED
+from kubeskew.conformance.invariants.tolerance import USUAL
 
 Span = tuple[datetime, datetime]
 
@@ -18,12 +19,15 @@ _FORBIDDEN = re.compile(
     r'forbidden: (User ".*?" cannot \S+ (?:path ".*?"|resource ".*?" in API group ".*?" '
     r'(?:in the namespace ".*?"|at the cluster scope)))'
 )
+# The node authorizer's words: a node may read what its pods use, as long as they are there.
+_UNRELATED = re.compile(r"no relationship found between node '(\S+)' and this object")
 
 
-def refused(text: str, starting: Sequence[Span]) -> list[str]:
+def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Span]]) -> list[str]:
     """Returns what a component's log says was forbidden, each once and sorted: `User "…" cannot list …`.
 
-    What was refused while an API server was `starting` is left out: the default roles were on their way.
+    What was refused while an API server was `starting` is left out: the default roles were on their way. So
+    is what a pod of the node had used that has just `ended`: its kubelet did not know yet.
     """
     found: set[str] = set()
     for line in text.splitlines():
@@ -31,7 +35,9 @@ def refused(text: str, starting: Sequence[Span]) -> list[str]:
         if refusal is None or refusal[1] in found:
             continue
         time = datetime.fromisoformat(line.partition(" ")[0])
-        if not any(begin < time < end for begin, end in starting):
+        unrelated = _UNRELATED.search(line)
+        excused = (*starting, *(ended.get(unrelated[1], ()) if unrelated else ()))
+        if not any(begin < time < end for begin, end in excused):
             found.add(refusal[1])
     return sorted(found)
 
@@ -50,6 +56,18 @@ def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
         elif found and _is_default_role(entry):
             begin, end = found[-1]
             found[-1] = begin, max(end, datetime.fromisoformat(entry.time) + _SETTLING)
+    return found
+
+
+def ends_of_pods(log: Sequence[Logged]) -> dict[str, list[Span]]:
+    """Returns by node, for each of its pods that was deleted, from when to when its kubelet may not know."""
+    found: dict[str, list[Span]] = {}
+    for entry in log:
+        if isinstance(entry, Write) and (entry.verb, entry.resource) == ("delete", "pods"):
+            node, time = (entry.value.get("spec") or {}).get("nodeName"), datetime.fromisoformat(entry.time)
+            if node:
+                span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
+                found.setdefault(str(node), []).append(span)
     return found
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.conformance.invariants.refusals import refused, starts_of_servers
+from kubeskew.conformance.invariants.refusals import ends_of_pods, refused, starts_of_servers
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ PATH = 'User "system:node:n" cannot get path "/metrics"'
 )
 def test_each_thing_that_is_forbidden_is_told_once(told: list[str], found: list[str]) -> None:
     """An object's name, or how often it was asked for, makes no other refusal; admission's are none."""
-    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in told), []) == found
+    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in told), [], {}) == found
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,24 @@ def test_the_default_roles_of_an_api_server_may_be_on_their_way(
 ) -> None:
     """Refusals count ten seconds after an API server has started, or written the last of its roles."""
     text = f"{at(seconds)} E reflector: nodes is forbidden: {NODES}\n"
-    assert refused(text, starts_of_servers(log)) == ([NODES] if counts else [])
+    assert refused(text, starts_of_servers(log), {}) == ([NODES] if counts else [])
+
+
+@pytest.mark.parametrize(
+    ("node", "why", "seconds", "counts"),
+    [
+        ("n", "no relationship found between node 'n' and this object", 14, False),
+        ("n", "no relationship found between node 'n' and this object", 16, True),
+        ("n", "no relationship found between node 'n' and this object", 4, True),
+        ("other", "no relationship found between node 'n' and this object", 11, True),
+        ("n", "", 11, True),
+    ],
+)
+def test_a_kubelet_may_ask_for_what_a_pod_had_that_is_gone(
+    node: str, why: str, seconds: float, counts: bool
+) -> None:
+    """A node's refusals for want of a pod count five seconds after one of its pods was deleted."""
+    pod = {"metadata": {"name": "a"}, "spec": {"nodeName": node}}
+    gone = Write(2, at(10), "delete", "pods", "t", "a", "kubectl", pod)
+    text = f'{at(seconds)} E kubelet: pods "a" is forbidden: {PODS}: {why}\n'
+    assert refused(text, [], ends_of_pods([gone])) == ([PODS] if counts else [])
