@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields import path_elements
 from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
 
@@ -128,6 +129,23 @@ def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: s
     if identity.subresource:
         found["subresource"] = identity.subresource
     return found
+
+
+def keep_times_of_no_change(new: Object, old: Object) -> None:
+    """Gives `new` the entries of `old` if nothing but their times differs, so that nothing is written.
+
+    The field manager cannot know: what is normalised, defaulted or dropped later makes the objects the same.
+    Source: k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go, 1.24 to 1.36
+    (IgnoreManagedFieldsTimestampsTransformer).
+    """
+    theirs, ours = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if not theirs or not ours or len(theirs) != len(ours) or theirs == ours:
+        return
+    if any({**one, "time": ""} != {**other, "time": ""} for one, other in zip(theirs, ours, strict=True)):
+        return
+    metadata = {**new["metadata"], "managedFields": ours}
+    if {**new, "metadata": metadata} == old:
+        new["metadata"] = metadata
 
 
 def is_reset(entries: Any) -> bool:

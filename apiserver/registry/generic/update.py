@@ -12,6 +12,7 @@ from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
+from kubeskew.apiserver.apply.managedfields.entries import keep_times_of_no_change
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.registry.generic import checks, manager_versions
 from kubeskew.apiserver.registry.generic import create as generic_create
@@ -95,6 +96,7 @@ async def _admit_and_commit(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)
         )
     checks.as_stored(registry, new)
+    keep_times_of_no_change(new, old)
     if should_delete_during_update(registry, new, old):
         return await _delete(registry, entry, new, write)
     if new == old and services.codec.is_stored(registry.resource, entry.value, entry.revision):

@@ -1,9 +1,12 @@
 """Gates of the API server: what each of them lets in, at a release in which it can be turned on and off."""
 
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
 from server_in_process import Caller, close_server, open_server
+
+from kubeskew.apimachinery.clock import SystemClock
 
 POD = {"containers": [{"name": "c", "image": "i"}]}
 RUN = {"template": {"spec": {**POD, "restartPolicy": "Never"}}}
@@ -180,5 +183,30 @@ async def test_sidecars_are_older_than_rules() -> None:
         body = {"metadata": {"name": "p"}, "spec": {**POD, "initContainers": [sidecar]}}
         made = await Caller(server).post("/api/v1/namespaces/default/pods", body)
         assert made.body["spec"]["initContainers"][0]["restartPolicy"] == "Always"
+    finally:
+        await close_server(server)
+
+
+async def test_a_field_that_is_dropped_again_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A status that a newer kubelet writes again and again, and that loses the same field each time, is
+    written once: the later times of its managed fields alone are no change."""
+    server = await open_server(28)
+    path = "/api/v1/namespaces/default/pods"
+    try:
+        api = Caller(server)
+        await api.post(path, {"metadata": {"name": "p"}, "spec": POD})
+
+        async def report(second: int, message: str) -> dict[str, Any]:
+            monkeypatch.setattr(SystemClock, "now", lambda _: datetime(2030, 1, 1, 0, 0, second, tzinfo=UTC))
+            status = {"message": message, "hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}]}
+            answer = await api.patch(f"{path}/p/status", {"status": status}, "strategic")
+            assert answer.status == 200, answer.body
+            assert "hostIPs" not in answer.body["status"]
+            return answer.body["metadata"]
+
+        first, again, changed = await report(1, "one"), await report(2, "one"), await report(3, "two")
+        assert again == first
+        assert changed["resourceVersion"] != first["resourceVersion"]
+        assert changed["managedFields"][-1]["time"] == "2030-01-01T00:00:03Z"
     finally:
         await close_server(server)
