@@ -226,4 +226,4 @@ def _stamp(path: Path) -> Stamp | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_ctime_ns
+    return found.st_ino, found.st_mtime_ns
